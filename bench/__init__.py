@@ -1,0 +1,1 @@
+"""Benchmarks: ratios of one run, because machines differ and are never quiet."""

@@ -1,0 +1,63 @@
+"""Claim and finish in batches, and the claim whose plan was made when the table was empty."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+
+from bench.measuring import Measure, fresh_store, new_job, seconds
+from onward.client import Client
+from onward.core.lifecycle import Succeeded
+from onward.stores.sqlite import SqliteStore
+from tests.stores.postgres_schema import fill
+
+JOBS = 20_000
+BATCH = 500
+
+
+def drained(client: Client) -> float:
+    """Claim and finish all jobs, one after the other and without a worker; gives jobs a second."""
+    client.register("w", lease=timedelta(days=1))
+    client.enqueue_many(new_job(number) for number in range(JOBS))
+
+    def drain() -> None:
+        while jobs := client.claim("q:default", BATCH, worker_id="w"):
+            client.finish([(job, Succeeded()) for job in jobs]).require()
+
+    return JOBS / seconds(drain)
+
+
+def postgres(url: str) -> Iterator[Measure]:
+    with fresh_store(url) as store:
+        rate = drained(Client(store=store))
+    yield Measure("postgres: claim 500 and finish 500, no worker", "jobs/s", rate, 0, "")
+    with fresh_store(url) as store, psycopg.connect(url, autocommit=True) as connection:
+        client = Client(store=store)
+        client.register("w", lease=timedelta(days=1))
+        connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+        connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
+        for _ in range(20):
+            client.claim("q:default", 100, worker_id="w")
+        fill(connection, store, 200_000)
+        times = [seconds(lambda: client.claim("q:default", 100, worker_id="w")) for _ in range(20)]
+    yield Measure(
+        "postgres: claim of 100, made on an empty table, 200 000 came",
+        "ms",
+        statistics.median(times) * 1e3,
+        0,
+        "< 5",
+    )
+
+
+def sqlite(_url: str) -> Iterator[Measure]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Client(store=SqliteStore(Path(folder) / "onward.db")) as client,
+    ):
+        rate = drained(client)
+    yield Measure("sqlite: claim 500 and finish 500, no worker", "jobs/s", rate, 0, "")

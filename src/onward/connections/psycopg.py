@@ -1,0 +1,89 @@
+"""psycopg 3 connections, sync and async."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from onward.connections.parameters import postgres_values
+from onward.errors import TransactionNotOpen
+from onward.operations.statement import Row, Statement
+from onward.sql.catalogue import Database, catalogue
+
+__all__ = ["AsyncPsycopgConnection", "PsycopgConnection"]
+
+
+class PsycopgConnection:
+    """A `psycopg.Connection`; what is run on it belongs to the transaction that is open there."""
+
+    database: Database = "postgres"
+
+    def __init__(self, connection: psycopg.Connection[Any], prefix: str) -> None:
+        self.prefix = prefix
+        self._connection = connection
+        self._queries = catalogue("postgres", "percent", prefix)
+
+    @property
+    def identity(self) -> Hashable | None:
+        """Tell which database this is, by address and name."""
+        return _identity(self._connection)
+
+    def require_transaction(self) -> None:
+        """Refuse a connection that would commit each statement by itself."""
+        _require_transaction(self._connection)
+
+    def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give its rows."""
+        query = self._queries[statement.name]
+        # Not `connection.cursor()`: the caller's may take other placeholders or give other rows.
+        with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+            values = postgres_values(query, statement)
+            cursor.execute(query.steps[0].text.encode(), values, prepare=None if query.plan_once else False)
+            return cursor.fetchall()
+
+
+class AsyncPsycopgConnection:
+    """A `psycopg.AsyncConnection`; what is run on it belongs to the transaction that is open there."""
+
+    database: Database = "postgres"
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any], prefix: str) -> None:
+        self.prefix = prefix
+        self._connection = connection
+        self._queries = catalogue("postgres", "percent", prefix)
+
+    @property
+    def identity(self) -> Hashable | None:
+        """Tell which database this is, by address and name."""
+        return _identity(self._connection)
+
+    def require_transaction(self) -> None:
+        """Refuse a connection that would commit each statement by itself."""
+        _require_transaction(self._connection)
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give its rows."""
+        query = self._queries[statement.name]
+        async with psycopg.AsyncCursor(self._connection, row_factory=tuple_row) as cursor:
+            values = postgres_values(query, statement)
+            await cursor.execute(
+                query.steps[0].text.encode(), values, prepare=None if query.plan_once else False
+            )
+            return await cursor.fetchall()
+
+
+def _identity(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Hashable:
+    info = connection.info
+    return info.host, info.port, info.dbname
+
+
+def _require_transaction(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        raise TransactionNotOpen(
+            "this psycopg connection is in autocommit mode with no transaction open, so each statement would "
+            "commit by itself; call within() inside `with connection.transaction():`, or connect without it"
+        )

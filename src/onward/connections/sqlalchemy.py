@@ -1,0 +1,126 @@
+"""SQLAlchemy connections and sessions, sync and async, on either database.
+
+Statements go to the driver as they are, in its own style of parameters, and through SQLAlchemy's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Engine
+from sqlalchemy.exc import UnboundExecutionError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from onward.connections.parameters import Call, calls, postgres_values
+from onward.connections.sqlite import commits_by_itself, require_standard_library
+from onward.errors import TransactionNotOpen, UnsupportedConnection
+from onward.operations.statement import Row, Statement
+from onward.sql.catalogue import Database, Style, catalogue
+
+__all__ = ["AsyncSqlAlchemyConnection", "SqlAlchemyConnection"]
+
+_STYLES: dict[str, tuple[Database, Style]] = {
+    "sqlite+pysqlite": ("sqlite", "question"),
+    "sqlite+aiosqlite": ("sqlite", "question"),
+    "postgresql+psycopg": ("postgres", "percent"),
+    "postgresql+psycopg2": ("postgres", "percent"),
+    "postgresql+asyncpg": ("postgres", "dollar"),
+}
+
+
+class _Driver:
+    """How statements reach the driver behind an engine; the async forms have a sync one inside."""
+
+    def __init__(self, engine: Engine | AsyncEngine, prefix: str) -> None:
+        url = engine.url
+        unnamed = url.database in {None, "", ":memory:"} or "mode" in url.query
+        self.identity = None if unnamed else (url.host, url.port, url.database, *url.query.items())
+        self.prefix = prefix
+        self.database, self._style = _style(engine.dialect)
+        self._queries = catalogue(self.database, self._style, prefix)
+
+    def require_transaction(self) -> None:
+        """Leave the check to `fetch`: to look means to begin, and that is still the caller's to do."""
+
+    def _run(self, opened: Connection | Session, statement: Statement) -> Sequence[Row]:
+        connection = opened.connection() if isinstance(opened, Session) else opened
+        _require_transaction(connection, self.database)
+        query = self._queries[statement.name]
+        if self.database == "sqlite":
+            return [row for call in calls(query, statement) for row in _rows(connection, call)]
+        values = postgres_values(query, statement)
+        parameters = tuple(values.values()) if self._style == "dollar" else values
+        return connection.exec_driver_sql(query.steps[0].text, parameters).fetchall()
+
+
+class SqlAlchemyConnection(_Driver):
+    """A `Connection`, `Session` or `scoped_session`; what is run on it belongs to its transaction."""
+
+    def __init__(self, connection: Connection | Session | scoped_session[Session], prefix: str) -> None:
+        self._opened = connection.registry() if isinstance(connection, scoped_session) else connection
+        super().__init__(_engine(self._opened), prefix)
+
+    def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give its rows."""
+        return self._run(self._opened, statement)
+
+
+class AsyncSqlAlchemyConnection(_Driver):
+    """An `AsyncConnection`, `AsyncSession` or `async_scoped_session`, likewise."""
+
+    def __init__(
+        self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession], prefix: str
+    ) -> None:
+        self._opened = connection.registry() if isinstance(connection, async_scoped_session) else connection
+        super().__init__(_engine(self._opened), prefix)
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give its rows."""
+        return await self._opened.run_sync(self._run, statement)
+
+
+def _engine(opened: Connection | Session | AsyncConnection | AsyncSession) -> Engine | AsyncEngine:
+    if isinstance(opened, Connection | AsyncConnection):
+        return opened.engine
+    try:
+        return opened.get_bind().engine
+    except UnboundExecutionError as error:
+        raise UnsupportedConnection(
+            "this session has a database for each model, and a job has none; "
+            "pass session.connection(bind_arguments={'mapper': ...}) instead"
+        ) from error
+
+
+def _require_transaction(connection: Connection, database: Database) -> None:
+    if not connection.in_transaction():
+        # As the next statement would: an event may send the BEGIN, as in SQLAlchemy's recipe for SQLite.
+        connection.begin()
+    raw: Any = connection.connection
+    if connection.dialect.driver == "pysqlite":
+        require_standard_library(raw.driver_connection)
+    automatic = (
+        commits_by_itself(raw.driver_connection) if database == "sqlite" else raw.dbapi_connection.autocommit
+    )
+    if automatic:
+        raise TransactionNotOpen(
+            "this SQLAlchemy connection has the isolation level AUTOCOMMIT, so each statement would commit "
+            "by itself; take one without it, such as `with engine.begin() as connection:`"
+        )
+
+
+def _style(dialect: Dialect) -> tuple[Database, Style]:
+    name = f"{dialect.name}+{dialect.driver}"
+    if name not in _STYLES:
+        raise UnsupportedConnection(
+            f"this SQLAlchemy connection uses {name}; connect with one of {', '.join(sorted(_STYLES))}"
+        )
+    return _STYLES[name]
+
+
+def _rows(connection: Connection, call: Call) -> Sequence[Row]:
+    if not call.returns:
+        connection.exec_driver_sql(call.text, call.rows)
+        return ()
+    return [row for values in call.rows for row in connection.exec_driver_sql(call.text, values).fetchall()]

@@ -1,0 +1,158 @@
+"""The policy of a family of jobs: where they go, how they are retried, how long their keys hold.
+
+The presets carry the five documents' numbers; a job type names its category and may override any field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Literal
+
+from onward.core.retry import RetryPolicy
+from onward.errors import InvalidSetting
+
+__all__ = [
+    "CATEGORIES",
+    "MAX_PAYLOAD_BYTES",
+    "QUEUES",
+    "Q_CRITICAL",
+    "Q_DEADLETTER",
+    "Q_DEFAULT",
+    "Q_EXPORTS",
+    "Q_MAINTENANCE",
+    "Q_NOTIFICATIONS",
+    "Q_PLANNING",
+    "Category",
+    "Lifetime",
+    "OnConflict",
+    "category",
+]
+
+Q_CRITICAL = "q:critical"
+Q_DEFAULT = "q:default"
+Q_NOTIFICATIONS = "q:notifications"
+Q_PLANNING = "q:planning"
+Q_EXPORTS = "q:exports"
+Q_MAINTENANCE = "q:maintenance"
+Q_DEADLETTER = "q:deadletter"
+QUEUES = (Q_CRITICAL, Q_DEFAULT, Q_NOTIFICATIONS, Q_PLANNING, Q_EXPORTS, Q_MAINTENANCE, Q_DEADLETTER)
+"""The queues that every installation has; `q:deadletter` is a view of the dead, no job waits in it."""
+
+MAX_PAYLOAD_BYTES = 1_048_576
+"""The size limit of a payload, in bytes of JSON, unless its category says otherwise."""
+
+Lifetime = timedelta | Literal["active", "forever"]
+"""How long a key holds: so long after the enqueue, while its job has not ended, or for ever."""
+
+OnConflict = Literal["return", "raise", "replace", "reset", "coalesce"]
+"""What an enqueue does that meets a held key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """A named policy; `key_lifetime=None` means that its jobs have no key unless the enqueue gives one."""
+
+    name: str
+    retry: RetryPolicy
+    queue: str = Q_DEFAULT
+    key_lifetime: Lifetime | None = None
+    unique_by: Literal["key", "subject"] = "key"
+    on_conflict: OnConflict = "return"
+    scheduling: Literal["allow", "explicit", "deny"] = "allow"
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    lease: timedelta | None = None
+    inner_retry: RetryPolicy | None = None
+    rate_limit_burns_attempt: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, naming the field."""
+        if not self.name or not self.queue:
+            raise InvalidSetting(f"category {self.name!r} in queue {self.queue!r}: give both a name")
+        if self.max_payload_bytes < 1:
+            raise InvalidSetting(
+                f"category {self.name}: max_payload_bytes is {self.max_payload_bytes}; give 1 or more"
+            )
+        for name in ("key_lifetime", "lease"):
+            span = getattr(self, name)
+            if isinstance(span, timedelta) and span <= timedelta():
+                raise InvalidSetting(f"category {self.name}: {name} is {span}; give a positive timedelta")
+
+
+def _backoff(base: int, cap: timedelta | None, executions: int, *, jitter: bool = False) -> RetryPolicy:
+    return RetryPolicy(
+        kind="exponential", base=timedelta(seconds=base), cap=cap, jitter=jitter, max_attempts=executions
+    )
+
+
+_MINUTE = timedelta(minutes=1)
+_WEEK = timedelta(days=7)
+_MONTH = timedelta(days=30)
+_DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
+
+_PRESETS = (
+    Category(name="default", retry=_DEFAULT, key_lifetime=_WEEK),
+    Category(name="critical", retry=_DEFAULT, queue=Q_CRITICAL, key_lifetime=_WEEK),
+    Category(name="audit_enrichment", retry=_DEFAULT, key_lifetime=_WEEK),
+    Category(
+        name="notification",
+        retry=_backoff(5, 30 * _MINUTE, 10, jitter=True),
+        queue=Q_NOTIFICATIONS,
+        key_lifetime=_WEEK,
+    ),
+    Category(
+        name="planning",
+        retry=_backoff(5, 2 * _MINUTE, 3, jitter=True),
+        queue=Q_PLANNING,
+        key_lifetime=_MONTH,
+    ),
+    Category(
+        name="import_export",
+        retry=_backoff(5, 10 * _MINUTE, 5, jitter=True),
+        queue=Q_EXPORTS,
+        key_lifetime=_MONTH,
+    ),
+    Category(name="maintenance", retry=_DEFAULT, queue=Q_MAINTENANCE, key_lifetime=_WEEK),
+    Category(
+        name="booking",
+        retry=RetryPolicy(kind="fixed", base=_MINUTE, jitter=False, max_attempts=3),
+        key_lifetime="forever",
+        unique_by="subject",
+        on_conflict="reset",
+    ),
+    Category(name="atlas", retry=_backoff(10, None, 4)),
+    Category(name="harmonyk", retry=_backoff(1, _MINUTE, 5), key_lifetime="active"),
+    Category(
+        name="hubspot",
+        retry=RetryPolicy(
+            kind="exponential",
+            base=_MINUTE,
+            first_exponent=1,
+            cap=60 * _MINUTE,
+            jitter=False,
+            max_attempts=6,
+            crash_delay=5 * _MINUTE,
+        ),
+        key_lifetime="active",
+        lease=10 * _MINUTE,
+        # For the calls inside one attempt that the provider answers with 429.
+        inner_retry=_backoff(1, timedelta(seconds=30), 5),
+        rate_limit_burns_attempt=True,
+    ),
+)
+
+CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for preset in _PRESETS})
+"""Every preset by its name."""
+
+
+def category(name: str) -> Category:
+    """Look up a preset; an unknown name is told its nearest neighbour."""
+    try:
+        return CATEGORIES[name]
+    except KeyError:
+        near = get_close_matches(name, CATEGORIES, 1)
+        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CATEGORIES)}"
+        raise InvalidSetting(f"no category is named {name!r}; {advice}") from None

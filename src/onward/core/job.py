@@ -1,0 +1,207 @@
+"""What a job is: its states, its stored form, and a request for a new one.
+
+The order of `COLUMNS` is the order of every stored job that a statement returns and of the fields of `Job`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from onward.core.category import Lifetime
+from onward.core.ids import JobId
+from onward.core.payload import decode
+
+__all__ = [
+    "COLUMNS",
+    "ENDED",
+    "WAITING",
+    "Enqueued",
+    "Job",
+    "JobState",
+    "NewJob",
+    "instant",
+    "micros",
+]
+
+
+class JobState(StrEnum):
+    """The stored states of a job."""
+
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RUNNING = "running"
+    BLOCKED = "blocked"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+WAITING = frozenset({JobState.SCHEDULED, JobState.QUEUED, JobState.BLOCKED})
+ENDED = frozenset({JobState.SUCCEEDED, JobState.DEAD, JobState.CANCELLED})
+
+Kind = Literal["id", "text", "int", "bool", "time", "json"]
+
+COLUMNS: Mapping[str, Kind] = {
+    "id": "id",
+    "org_id": "text",
+    "project_id": "text",
+    "job_type": "text",
+    "queue": "text",
+    "category": "text",
+    "state": "text",
+    "priority": "int",
+    "run_at": "time",
+    "attempt": "int",
+    "max_attempts": "int",
+    "lease": "int",
+    "worker_id": "text",
+    "key": "text",
+    "subject": "text",
+    "payload": "json",
+    "progress": "json",
+    "cost_micros": "int",
+    "actor_type": "text",
+    "actor_id": "text",
+    "request_id": "text",
+    "correlation_id": "text",
+    "traceparent": "text",
+    "parent_id": "id",
+    "batch_id": "id",
+    "tags": "json",
+    "cancel_requested_at": "time",
+    "rerun_requested": "bool",
+    "deadline": "time",
+    "timeout_micros": "int",
+    "waits": "int",
+    "crashes": "int",
+    "error": "json",
+    "created_at": "time",
+    "started_at": "time",
+    "result": "json",
+    "outcome": "text",
+    "ended_at": "time",
+}
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A stored job, as it was when it was read."""
+
+    id: JobId
+    org_id: str | None
+    project_id: str | None
+    job_type: str
+    queue: str
+    category: str
+    state: JobState
+    priority: int
+    run_at: datetime
+    attempt: int
+    max_attempts: int
+    lease: int
+    worker_id: str | None
+    key: str | None
+    subject: str | None
+    payload: dict[str, Any]
+    progress: Any
+    cost_micros: int
+    actor_type: str | None
+    actor_id: str | None
+    request_id: str | None
+    correlation_id: str | None
+    traceparent: str | None
+    parent_id: JobId | None
+    batch_id: JobId | None
+    tags: list[str] | None
+    cancel_requested_at: datetime | None
+    rerun_requested: bool
+    deadline: datetime | None
+    timeout_micros: int | None
+    waits: int
+    crashes: int
+    error: dict[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    result: Any
+    outcome: str | None
+    ended_at: datetime | None
+
+    @property
+    def retrying(self) -> bool:
+        """Waits to run again, after an attempt that came to nothing."""
+        return self.state == JobState.SCHEDULED and self.attempt > 0
+
+    @property
+    def skipped(self) -> bool:
+        """Succeeded without doing its work, because there was none."""
+        return self.state == JobState.SUCCEEDED and self.outcome == "skipped"
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Job:
+        """Read a row whose columns are `COLUMNS`."""
+        values = list(row)
+        for at, read in _READERS:
+            if values[at] is not None:
+                values[at] = read(values[at])
+        return cls(*values)
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be stored; what is None comes from its category, or stays empty."""
+
+    job_type: str
+    payload: dict[str, Any] = {}
+    category: str = "default"
+    queue: str | None = None
+    priority: int = 5
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    deadline: datetime | None = None
+    key: str | None = None
+    unique: Lifetime | None = None
+    on_conflict: Literal["return", "raise"] = "return"
+    org_id: str | None = None
+    project_id: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    request_id: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    subject: str | None = None
+    parent_id: JobId | None = None
+    batch_id: JobId | None = None
+    tags: list[str] | None = None
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """What an enqueue came to: the new job, or the one that holds its key (`created` is False).
+
+    `state` is None where a key outlives its job, which has been removed.
+    """
+
+    id: JobId
+    state: JobState | None
+    created: bool
+
+
+def micros(instant: datetime) -> int:
+    """Microseconds since 1970: how every instant travels to and from a database."""
+    return (instant - EPOCH) // timedelta(microseconds=1)
+
+
+def instant(value: int) -> datetime:
+    """Read an instant that came from a database."""
+    return EPOCH + timedelta(microseconds=value)
+
+
+_READ: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
+_READERS = [(at, _READ[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READ]
+_READERS.append((list(COLUMNS).index("state"), JobState))

@@ -1,0 +1,220 @@
+"""The state machine: what the outcome of one attempt does to its job.
+
+`settle()` is the only place that decides the next state of a running job; the rest writes what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from onward.core.job import ENDED, Job, JobState
+from onward.core.retry import LONGEST_DELAY, RetryPolicy
+from onward.errors import InvalidSetting, LeaseLost
+
+__all__ = [
+    "MAX_RATE_LIMIT_WAITS",
+    "MOVES",
+    "Cancelled",
+    "End",
+    "Failed",
+    "Lost",
+    "Outcome",
+    "RateLimited",
+    "Released",
+    "Skipped",
+    "Snoozed",
+    "Succeeded",
+    "Transition",
+    "settle",
+]
+
+MAX_RATE_LIMIT_WAITS = 100
+
+_S = JobState
+
+MOVES: Mapping[JobState, frozenset[JobState]] = {
+    _S.SCHEDULED: frozenset({_S.QUEUED, _S.CANCELLED}),
+    _S.BLOCKED: frozenset({_S.QUEUED, _S.SCHEDULED, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.RUNNING, _S.CANCELLED}),
+    _S.RUNNING: frozenset({_S.QUEUED, _S.SCHEDULED, _S.SUCCEEDED, _S.DEAD, _S.CANCELLED}),
+    _S.SUCCEEDED: frozenset({_S.QUEUED}),
+    _S.DEAD: frozenset({_S.QUEUED}),
+    _S.CANCELLED: frozenset({_S.QUEUED}),
+}
+"""The legal moves; out of an ended state only an operator or a reset leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned; its result is stored."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """There was nothing to do: ends as succeeded, with outcome skipped."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """Not ready yet: goes back and burns no attempt."""
+
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed; `retryable=False` ends the job at once, `after` replaces the back-off."""
+
+    error: Mapping[str, Any]
+    retryable: bool = True
+    after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimited:
+    """A provider said to come back later: burns no attempt unless `counted`, and ends in time."""
+
+    after: timedelta
+    error: Mapping[str, Any]
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Cancellation was asked for, and the handler gave way."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The worker gives the job back unfinished, as at shutdown: burns no attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker's lease ran out: a crash is an attempt."""
+
+
+Outcome = Succeeded | Skipped | Snoozed | Failed | RateLimited | Cancelled | Released | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What is written: the next state, its counters, and why."""
+
+    state: JobState
+    event: str
+    outcome: str
+    attempt: int
+    waits: int
+    crashes: int
+    delay: timedelta = timedelta()
+    error: Mapping[str, Any] | None = None
+    result: Any = None
+
+    @property
+    def ends(self) -> bool:
+        """The job leaves the live table."""
+        return self.state in ENDED
+
+    def cancelled(self) -> Transition:
+        """Give what is written instead when cancellation was asked for before the job could go back."""
+        return replace(
+            self, state=_S.CANCELLED, event="job.cancelled", outcome="cancelled", delay=timedelta()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A transition for one lease of one job; refused if the lease is no longer the newest."""
+
+    job_id: str
+    lease: int
+    ran: int
+    transition: Transition
+
+    @classmethod
+    def of(cls, job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0) -> End:
+        """Settle a claimed job; `dice` in [0, 1) spreads the retries."""
+        if job.state != _S.RUNNING:
+            raise LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
+        return cls(job.id, job.lease, job.attempt, settle(job, outcome, policy, dice))
+
+
+def settle(  # noqa: C901, PLR0911 - one state machine, one match
+    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0
+) -> Transition:
+    """Decide what becomes of a running job."""
+    as_it_was = Transition(_S.QUEUED, "job.released", "released", job.attempt, job.waits, job.crashes)
+    unburnt = replace(as_it_was, attempt=job.attempt - 1)
+    match outcome:
+        case Succeeded(result):
+            return replace(
+                as_it_was, state=_S.SUCCEEDED, event="job.succeeded", outcome="succeeded", result=result
+            )
+        case Skipped(reason):
+            return replace(
+                as_it_was,
+                state=_S.SUCCEEDED,
+                event="job.skipped",
+                outcome="skipped",
+                result={"reason": reason},
+            )
+        case Cancelled(reason):
+            return replace(as_it_was, error={"reason": reason}).cancelled()
+        case Released():
+            return unburnt
+        case Snoozed(delay):
+            wait = _bounded(delay)
+            return replace(unburnt, state=_S.SCHEDULED, event="job.snoozed", outcome="snoozed", delay=wait)
+        case RateLimited(after, error, counted=False) if job.waits < MAX_RATE_LIMIT_WAITS:
+            return replace(
+                unburnt,
+                state=_S.SCHEDULED,
+                event="job.rate_limited",
+                outcome="rate_limited",
+                delay=_bounded(after),
+                error=error,
+                waits=job.waits + 1,
+            )
+        case RateLimited(after, error, counted=True):
+            return _retry(job, as_it_was, error, after)
+        case RateLimited(_, error):
+            return _bury(as_it_was, {**error, "reason": "rate_limited_too_often"})
+        case Failed(error, retryable=False):
+            return _bury(as_it_was, {"reason": "unrecoverable", **error})
+        case Failed(error, after=after):
+            wait = policy.wait(job.attempt, dice) if after is None else after
+            return _retry(job, as_it_was, error, wait)
+        case Lost():
+            crashed = replace(as_it_was, crashes=job.crashes + 1)
+            wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
+            error = {"class": "WorkerLost", "message": f"worker {job.worker_id} stopped renewing its lease"}
+            return replace(_retry(job, crashed, error, wait), outcome="lost")
+    raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
+
+
+def _retry(job: Job, transition: Transition, error: Mapping[str, Any], wait: timedelta) -> Transition:
+    if job.attempt >= job.max_attempts:
+        return _bury(transition, {"reason": "attempts_exhausted", **error})
+    delay = _bounded(wait)
+    return replace(
+        transition, state=_S.SCHEDULED, event="job.failed", outcome="failed", delay=delay, error=error
+    )
+
+
+def _bounded(wait: timedelta) -> timedelta:
+    # A handler's or a provider's number: one that no database can add to its clock must not block the end.
+    return min(max(wait, timedelta()), LONGEST_DELAY)
+
+
+def _bury(transition: Transition, error: Mapping[str, Any]) -> Transition:
+    return replace(transition, state=_S.DEAD, event="job.deadlettered", outcome="failed", error=error)

@@ -1,0 +1,79 @@
+"""How long a job waits after a failure or a crash.
+
+The delay after failure n is `min(cap, base * factor ** (n - 1 + first_exponent))`; with jitter the wait is
+drawn evenly from half of that to all of it, so that it never exceeds the cap.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from onward.errors import InvalidSetting
+
+__all__ = ["LONGEST_DELAY", "RetryPolicy"]
+
+LONGEST_DELAY = timedelta(days=365)
+"""What bounds every delay, also that of a policy without a cap."""
+
+_NONE = timedelta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """When a job runs again, and how many executions it has; `max_attempts` counts the first one too."""
+
+    kind: Literal["fixed", "exponential"]
+    base: timedelta
+    factor: float = 2
+    first_exponent: Literal[0, 1] = 0
+    cap: timedelta | None = None
+    jitter: bool = True
+    max_attempts: int = 5
+    crash_delay: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, naming the field."""
+        _require(self.kind in ("fixed", "exponential"), "kind", self.kind, "'fixed' or 'exponential'")
+        for name in ("base", "cap", "crash_delay"):
+            span = getattr(self, name)
+            optional = span is None and name != "base"
+            fits = optional or (isinstance(span, timedelta) and _NONE <= span <= LONGEST_DELAY)
+            _require(fits, name, span, "a timedelta from 0 to 365 days")
+        _require(math.isfinite(self.factor) and self.factor >= 1, "factor", self.factor, "1 or more")
+        _require(self.first_exponent in (0, 1), "first_exponent", self.first_exponent, "0 or 1")
+        _require(
+            isinstance(self.max_attempts, int) and self.max_attempts >= 1,
+            "max_attempts",
+            self.max_attempts,
+            "a whole number from 1: it counts executions",
+        )
+
+    def delay(self, failure: int) -> timedelta:
+        """Give the delay after the n-th failure, before jitter; anything under 1 counts as the first."""
+        cap = LONGEST_DELAY if self.cap is None else self.cap
+        if self.kind == "fixed" or not self.base:
+            return min(cap, self.base)
+        try:
+            # As floats: a power of whole numbers would grow without bound before it fails.
+            growth = float(self.factor) ** (max(failure, 1) - 1 + self.first_exponent)
+        except OverflowError:
+            return cap
+        return timedelta(seconds=min(cap.total_seconds(), self.base.total_seconds() * growth))
+
+    def wait(self, failure: int, dice: float) -> timedelta:
+        """Give the wait after the n-th failure; `dice` is drawn evenly from [0, 1)."""
+        delay = self.delay(failure)
+        return delay * (0.5 + dice / 2) if self.jitter else delay
+
+    def delay_after_crash(self, crashes: int, failure: int, dice: float) -> timedelta:
+        """Give the wait after a lost worker: none at first, then the back-off; never under `crash_delay`."""
+        least = self.crash_delay or _NONE
+        return least if crashes <= 1 else max(least, self.wait(failure, dice))
+
+
+def _require(holds: bool, name: str, value: object, wanted: str) -> None:
+    if not holds:
+        raise InvalidSetting(f"retry policy: {name} is {value!r}; give {wanted}")

@@ -1,0 +1,188 @@
+"""Every error that Onward raises on purpose: what was wrong, with which value, and what to do.
+
+OnwardError
+├── InvalidJob (ValueError)            a field of a job is out of its range
+│   └── PayloadRejected                the payload is not storable JSON: says the path and the value
+│       └── PayloadTooLarge            the payload is over its size limit
+├── InvalidSetting (ValueError)        an option, a URL or an argument makes no sense
+├── MissingExtra                       a driver is not installed: names the `pip install`
+├── DuplicateJob                       `on_conflict="raise"` met a job that holds the key
+├── JobNotFound (LookupError)          no such job, for this org
+├── LeaseLost                          another worker holds the job, or it has ended
+├── WorkerLost                         the worker is not registered, or its lease ran out
+├── TransactionNotOpen                 `within()` was given a connection that would commit by itself
+├── UnsupportedConnection (TypeError)  `within()` was given something it can't use
+│   └── WrongDatabase                  … a connection to the other kind of database
+└── StoreError                         the database, not the caller
+    ├── SchemaMissing                  Onward's tables are not there
+    ├── SchemaBehind                   the tables are older than the code
+    ├── SchemaTooNew                   the tables are newer than the code
+    ├── StoreUnreachable               can't connect, or the connection broke
+    ├── StoreBusy                      another writer held the database for too long
+    ├── StorageFull                    no space left; nothing was acknowledged
+    └── StoreClosed                    the store was closed, or belongs to the parent of a fork
+
+Each class carries the exit code of the command line, the status of the HTTP API and a stable code.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DuplicateJob",
+    "InvalidJob",
+    "InvalidSetting",
+    "JobNotFound",
+    "LeaseLost",
+    "MissingExtra",
+    "OnwardError",
+    "PayloadRejected",
+    "PayloadTooLarge",
+    "SchemaBehind",
+    "SchemaMissing",
+    "SchemaTooNew",
+    "StorageFull",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreError",
+    "StoreUnreachable",
+    "TransactionNotOpen",
+    "UnsupportedConnection",
+    "WorkerLost",
+    "WrongDatabase",
+]
+
+
+class OnwardError(Exception):
+    """The root: `except OnwardError` catches all that Onward raises on purpose."""
+
+    exit_code = 1
+    status = 500
+    code = "ON-000"
+
+
+class InvalidJob(OnwardError, ValueError):
+    """A field of a job is out of its range; nothing was written."""
+
+    exit_code, status, code = 2, 422, "ON-JOB-001"
+
+
+class PayloadRejected(InvalidJob):
+    """The payload is not JSON that would come back equal; says the path and the value."""
+
+    code = "ON-PAY-001"
+
+
+class PayloadTooLarge(PayloadRejected):
+    """The payload is over the size limit of its category."""
+
+    status, code = 413, "ON-PAY-002"
+
+
+class InvalidSetting(OnwardError, ValueError):
+    """An option, a URL or an argument makes no sense."""
+
+    exit_code, status, code = 2, 400, "ON-SET-001"
+
+
+class MissingExtra(OnwardError):
+    """A driver is not installed; the message names the `pip install`."""
+
+    exit_code, code = 2, "ON-SET-002"
+
+
+class DuplicateJob(OnwardError):
+    """A job holds the key already, and the caller asked to be told by `on_conflict="raise"`."""
+
+    exit_code, status, code = 4, 409, "ON-KEY-001"
+
+    def __init__(self, key: str, job_id: str) -> None:
+        """Name the key and the job that holds it."""
+        super().__init__(
+            f"key {key!r} is held by job {job_id}; wait for it, or enqueue with on_conflict='return'"
+        )
+        self.key = key
+        self.job_id = job_id
+
+
+class JobNotFound(OnwardError, LookupError):
+    """No such job, or it belongs to another org."""
+
+    exit_code, status, code = 3, 404, "ON-JOB-002"
+
+
+class LeaseLost(OnwardError):
+    """Another worker holds the job, or it has ended; the refused write changed nothing."""
+
+    exit_code, status, code = 4, 409, "ON-LEASE-001"
+
+
+class WorkerLost(OnwardError):
+    """The worker is not registered, or its lease ran out and its jobs were given to others."""
+
+    exit_code, status, code = 4, 409, "ON-LEASE-002"
+
+
+class TransactionNotOpen(OnwardError):
+    """The connection given to `within()` would commit each statement by itself."""
+
+    exit_code, code = 2, "ON-TX-001"
+
+
+class UnsupportedConnection(OnwardError, TypeError):
+    """`within()` can't use this object; the message lists what it accepts."""
+
+    exit_code, code = 2, "ON-TX-002"
+
+
+class WrongDatabase(UnsupportedConnection):
+    """The connection leads to another kind of database than the client's store."""
+
+    code = "ON-TX-003"
+
+
+class StoreError(OnwardError):
+    """The database, not the caller, is in the way."""
+
+    exit_code, status, code = 5, 503, "ON-DB-000"
+
+
+class SchemaMissing(StoreError):
+    """Onward's tables are not in this database."""
+
+    code = "ON-DB-001"
+
+
+class SchemaBehind(StoreError):
+    """The tables are older than this version of Onward."""
+
+    code = "ON-DB-002"
+
+
+class SchemaTooNew(StoreError):
+    """The tables are newer than this version of Onward."""
+
+    code = "ON-DB-003"
+
+
+class StoreUnreachable(StoreError):
+    """The database can't be reached, or the connection broke."""
+
+    code = "ON-DB-004"
+
+
+class StoreBusy(StoreError):
+    """Another writer held the database for longer than the time-out."""
+
+    code = "ON-DB-005"
+
+
+class StorageFull(StoreError):
+    """No space is left; what was not acknowledged was not stored."""
+
+    status, code = 507, "ON-DB-006"
+
+
+class StoreClosed(StoreError):
+    """The store was closed, or was opened by the parent of this process."""
+
+    code = "ON-DB-007"

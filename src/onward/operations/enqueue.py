@@ -1,0 +1,189 @@
+"""Put jobs in.
+
+Every check comes before the first statement, so a refused job leaves the caller's transaction usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.category import Lifetime, category
+from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.ids import JobId, normalise_id
+from onward.core.job import Enqueued, JobState, NewJob, micros
+from onward.core.payload import encode
+from onward.errors import DuplicateJob, InvalidJob
+from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json, moment
+
+__all__ = ["enqueue", "enqueue_many"]
+
+COLUMNS = (
+    "id", "org_id", "project_id", "job_type", "queue", "category", "priority", "run_at", "delay",
+    "max_attempts", "key", "lifetime", "subject", "payload", "actor_type", "actor_id", "request_id",
+    "correlation_id", "traceparent", "parent_id", "batch_id", "tags", "deadline", "timeout_micros",
+)  # fmt: skip
+
+_MICROSECOND = timedelta(microseconds=1)
+_LONGEST_DELAY = timedelta(days=36_525)
+_MOST_ATTEMPTS = 1_000_000
+
+Common = tuple[str, int, int | None, int]
+Slot = tuple[str | None, str | None, str]
+
+
+def enqueue(new: NewJob, job_id: JobId, *, now: datetime | None = None) -> Operation[Enqueued]:
+    """Store a job, or find the one that holds its key."""
+    [enqueued] = yield from enqueue_many([new], [job_id], now=now)
+    return enqueued
+
+
+def enqueue_many(
+    jobs: Sequence[NewJob], ids: Sequence[JobId], *, now: datetime | None = None
+) -> Operation[list[Enqueued]]:
+    """Store jobs by one statement, or find those that hold their keys; answers in the order of asking."""
+    known: dict[Any, Common] = {}
+    asked_rows = [_row(new, job_id, known) for new, job_id in zip(jobs, ids, strict=True)]
+    first, pending = _first_of_each_key(jobs, asked_rows)
+    found = {job_id: Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids}
+    rows = yield _statement(pending, now)
+    for asked, holder, state, created in rows:
+        found[asked] = Enqueued(holder, state and JobState(state), created=bool(created))
+    for asked, original in first.items():
+        found[asked] = Enqueued(found[original].id, found[original].state, created=False)
+    for new, job_id in zip(jobs, ids, strict=True):
+        if new.on_conflict == "raise" and new.key is not None and not found[job_id].created:
+            raise DuplicateJob(new.key, found[job_id].id)
+    return [found[job_id] for job_id in ids]
+
+
+def _statement(rows: Sequence[tuple[Scalar, ...]], now: datetime | None) -> Statement:
+    timed = [row[0] for row in rows if row[7] is not None or row[8] is not None]
+    params: dict[str, Scalar | Rows] = {
+        "jobs": Rows(COLUMNS, rows),
+        "ids": as_json([row[0] for row in rows]),
+        "timed": as_json(timed),
+        "now": moment(now),
+    }
+    keyed = [(row[0], row[1] or "", row[2] or "", row[10], row[11]) for row in rows if row[10] is not None]
+    if not keyed:
+        return Statement("enqueue_jobs", params)
+    return Statement("enqueue_keyed_jobs", {**params, "keyed": as_json(keyed), "count": len(keyed)})
+
+
+def _first_of_each_key(
+    jobs: Sequence[NewJob], rows: Sequence[tuple[Scalar, ...]]
+) -> tuple[dict[JobId, JobId], list[tuple[Scalar, ...]]]:
+    """Tell the repeats of a key within one call from its first job: one statement can't see its own rows."""
+    holders: dict[Slot, JobId] = {}
+    repeats: dict[JobId, JobId] = {}
+    pending = []
+    if all(new.key is None for new in jobs):
+        return repeats, list(rows)
+    for new, row in zip(jobs, rows, strict=True):
+        job_id = str(row[0])
+        if new.key is not None:
+            holder = holders.setdefault((new.org_id, new.project_id, new.key), job_id)
+            if holder != job_id:
+                repeats[job_id] = holder
+                continue
+        pending.append(row)
+    return repeats, pending
+
+
+def _row(new: NewJob, job_id: JobId, known: dict[Any, Common]) -> tuple[Scalar, ...]:
+    """Check a job and give it as a row of `COLUMNS`; `known` remembers what many jobs of a call share."""
+    if not isinstance(new, NewJob):
+        raise InvalidJob(f"{new!r:.80} is no job; give a NewJob(job_type=…, payload=…)")
+    texts = (
+        new.category, new.job_type, new.queue, new.org_id, new.project_id, new.actor_type, new.actor_id,
+        new.request_id, new.correlation_id, new.subject, new.traceparent,
+    )  # fmt: skip
+    shared = (new.priority, new.max_attempts, new.unique, new.on_conflict, texts)
+    try:
+        common = known.get(shared)
+    except TypeError:
+        common = None  # Something unhashable: the check names it.
+    if common is None:
+        common = _common(new, texts)
+        known[shared] = common
+    key = new.key
+    if key is not None:
+        check_text("key", key, longest=LONGEST["key"])
+    if not isinstance(new.payload, dict):
+        raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
+    queue, max_attempts, lifetime, limit = common
+    return (
+        job_id, new.org_id, new.project_id, new.job_type, queue, new.category, new.priority,
+        None if new.run_at is None else _instant("run_at", new.run_at),
+        None if new.delay is None else _delay(new),
+        max_attempts, key, lifetime, new.subject, encode(new.payload, limit=limit),
+        new.actor_type, new.actor_id, new.request_id, new.correlation_id, new.traceparent,
+        None if new.parent_id is None else normalise_id(new.parent_id),
+        None if new.batch_id is None else normalise_id(new.batch_id),
+        None if new.tags is None else _tags(new.tags),
+        None if new.deadline is None else _instant("deadline", new.deadline),
+        None if new.timeout is None else _span("timeout", new.timeout),
+    )  # fmt: skip
+
+
+def _common(new: NewJob, texts: tuple[str | None, ...]) -> Common:
+    check_texts(dict(zip(_TEXT_FIELDS, texts, strict=True)))
+    policy = category(new.category)
+    _whole("priority", new.priority, 1, 10)
+    attempts = policy.retry.max_attempts if new.max_attempts is None else new.max_attempts
+    _whole("max_attempts", attempts, 1, _MOST_ATTEMPTS)
+    if new.on_conflict not in {"return", "raise"}:
+        raise InvalidJob(f"on_conflict is {new.on_conflict!r}; give 'return' or 'raise'")
+    lifetime = _lifetime(policy.key_lifetime or "active" if new.unique is None else new.unique)
+    return new.queue or policy.queue, attempts, lifetime, policy.max_payload_bytes
+
+
+_TEXT_FIELDS = (
+    "category", "job_type", "queue", "org_id", "project_id", "actor_type", "actor_id", "request_id",
+    "correlation_id", "subject", "traceparent",
+)  # fmt: skip
+
+
+def _whole(name: str, value: int, lowest: int, highest: int) -> int:
+    if type(value) is not int or not lowest <= value <= highest:
+        raise InvalidJob(f"{name} is {value!r}; give a whole number from {lowest} to {highest}")
+    return value
+
+
+def _instant(name: str, value: datetime) -> int:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidJob(f"{name} is {value!r}; give a datetime with a time zone, such as datetime.now(UTC)")
+    return micros(value)
+
+
+def _delay(new: NewJob) -> int:
+    if new.run_at is not None:
+        raise InvalidJob("run_at and delay are both set; give one of them")
+    return _span("delay", new.delay)
+
+
+def _span(name: str, value: timedelta | None) -> int:
+    if not isinstance(value, timedelta) or not timedelta() <= value <= _LONGEST_DELAY:
+        raise InvalidJob(f"{name} is {value!r}; give a timedelta from 0 to 100 years")
+    return value // _MICROSECOND
+
+
+def _lifetime(unique: Lifetime) -> int | None:
+    match unique:
+        case "active":
+            return 0
+        case "forever":
+            return None
+        case timedelta():
+            return _span("unique", unique)
+    raise InvalidJob(f"unique is {unique!r}; give 'active', 'forever' or a timedelta")
+
+
+def _tags(tags: list[str]) -> str:
+    if not isinstance(tags, list | tuple):
+        raise InvalidJob(f"tags is a {type(tags).__name__}; give a list of texts")
+    for tag in tags:
+        check_text("tag", tag, longest=255)
+    return as_json(tags)

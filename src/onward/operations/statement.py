@@ -1,0 +1,53 @@
+"""What an operation is made of: it yields statements, is sent their rows, and returns its result."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from onward.core.job import micros
+from onward.errors import InvalidSetting
+
+__all__ = ["Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment"]
+
+Scalar = str | int | float | None
+Row = Sequence[Any]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A set of rows as one parameter: a JSON text on PostgreSQL, a statement run over each on SQLite."""
+
+    columns: tuple[str, ...]
+    values: Sequence[tuple[Scalar, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named statement of the SQL catalogue, with its parameters."""
+
+    name: str
+    params: Mapping[str, Scalar | Rows]
+
+
+Operation = Generator[Statement, Sequence[Row], T]
+
+
+def moment(instant: datetime | None) -> int | None:
+    """Give an instant as a parameter; None lets the database's clock decide."""
+    if instant is not None and instant.tzinfo is None:
+        raise InvalidSetting(
+            f"now is {instant!r}; give a datetime with a time zone, such as datetime.now(UTC)"
+        )
+    return None if instant is None else micros(instant)
+
+
+def as_json(value: object) -> str:
+    """Give a list or a mapping of plain values as a parameter."""
+    return msgspec.json.encode(value).decode()

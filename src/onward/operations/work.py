@@ -1,0 +1,159 @@
+"""What a worker does: hold a lease, claim jobs, and write what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.fields import check_text
+from onward.core.ids import JobId
+from onward.core.job import Job
+from onward.core.lifecycle import End
+from onward.core.payload import lenient
+from onward.errors import InvalidSetting, LeaseLost, WorkerLost
+from onward.operations.statement import Operation, Rows, Scalar, Statement, moment
+
+__all__ = ["MAX_RESULT_BYTES", "Leases", "claim", "extend", "finish", "register", "retire"]
+
+MAX_RESULT_BYTES = 1_048_576
+
+ENDED = (
+    "id", "lease", "event", "state", "attempt", "waits", "crashes", "error", "result", "outcome",
+)  # fmt: skip
+RETURNED = (
+    "id", "lease", "event", "state", "attempt", "waits", "crashes", "error", "outcome", "delay", "ran",
+)  # fmt: skip
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Which of the leases that a write named still held; what was refused changed nothing."""
+
+    held: frozenset[JobId]
+    lost: frozenset[JobId]
+    cancel_requested: frozenset[JobId] = frozenset()
+
+    def require(self) -> None:
+        """Raise LeaseLost if any lease was lost."""
+        if self.lost:
+            raise LeaseLost(
+                f"job {', '.join(sorted(self.lost))}: another worker holds it, or it has ended; "
+                "its result was refused and must not be written elsewhere"
+            )
+
+
+def register(
+    worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None = None, now: datetime | None = None
+) -> Operation[None]:
+    """Give a worker its lease; an id serves one life of one process."""
+    check_text("worker_id", worker_id, longest=200)
+    rows = yield Statement(
+        "register_worker",
+        {
+            "worker": worker_id,
+            "info": lenient(info or {}, 65_536),
+            "lease": _micros(lease),
+            "now": moment(now),
+        },
+    )
+    if not rows:
+        raise InvalidSetting(f"worker id {worker_id!r} is taken; give every start of a process a new one")
+
+
+def extend(
+    worker_id: str,
+    leases: Mapping[JobId, int],
+    *,
+    lease: timedelta,
+    idle: bool = False,
+    now: datetime | None = None,
+) -> Operation[Leases]:
+    """Renew a worker's lease, and learn which of its jobs it still holds and which should be cancelled."""
+    rows = yield Statement(
+        "extend_worker",
+        {"worker": worker_id, "lease": _micros(lease), "idle": int(idle), "now": moment(now)},
+    )
+    if not rows:
+        raise _worker_lost(worker_id)
+    running = {job_id: (number, cancel) for job_id, number, cancel in rows if job_id is not None}
+    held = frozenset(job_id for job_id, number in leases.items() if running.get(job_id, (None,))[0] == number)
+    cancelled = frozenset(job_id for job_id in held if running[job_id][1])
+    return Leases(held, frozenset(leases) - held, cancelled)
+
+
+def retire(worker_id: str, *, now: datetime | None = None) -> Operation[bool]:
+    """End a worker's lease at once: what it still holds can be rescued; False for an unknown worker."""
+    rows = yield Statement("retire_worker", {"worker": worker_id, "now": moment(now)})
+    return bool(rows)
+
+
+def claim(queue: str, limit: int, *, worker_id: str, now: datetime | None = None) -> Operation[list[Job]]:
+    """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first."""
+    if limit < 1:
+        raise InvalidSetting(f"limit is {limit}; claim at least one job")
+    rows = yield Statement(
+        "claim_jobs", {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
+    )
+    if rows and rows[0][0] is None:
+        raise _worker_lost(worker_id)
+    # Neither database returns changed rows in the order of the claim.
+    return sorted(map(Job.from_row, rows), key=lambda job: (job.priority, job.run_at, job.id))
+
+
+def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[Leases]:
+    """Write what attempts came to; a lease that is not the newest is refused, and that is audited."""
+    asked = frozenset(end.job_id for end in ends)
+    rows = yield _finish_statement(ends, now)
+    held = {job_id for job_id, _ in rows}
+    cancelled = {job_id for job_id, took in rows if not took}
+    if cancelled:
+        # These can't go back, because someone wants them cancelled: end them instead.
+        ended = [
+            replace(end, transition=end.transition.cancelled()) for end in ends if end.job_id in cancelled
+        ]
+        yield _finish_statement(ended, now)
+    return Leases(frozenset(held), asked - held, frozenset(cancelled))
+
+
+def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
+    ended = [_ended_row(end) for end in ends if end.transition.ends]
+    returned = [_returned_row(end) for end in ends if not end.transition.ends]
+    return Statement(
+        "finish_jobs", {"ended": Rows(ENDED, ended), "returned": Rows(RETURNED, returned), "now": moment(now)}
+    )
+
+
+def _ended_row(end: End) -> tuple[Scalar, ...]:
+    to = end.transition
+    return (
+        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
+        _text(to.result), to.outcome,
+    )  # fmt: skip
+
+
+def _returned_row(end: End) -> tuple[Scalar, ...]:
+    to = end.transition
+    return (
+        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
+        to.outcome, max(0, _micros(to.delay)), end.ran,
+    )  # fmt: skip
+
+
+def _text(value: object) -> str | None:
+    # A bad result or error text must never keep a job from ending.
+    return None if value is None else lenient(value, MAX_RESULT_BYTES)
+
+
+def _micros(span: timedelta) -> int:
+    return span // _MICROSECOND
+
+
+def _worker_lost(worker_id: str) -> WorkerLost:
+    return WorkerLost(
+        f"worker {worker_id!r} was never registered (call register() first), or its lease ran out and "
+        "its jobs were given to others (stop its handlers and register under a new id)"
+    )

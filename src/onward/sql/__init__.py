@@ -1,0 +1,1 @@
+"""SQL: the catalogue of named statements and the numbered migrations."""

@@ -1,0 +1,191 @@
+"""The SQL catalogue: named statements, compiled once per database, driver's style and table prefix.
+
+A name in `portable.sql` serves both databases unless the database's own file overrides it. `:name::type` is a
+parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from onward.core.job import COLUMNS
+
+__all__ = ["Database", "Query", "Step", "Style", "catalogue", "expand", "sources"]
+
+Database = Literal["sqlite", "postgres"]
+Style = Literal["question", "percent", "dollar"]
+
+TABLES = ("live", "ended", "keys", "attempts", "audit", "workers", "queues", "controls", "jobs", "migrations")
+
+_RECORD = "CAST(CAST({} AS text) AS jsonb)"
+_EPOCH = "timestamptz 'epoch' + CAST({} AS bigint) * interval '1 microsecond'"
+
+# Every parameter is text, a number or null, so no driver's own adaptation of types takes part.
+TYPES: dict[Database, dict[str, str]] = {
+    "postgres": {
+        "text": "CAST({} AS text)",
+        "int": "CAST({} AS bigint)",
+        "json": _RECORD,
+        "id": "CAST(CAST({} AS text) AS uuid)",
+        "time": f"({_EPOCH})",
+        "clock": f"coalesce({_EPOCH}, clock_timestamp())",
+        "ids": f"SELECT CAST(v AS uuid) FROM jsonb_array_elements_text({_RECORD}) AS t(v)",  # noqa: S608
+    },
+    "sqlite": {
+        "text": "{}",
+        "int": "{}",
+        "json": "{}",
+        "id": "{}",
+        "time": "{}",
+        "clock": "{}",
+        "ids": "SELECT value FROM json_each({})",
+    },
+}
+
+# `{micros(x)}` reads an instant as microseconds, `{instant(x)}` makes one of them, `{later(t, x)}` adds them.
+MACROS: dict[Database, dict[str, str]] = {
+    "postgres": {
+        "micros": "CAST(extract(epoch FROM {0}) * 1000000 AS bigint)",
+        "instant": "timestamptz 'epoch' + {0} * interval '1 microsecond'",
+        "later": "{0} + {1} * interval '1 microsecond'",
+        "text": "CAST({0} AS text)",
+    },
+    "sqlite": {"micros": "{0}", "instant": "{0}", "later": "{0} + {1}", "text": "{0}"},
+}
+
+_END = ("result", "outcome", "ended_at")
+_CHANGED = ("state", "attempt", "waits", "crashes", "error")
+
+_BLOCK = re.compile(r"^-- (?:name|fragment): (\w+)$", re.MULTILINE)
+_NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_EACH = re.compile(r"^-- each (\w+)$", re.MULTILINE)
+_PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
+_FRAGMENT = re.compile(r"\{\+(\w+)\}")
+_COLUMNS = re.compile(r"\{(job_columns|all_columns|carried|readable) ?(\w*)\}")
+_MACRO = re.compile(r"\{(micros|instant|later|text)\((.*?)\)\}")
+_ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
+_PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
+_QUOTED = re.compile(r"('[^']*')")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One SQL text; `each` names the set over whose rows it is run, `names` its parameters in order."""
+
+    text: str
+    names: tuple[str, ...]
+    each: str | None = None
+    returns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite."""
+
+    name: str
+    steps: tuple[Step, ...]
+    json_columns: frozenset[str] = frozenset()
+    plan_once: bool = False
+
+
+@cache
+def catalogue(database: Database, style: Style, prefix: str) -> dict[str, Query]:
+    """Compile all statements for one database, in one driver's style of parameters."""
+    return {name: _compile(name, text, database, style, prefix) for name, text in sources(database).items()}
+
+
+@cache
+def sources(database: Database) -> dict[str, str]:
+    """Read every statement of a database, with its fragments put in."""
+    texts = [_read("portable.sql"), _read(f"{database}.sql")]
+    blocks = {name: block for text in texts for name, block in _parse(text).items()}
+    names = [name for text in texts for name in _NAMES.findall(text)]
+    return {name: _include(blocks[name], blocks) for name in names}
+
+
+def expand(text: str, database: Database, prefix: str) -> str:
+    """Put in the names of tables and columns, and the macros."""
+    for table in TABLES:
+        text = text.replace(f"{{{table}}}", f"{prefix}{table}")
+    text = text.replace("{prefix}", prefix).replace("{channel}", prefix.rstrip("._"))
+    text = text.replace("{job_nulls}", ", ".join(["NULL"] * len(COLUMNS)))
+    text = text.replace("{returned_columns}", ", ".join("NULL" if name in _END else name for name in COLUMNS))
+    text = _COLUMNS.sub(lambda match: _select(match[1], match[2]), text)
+    return _MACRO.sub(lambda match: MACROS[database][match[1]].format(*match[2].split(", ", 1)), text)
+
+
+def _read(file: str) -> str:
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")
+
+
+def _parse(text: str) -> dict[str, str]:
+    _, *parts = _BLOCK.split(text)
+    return dict(zip(parts[::2], (block.strip() for block in parts[1::2]), strict=True))
+
+
+def _include(text: str, blocks: dict[str, str]) -> str:
+    while _FRAGMENT.search(text):
+        text = _FRAGMENT.sub(lambda match: _COMMENT.sub("", blocks[match[1]]), text)
+    return text
+
+
+def _select(what: str, table: str) -> str:
+    """Name a job's columns in their order; a live job has nulls where an ended one has its end."""
+    live = table in {"live", "job"}
+    if what == "carried":
+        names = [name for name in COLUMNS if name not in _END + _CHANGED]
+        return ", ".join(f"{table}.{name}" if table else name for name in names)
+    if what == "all_columns":
+        types = {"result": "{null_json}", "outcome": "{null_text}", "ended_at": "{null_time}"}
+        return ", ".join(
+            f"{types[name]} AS {name}" if live and name in _END else f"{table}.{name}" for name in COLUMNS
+        )
+    form = {"time": "{{micros({0})}}", "id": "{{text({0})}}", "json": "{{text({0})}}"}
+    if what == "readable":
+        form = {"time": "strftime('%Y-%m-%dT%H:%M:%fZ', {0} / 1000000.0, 'unixepoch') AS {1}"}
+    columns = [
+        ("NULL" if live and name in _END else form.get(kind, "{0}").format(f"{table}.{name}", name), name)
+        for name, kind in COLUMNS.items()
+    ]
+    return ", ".join(f"{text} AS {name}" if text == "NULL" else text for text, name in columns)
+
+
+def _compile(name: str, source: str, database: Database, style: Style, prefix: str) -> Query:
+    json_columns: set[str] = set()
+
+    def rows(match: re.Match[str]) -> str:
+        json_columns.update(re.findall(r"(\w+) jsonb", match[2]))
+        return f"jsonb_to_recordset(:{match[1]}::json) AS {match[1]}({match[2]})"
+
+    text = _ROWS.sub(rows, expand(source, database, prefix))
+    for null, kind in {"{null_json}": "jsonb", "{null_text}": "text", "{null_time}": "timestamptz"}.items():
+        text = text.replace(null, f"CAST(NULL AS {kind})" if database == "postgres" else "NULL")
+    parts = text.split(";\n") if database == "sqlite" else [text]
+    steps = tuple(_step(part, database, style) for part in parts)
+    return Query(name, steps, frozenset(json_columns), bool(_PLAN_ONCE.search(source)))
+
+
+def _step(text: str, database: Database, style: Style) -> Step:
+    each = _EACH.search(text)
+    text = _COMMENT.sub("", text).strip()
+    names: list[str] = []
+
+    def placeholder(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in names:
+            names.append(name)
+        mark = {"question": "?{0}", "percent": "%({1})s", "dollar": "${0}"}[style].format(
+            names.index(name) + 1, name
+        )
+        return TYPES[database][match[2]].format(mark) if match[2] else mark
+
+    # Quoted text may hold colons: leave it alone.
+    pieces = _QUOTED.split(text.replace("%", "%%") if style == "percent" else text)
+    pieces[::2] = [_PARAM.sub(placeholder, piece) for piece in pieces[::2]]
+    returns = text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+    return Step("".join(pieces), tuple(names), each[1] if each else None, returns)

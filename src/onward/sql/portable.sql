@@ -1,0 +1,95 @@
+-- Statements that read the same in both databases.
+
+-- fragment: audit_columns
+at, event, job_id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, attempt, lease,
+worker_id, detail
+
+-- fragment: end_columns
+state, attempt, waits, crashes, error, result, outcome, ended_at
+
+-- fragment: new_columns
+id, org_id, project_id, job_type, queue, category, state, priority, run_at, max_attempts, key, subject, payload,
+actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, deadline, timeout_micros,
+created_at
+
+-- fragment: no_live_worker
+NOT EXISTS (
+    SELECT 1 FROM {workers} AS w
+    WHERE w.id = jobs.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
+)
+
+-- name: register_worker
+-- An id is for one life of one process: taking over a lost one would revive the leases of its jobs.
+INSERT INTO {workers} (id, info, started_at, seen_at, lease_until)
+VALUES (:worker::text, :info::json, :now::clock, :now::clock, {later(:now::clock, :lease::int)})
+ON CONFLICT (id) DO NOTHING
+RETURNING id
+
+-- name: retire_worker
+-- From now on its running jobs are anyone's to rescue.
+UPDATE {workers}
+SET lease_until = :now::clock, lost_at = coalesce(lost_at, :now::clock), idle_since = NULL
+WHERE id = :worker::text
+RETURNING id
+
+-- name: get_jobs
+SELECT {job_columns live} FROM {live} AS live WHERE id IN (:ids::ids)
+UNION ALL
+SELECT {job_columns ended} FROM {ended} AS ended WHERE id IN (:ids::ids)
+
+-- name: list_jobs
+-- Both tables are read newest first by their primary keys and merged, so a page never sorts a whole table.
+SELECT {job_columns jobs}
+FROM (
+    SELECT {all_columns live} FROM {live} AS live
+    UNION ALL
+    SELECT {all_columns ended} FROM {ended} AS ended
+) AS jobs
+WHERE (:state::text IS NULL OR state = :state::text)
+    AND (:outcome::text IS NULL OR outcome = :outcome::text)
+    AND (:retrying::int IS NULL OR attempt > 0)
+    AND (:stuck::int IS NULL OR {+no_live_worker})
+    AND (:job_type::text IS NULL OR job_type = :job_type::text)
+    AND (:queue::text IS NULL OR queue = :queue::text)
+    AND (:org_id::text IS NULL OR org_id = :org_id::text)
+    AND (:project_id::text IS NULL OR project_id = :project_id::text)
+    AND (:key::text IS NULL OR key = :key::text)
+    AND (:subject::text IS NULL OR subject = :subject::text)
+    AND (:correlation_id::text IS NULL OR correlation_id = :correlation_id::text)
+    AND (:above::text IS NULL OR id >= :above::id)
+    AND (:below::text IS NULL OR id < :below::id)
+ORDER BY id DESC
+LIMIT :limit::int
+
+-- name: count_jobs
+-- Live jobs are counted; ended ones only up to a cap, because there may be any number of them.
+SELECT queue, state, count(*) FROM {live}
+WHERE (:org_id::text IS NULL OR org_id = :org_id::text)
+GROUP BY queue, state
+UNION ALL
+SELECT NULL, 'succeeded', count(*) FROM (
+    SELECT 1 FROM {ended} WHERE state = 'succeeded' AND (:org_id::text IS NULL OR org_id = :org_id::text)
+    LIMIT :cap::int
+) AS succeeded
+UNION ALL
+SELECT NULL, 'dead', count(*) FROM (
+    SELECT 1 FROM {ended} WHERE state = 'dead' AND (:org_id::text IS NULL OR org_id = :org_id::text)
+    LIMIT :cap::int
+) AS dead
+UNION ALL
+SELECT NULL, 'cancelled', count(*) FROM (
+    SELECT 1 FROM {ended} WHERE state = 'cancelled' AND (:org_id::text IS NULL OR org_id = :org_id::text)
+    LIMIT :cap::int
+) AS cancelled
+
+-- name: list_attempts
+SELECT lease, attempt, worker_id, {micros(started_at)}, {micros(ended_at)}, outcome, {text(error)}
+FROM {attempts}
+WHERE job_id = :id::id
+ORDER BY lease
+
+-- name: list_audit
+SELECT {micros(at)}, event, attempt, lease, worker_id, actor_type, actor_id, {text(detail)}
+FROM {audit}
+WHERE job_id = :id::id
+ORDER BY seq

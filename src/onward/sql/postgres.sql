@@ -1,0 +1,296 @@
+-- Statements where PostgreSQL has a better way, or the only one.
+-- Each is one statement: one round trip, and one atomic change also outside a transaction.
+
+-- fragment: clock
+-- One reading of the clock for the whole statement; now() would be the start of the caller's transaction.
+clock AS MATERIALIZED (SELECT :now::clock AS now)
+
+-- fragment: asked
+asked AS MATERIALIZED (
+    SELECT * FROM :jobs::rows(
+        id uuid, org_id text, project_id text, job_type text, queue text, category text, priority smallint,
+        run_at bigint, delay bigint, max_attempts integer, key text, lifetime bigint, subject text, payload jsonb,
+        actor_type text, actor_id text, request_id text, correlation_id text, traceparent text, parent_id uuid,
+        batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint
+    )
+)
+
+-- fragment: insert_asked
+INSERT INTO {live} ({+new_columns})
+SELECT
+    id, org_id, project_id, job_type, queue, category,
+    CASE WHEN at.run_at <= now THEN 'queued' ELSE 'scheduled' END, priority, at.run_at, max_attempts, key, subject,
+    payload, actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags,
+    {instant(deadline)}, timeout_micros, now
+FROM asked, clock, LATERAL (
+    SELECT coalesce({instant(asked.run_at)}, {later(now, asked.delay)}, now) AS run_at
+) AS at
+
+-- fragment: enqueued
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, 0, 0, NULL, NULL
+    FROM job
+),
+woken AS MATERIALIZED (
+    SELECT count(pg_notify('{channel}', queue)) AS sent
+    FROM (SELECT DISTINCT queue FROM job WHERE state = 'queued') AS ready
+    WHERE {+someone_idles}
+)
+
+-- fragment: someone_idles
+-- A notification for every insert would cut commits to a third, so only when a worker says that it idles; and
+-- never into a queue that is filling up, where NOTIFY would fail the caller's commit.
+EXISTS (SELECT FROM {workers} WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp())
+AND pg_notification_queue_usage() < 0.5
+
+-- name: enqueue_jobs
+-- plan: once
+-- Returns only what is not simply queued.
+WITH {+clock}, {+asked},
+job AS (
+    {+insert_asked}
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
+),
+{+enqueued}
+SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job WHERE state <> 'queued'
+UNION ALL
+SELECT NULL, NULL, NULL, NULL FROM woken WHERE sent < 0
+
+-- name: enqueue_keyed_jobs
+-- plan: once
+-- ON CONFLICT DO NOTHING waits for whoever is inserting the same key, and leaves alone a key that stands already, so
+-- a caller's long transaction holds up nobody else. What it misses is settled by the function `hold_key`: a plan
+-- that reads {keys} here would be kept from the day when the table was empty.
+WITH {+clock}, {+asked},
+taken AS (
+    INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
+    SELECT coalesce(org_id, ''), coalesce(project_id, ''), key, id, now, now, {+expiry}
+    FROM asked, clock
+    WHERE key IS NOT NULL
+    ORDER BY 1, 2, 3
+    ON CONFLICT DO NOTHING
+    RETURNING job_id
+),
+missed AS MATERIALIZED (
+    SELECT id, coalesce(org_id, '') AS org_id, coalesce(project_id, '') AS project_id, key, lifetime
+    FROM asked
+    WHERE key IS NOT NULL AND id NOT IN (SELECT job_id FROM taken)
+    ORDER BY 2, 3, 4
+),
+settled AS MATERIALIZED (
+    SELECT missed.id, holder.job_id, holder.state
+    FROM missed, clock, LATERAL {prefix}hold_key(
+        missed.org_id, missed.project_id, missed.key, missed.id, now, {+expiry}
+    ) AS holder
+),
+job AS (
+    {+insert_asked}
+    WHERE key IS NULL OR id IN (SELECT job_id FROM taken UNION ALL SELECT job_id FROM settled)
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
+),
+{+enqueued}
+SELECT CAST(id AS text), CAST(job_id AS text), state, 0 FROM settled WHERE job_id <> id
+UNION ALL
+SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job WHERE state <> 'queued'
+UNION ALL
+SELECT NULL, NULL, NULL, NULL FROM woken WHERE sent < 0
+
+-- fragment: expiry
+-- No lifetime: for ever.
+coalesce({later(now, lifetime)}, 'infinity')
+
+-- name: extend_worker
+WITH me AS (
+    UPDATE {workers}
+    SET seen_at = :now::clock, lease_until = {later(:now::clock, :lease::int)},
+        idle_since = CASE WHEN :idle::int = 1 THEN coalesce(idle_since, :now::clock) END
+    WHERE id = :worker::text AND lost_at IS NULL
+    RETURNING id
+)
+SELECT CAST(live.id AS text), live.lease, CASE WHEN live.cancel_requested_at IS NULL THEN 0 ELSE 1 END
+FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
+
+-- name: claim_jobs
+-- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
+-- and claim more than it was asked for. One row of nulls says that the worker has no right to claim.
+WITH {+clock},
+me AS MATERIALIZED (
+    SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
+),
+job AS (
+    UPDATE {live}
+    SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
+        started_at = (SELECT now FROM clock)
+    WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        started_at, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, attempt, lease, worker_id, NULL
+    FROM job
+)
+SELECT {job_columns job} FROM job
+UNION ALL
+SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
+
+-- name: finish_jobs
+-- Joined on id and lease alone: with one more condition the planner has chosen to scan the table. Whoever is in
+-- neither `gone` nor `back` had lost its lease; it changes nothing but the audit.
+WITH {+clock},
+ending AS MATERIALIZED (
+    SELECT * FROM :ended::rows(
+        id uuid, lease bigint, event text, state text, attempt integer, waits integer, crashes integer, error jsonb,
+        result jsonb, outcome text
+    )
+),
+giving AS MATERIALIZED (
+    SELECT * FROM :returned::rows(
+        id uuid, lease bigint, event text, state text, attempt integer, waits integer, crashes integer, error jsonb,
+        outcome text, delay bigint, ran integer
+    )
+),
+gone AS (
+    DELETE FROM {live} AS live USING ending WHERE live.id = ending.id AND live.lease = ending.lease
+    RETURNING {carried live}, ending.event, ending.state AS to_state, ending.attempt AS to_attempt,
+        ending.waits AS to_waits, ending.crashes AS to_crashes, coalesce(ending.error, live.error) AS to_error,
+        ending.result, ending.outcome
+),
+moved AS (
+    INSERT INTO {ended} ({carried}, {+end_columns})
+    SELECT {carried gone}, to_state, to_attempt, to_waits, to_crashes, to_error, result, outcome, now FROM gone, clock
+),
+held AS MATERIALIZED (
+    SELECT live.ctid AS place, giving.*, live.cancel_requested_at
+    FROM giving JOIN {live} AS live ON live.id = giving.id AND live.lease = giving.lease
+    FOR UPDATE OF live
+),
+back AS (
+    -- The lease grows when a job is given back, too: else its last holder could still finish it.
+    UPDATE {live} AS live
+    SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = {later(now, held.delay)},
+        attempt = held.attempt, lease = live.lease + 1, waits = held.waits, crashes = held.crashes,
+        error = coalesce(held.error, live.error)
+    FROM held, clock
+    WHERE live.id = held.id AND held.cancel_requested_at IS NULL
+    RETURNING live.*, held.event, held.outcome, held.ran, held.error AS run_error
+),
+past AS (
+    INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
+    SELECT id, lease - 1, ran, worker_id, started_at, now, outcome, run_error FROM back, clock
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        now, event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, to_attempt,
+        lease, worker_id, CAST(NULL AS jsonb)
+    FROM gone, clock
+    UNION ALL
+    SELECT
+        now, event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, ran,
+        lease - 1, worker_id, NULL
+    FROM back, clock
+),
+refused AS (
+    INSERT INTO {audit} (at, event, job_id, attempt, lease)
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease
+    FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked, clock
+    WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
+),
+woken AS MATERIALIZED (
+    SELECT count(pg_notify('{channel}', queue)) AS sent
+    FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
+    WHERE {+someone_idles}
+)
+SELECT CAST(id AS text), 1 FROM gone
+UNION ALL
+SELECT CAST(id AS text), CASE WHEN cancel_requested_at IS NULL THEN 1 ELSE 0 END FROM held
+UNION ALL
+SELECT NULL, NULL FROM woken WHERE sent < 0
+
+-- name: find_lost_jobs
+-- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
+-- job whose worker has no row at all is lost as well.
+WITH {+clock},
+gone AS MATERIALIZED (
+    SELECT w.id FROM {workers} AS w, clock WHERE w.lease_until <= now FOR UPDATE OF w SKIP LOCKED
+),
+marked AS (
+    UPDATE {workers} AS w SET lost_at = now, idle_since = NULL FROM gone, clock WHERE w.id = gone.id AND w.lost_at IS NULL
+),
+lost AS (
+    SELECT live.id FROM {live} AS live
+    WHERE live.state = 'running' AND (
+        live.worker_id IN (SELECT id FROM gone)
+        OR live.worker_id NOT IN (SELECT id FROM {workers})
+    )
+    ORDER BY live.id
+    LIMIT :limit::int
+)
+SELECT {job_columns live} FROM {live} AS live WHERE id IN (SELECT id FROM lost)
+
+-- name: promote_jobs
+WITH {+clock},
+due AS (
+    UPDATE {live} SET state = 'queued'
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE state = 'scheduled' AND run_at <= (SELECT now FROM clock)
+        ORDER BY run_at
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING queue
+),
+woken AS MATERIALIZED (
+    SELECT count(pg_notify('{channel}', queue)) AS sent FROM (SELECT DISTINCT queue FROM due) AS ready
+    WHERE {+someone_idles}
+)
+SELECT queue, count(*) FROM due GROUP BY queue
+UNION ALL
+SELECT NULL, {micros(min(run_at))} FROM {live} WHERE state = 'scheduled' AND run_at > (SELECT now FROM clock)
+UNION ALL
+SELECT NULL, NULL FROM woken WHERE sent < 0
+
+-- name: cancel_jobs
+-- Locked first, so that what is decided here is decided about the newest version of each row.
+WITH {+clock},
+target AS MATERIALIZED (
+    SELECT live.id, live.state FROM {live} AS live WHERE live.id IN (:ids::ids) ORDER BY live.id FOR UPDATE
+),
+gone AS (
+    DELETE FROM {live} AS live USING target WHERE live.id = target.id AND target.state <> 'running' RETURNING live.*
+),
+moved AS (
+    INSERT INTO {ended} ({carried}, {+end_columns})
+    SELECT {carried gone}, 'cancelled', attempt, waits, crashes, :error::json, NULL, 'cancelled', now FROM gone, clock
+),
+asked AS (
+    UPDATE {live} AS live SET cancel_requested_at = now
+    FROM target, clock
+    WHERE live.id = target.id AND target.state = 'running' AND live.cancel_requested_at IS NULL
+    RETURNING live.*
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        now, event, id, job_type, org_id, project_id, :actor_type::text, :actor_id::text, request_id, correlation_id,
+        attempt, lease, worker_id, :error::json
+    FROM clock, (
+        SELECT 'job.cancelled' AS event, * FROM gone UNION ALL SELECT 'job.cancel_requested' AS event, * FROM asked
+    ) AS job
+)
+SELECT CAST(id AS text), CASE WHEN state = 'running' THEN 'running' ELSE 'cancelled' END FROM target
+
+-- name: tables_exist
+SELECT 1 WHERE to_regclass(:table::text) IS NOT NULL

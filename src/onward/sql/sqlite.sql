@@ -1,0 +1,173 @@
+-- Statements where SQLite needs its own form.
+-- A name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of a set, and
+-- the rows that they return are put together. The first one writes, so that a caller's transaction takes the
+-- write lock at once instead of failing to raise a read lock to it.
+-- Python's sqlite3 opens a transaction by itself only before INSERT, UPDATE, DELETE or REPLACE: never start with WITH.
+
+-- fragment: insert_new
+INSERT INTO {live} ({+new_columns})
+VALUES (
+    :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category,
+    CASE WHEN coalesce(:jobs.run_at, :now + :jobs.delay, :now) <= :now THEN 'queued' ELSE 'scheduled' END,
+    :jobs.priority, coalesce(:jobs.run_at, :now + :jobs.delay, :now), :jobs.max_attempts, :jobs.key, :jobs.subject,
+    :jobs.payload, :jobs.actor_type, :jobs.actor_id, :jobs.request_id, :jobs.correlation_id, :jobs.traceparent,
+    :jobs.parent_id, :jobs.batch_id, :jobs.tags, :jobs.deadline, :jobs.timeout_micros, :now
+)
+
+-- fragment: enqueued
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    created_at, 'job.enqueued', live.id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+    correlation_id, 0, 0, NULL, NULL
+FROM json_each(:ids) AS asked JOIN {live} AS live ON live.id = asked.value
+
+-- fragment: timed
+SELECT id, id, state, 1 FROM {live} WHERE id IN (:timed::ids) AND state <> 'queued'
+
+-- name: enqueue_jobs
+-- each jobs
+{+insert_new};
+{+enqueued};
+{+timed}
+
+-- name: enqueue_keyed_jobs
+-- All jobs go in, then the keys; whoever finds its key taken is taken out again. There is one writer at a time, so
+-- nobody sees that, and the usual case costs no look-up: a key that is not free does not count as a change.
+-- each jobs
+{+insert_new};
+INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
+SELECT
+    json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[0]'),
+    :now, :now, coalesce(:now + json_extract(value, '$[4]'), 9223372036854775807)
+FROM json_each(:keyed)
+WHERE true
+ON CONFLICT (org_id, project_id, key) DO UPDATE
+SET job_id = excluded.job_id, first_seen_at = :now, last_seen_at = :now, expires_at = excluded.expires_at
+WHERE expires_at <= :now AND NOT EXISTS (SELECT 1 FROM {live} WHERE {live}.id = {keys}.job_id);
+DELETE FROM {live} WHERE id IN (
+    SELECT json_extract(asked.value, '$[0]')
+    FROM json_each(CASE WHEN changes() < :count THEN :keyed ELSE '[]' END) AS asked JOIN {keys} AS k ON {+key_taken}
+);
+SELECT json_extract(asked.value, '$[0]'), k.job_id, coalesce(live.state, ended.state), 0
+FROM json_each(CASE WHEN changes() > 0 THEN :keyed ELSE '[]' END) AS asked JOIN {keys} AS k ON {+key_taken}
+LEFT JOIN {live} AS live ON live.id = k.job_id
+LEFT JOIN {ended} AS ended ON ended.id = k.job_id;
+{+enqueued};
+{+timed}
+
+-- fragment: key_taken
+k.org_id = json_extract(asked.value, '$[1]') AND k.project_id = json_extract(asked.value, '$[2]')
+AND k.key = json_extract(asked.value, '$[3]') AND k.job_id <> json_extract(asked.value, '$[0]')
+
+-- name: extend_worker
+UPDATE {workers}
+SET seen_at = :now, lease_until = :now + :lease, idle_since = CASE WHEN :idle = 1 THEN coalesce(idle_since, :now) END
+WHERE id = :worker AND lost_at IS NULL;
+SELECT live.id, live.lease, live.cancel_requested_at IS NOT NULL
+FROM {workers} AS me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
+WHERE me.id = :worker AND me.lost_at IS NULL
+
+-- fragment: ready_jobs
+WHERE id IN (
+    SELECT id FROM {live} WHERE queue = :queue AND state = 'queued' ORDER BY priority, run_at, id LIMIT :limit
+) AND {+worker_lives}
+
+-- fragment: worker_lives
+EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+
+-- name: claim_jobs
+-- One row of nulls says that the worker has no right to claim.
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    attempt + 1, lease + 1, :worker, NULL
+FROM {live} {+ready_jobs};
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+{+ready_jobs}
+RETURNING {returned_columns};
+SELECT {job_nulls} WHERE NOT {+worker_lives}
+
+-- name: finish_jobs
+-- each ended
+INSERT INTO {audit} (at, event, job_id, attempt, lease)
+SELECT :now, 'job.stale_result_rejected', :ended.id, :ended.attempt, :ended.lease
+WHERE NOT EXISTS (SELECT 1 FROM {live} WHERE id = :ended.id AND lease = :ended.lease);
+-- each returned
+INSERT INTO {audit} (at, event, job_id, attempt, lease)
+SELECT :now, 'job.stale_result_rejected', :returned.id, :returned.ran, :returned.lease
+WHERE NOT EXISTS (SELECT 1 FROM {live} WHERE id = :returned.id AND lease = :returned.lease);
+-- each ended
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, :ended.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    :ended.attempt, lease, worker_id, NULL
+FROM {live} WHERE id = :ended.id AND lease = :ended.lease;
+-- each ended
+INSERT INTO {ended} ({carried}, {+end_columns})
+SELECT
+    {carried}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, error),
+    :ended.result, :ended.outcome, :now
+FROM {live} WHERE id = :ended.id AND lease = :ended.lease
+RETURNING id, 1;
+-- each ended
+DELETE FROM {live} WHERE id = :ended.id AND lease = :ended.lease;
+-- each returned
+SELECT id, 0 FROM {live}
+WHERE id = :returned.id AND lease = :returned.lease AND cancel_requested_at IS NOT NULL;
+-- each returned
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, :returned.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    :returned.ran, lease, worker_id, NULL
+FROM {live} WHERE {+returned_to};
+-- each returned
+INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
+SELECT id, lease, :returned.ran, worker_id, started_at, :now, :returned.outcome, :returned.error
+FROM {live} WHERE {+returned_to};
+-- The lease grows when a job is given back, too: else its last holder could still finish it.
+-- each returned
+UPDATE {live}
+SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
+    attempt = :returned.attempt, lease = lease + 1, waits = :returned.waits, crashes = :returned.crashes,
+    error = coalesce(:returned.error, error)
+WHERE {+returned_to}
+RETURNING id, 1
+
+-- fragment: returned_to
+id = :returned.id AND lease = :returned.lease AND cancel_requested_at IS NULL
+
+-- name: find_lost_jobs
+-- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
+-- job whose worker has no row at all is lost as well.
+UPDATE {workers} SET lost_at = :now, idle_since = NULL WHERE lease_until <= :now AND lost_at IS NULL;
+SELECT {job_columns live} FROM {live} AS live
+WHERE state = 'running' AND worker_id NOT IN (SELECT id FROM {workers} WHERE lease_until > :now)
+ORDER BY id
+LIMIT :limit
+
+-- name: promote_jobs
+UPDATE {live} SET state = 'queued'
+WHERE id IN (
+    SELECT id FROM {live} WHERE state = 'scheduled' AND run_at <= :now ORDER BY run_at LIMIT :limit
+)
+RETURNING queue, 1;
+SELECT NULL, min(run_at) FROM {live} WHERE state = 'scheduled' AND run_at > :now
+
+-- name: cancel_jobs
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, CASE WHEN state = 'running' THEN 'job.cancel_requested' ELSE 'job.cancelled' END, id, job_type, org_id,
+    project_id, :actor_type, :actor_id, request_id, correlation_id, attempt, lease, worker_id, :error
+FROM {live} WHERE id IN (:ids::ids) AND cancel_requested_at IS NULL;
+UPDATE {live} SET cancel_requested_at = coalesce(cancel_requested_at, :now)
+WHERE id IN (:ids::ids) AND state = 'running'
+RETURNING id, 'running';
+INSERT INTO {ended} ({carried}, {+end_columns})
+SELECT {carried}, 'cancelled', attempt, waits, crashes, :error, NULL, 'cancelled', :now
+FROM {live} WHERE id IN (:ids::ids) AND state <> 'running'
+RETURNING id, 'cancelled';
+DELETE FROM {live} WHERE id IN (:ids::ids) AND state <> 'running'
+
+-- name: tables_exist
+SELECT 1 FROM sqlite_master WHERE name = :table

@@ -1,0 +1,145 @@
+"""Databases that Onward opens itself; the URL chooses which."""
+
+from __future__ import annotations
+
+import os
+import re
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from onward.errors import InvalidSetting, MissingExtra
+from onward.operations.statement import Operation
+from onward.sql.catalogue import Database
+from onward.stores.migrations import Plan
+from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.wakeups import SqliteWakeups, Wakeups
+
+__all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeups"]
+
+DEFAULT_URL = "sqlite:///onward.db"
+
+T = TypeVar("T")
+
+
+class Store(Protocol):
+    """A database that Onward opened."""
+
+    database: Database
+    prefix: str
+
+    def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+        """Run an operation; what it wrote is durable when this returns."""
+        ...
+
+    def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        ...
+
+    def migrate(self) -> Plan:
+        """Bring the schema up to this code; gives what was to do before."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+
+class AsyncStore(Protocol):
+    """The same, awaited."""
+
+    database: Database
+    prefix: str
+
+    async def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+        """Run an operation; what it wrote is durable when this returns."""
+        ...
+
+    async def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        ...
+
+    async def migrate(self) -> Plan:
+        """Bring the schema up to this code; gives what was to do before."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+
+def open_store(url: str | None = None) -> Store:
+    """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use."""
+    url = _chosen(url)
+    if path := _sqlite_path(url):
+        return SqliteStore(path)
+    _require_psycopg()
+    from onward.stores.postgres import PostgresStore
+
+    store = PostgresStore(url)
+    # A pool that is still open at exit waits for its threads, seconds each, on Python 3.13.
+    weakref.finalize(store, store.pool.close)
+    return store
+
+
+def open_async_store(url: str | None = None) -> AsyncStore:
+    """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use."""
+    url = _chosen(url)
+    if path := _sqlite_path(url):
+        return AsyncSqliteStore(path)
+    _require_psycopg()
+    from onward.stores.postgres_async import AsyncPostgresStore
+
+    return AsyncPostgresStore(url)
+
+
+def open_wakeups(store: AsyncStore) -> Wakeups:
+    """Listen for new work in a store."""
+    if isinstance(store, AsyncSqliteStore):
+        return SqliteWakeups(store.file)
+    from onward.stores.postgres_async import AsyncPostgresStore
+    from onward.stores.postgres_wakeups import PostgresWakeups
+
+    if not isinstance(store, AsyncPostgresStore):
+        raise InvalidSetting(
+            f"{type(store).__name__} is no store of Onward's; open one with open_async_store()"
+        )
+    return PostgresWakeups(store.url, store.prefix.rstrip("."))
+
+
+def _chosen(url: str | None) -> str:
+    return url or os.environ.get("ONWARD_URL") or DEFAULT_URL
+
+
+def _sqlite_path(url: str) -> Path | None:
+    """Give the file that a URL names; None if it names a PostgreSQL database."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidSetting(f"url {_masked(url)!r}: {error}") from None
+    if parts.scheme in {"postgresql", "postgres"}:
+        return None
+    if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
+        raise InvalidSetting(
+            f"url {_masked(url)!r}: give sqlite:///file.db, sqlite:////absolute/file.db or postgresql://…"
+        )
+    path = unquote(parts.path).removeprefix("/")
+    if path in {"", ":memory:"}:
+        raise InvalidSetting(
+            f"url {url!r} names no file; jobs must outlive the process, so give sqlite:///file.db"
+        )
+    return Path(path)
+
+
+def _masked(url: str) -> str:
+    """Leave out what may be secret, also of a URL that is too broken to be taken apart."""
+    return re.sub(r"//.*@", "//***@", url, flags=re.DOTALL).partition("?")[0]
+
+
+def _require_psycopg() -> None:
+    try:
+        import psycopg_pool  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra('PostgreSQL needs its driver: pip install "onward[postgres]"') from error

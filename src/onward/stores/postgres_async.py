@@ -1,0 +1,140 @@
+"""A PostgreSQL database as a store: a pool of connections on which each operation is one round trip."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from onward.connections.psycopg import AsyncPsycopgConnection
+from onward.connections.running import run_async
+from onward.errors import OnwardError, SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
+from onward.operations.statement import Operation
+from onward.sql.catalogue import Database
+from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
+
+__all__ = ["AsyncPostgresStore"]
+
+T = TypeVar("T")
+
+_TRIES = 4
+_MIGRATION_LOCK_TRIES = 30
+
+
+class AsyncPostgresStore:
+    """Runs operations on pooled connections of its own; opens on first use."""
+
+    database: Database = "postgres"
+
+    def __init__(
+        self, url: str, *, schema: str = "onward", pool_size: int = 10, timeout: float = 30.0
+    ) -> None:
+        self.url = url
+        self.prefix = check_prefix("postgres", f"{schema}.")
+        self.pooler: bool | None = None
+        self.pool = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=pool_size,
+            timeout=timeout,
+            open=False,
+            kwargs={"autocommit": True, "application_name": "onward"},
+            configure=self._configure,
+        )
+        self._checked = False
+        self._closed = False
+
+    async def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+        """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
+        del write
+        for attempt in range(1, _TRIES + 1):
+            try:
+                async with self._connection() as connection:
+                    if atomic:
+                        async with connection.transaction():
+                            return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+                    return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+            except (errors.DeadlockDetected, errors.SerializationFailure):
+                if attempt == _TRIES:
+                    raise
+                await asyncio.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
+        raise AssertionError
+
+    async def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        async with self._connection(check=False) as connection:
+            return plan("postgres", self.prefix, await self._applied(connection))
+
+    async def migrate(self) -> Plan:
+        """Bring the schema up to this code; of two migrators at once, one waits for the other."""
+        before = await self.plan()
+        for step in bundled("postgres", self.prefix):
+            for attempt in range(_MIGRATION_LOCK_TRIES):
+                try:
+                    await self._apply(step)
+                    break
+                except errors.LockNotAvailable:
+                    # Never queue behind a long transaction: everyone else would queue behind us.
+                    if attempt == _MIGRATION_LOCK_TRIES - 1:
+                        raise
+                    await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+        return before
+
+    async def close(self) -> None:
+        """Give the connections back to the database."""
+        self._closed = True
+        if not self.pool.closed:
+            await self.pool.close()
+
+    async def _apply(self, step: Migration) -> None:
+        async with self._connection(check=False) as connection, connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.prefix,))
+            if step.version in await self._applied(connection):
+                return
+            await connection.execute("SET LOCAL lock_timeout = '2s'")
+            await connection.execute(step.sql.encode())
+
+    async def _applied(self, connection: psycopg.AsyncConnection[Any]) -> set[int]:
+        cursor = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.prefix}migrations",))
+        if not (await cursor.fetchone() or (False,))[0]:
+            return set()
+        query = f"SELECT version FROM {self.prefix}migrations"  # noqa: S608
+        cursor = await connection.execute(query.encode())
+        return {version for (version,) in await cursor.fetchall()}
+
+    async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        if self.pooler is None:
+            # A pooler answers with a process id of its own; prepared plans would stay behind in it.
+            cursor = await connection.execute("SELECT pg_backend_pid()")
+            self.pooler = await cursor.fetchone() != (connection.info.backend_pid,)
+        if self.pooler:
+            connection.prepare_threshold = None
+
+    @asynccontextmanager
+    async def _connection(self, *, check: bool = True) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        if self._closed:
+            raise StoreClosed("this store was closed; open a new one")
+        try:
+            if self.pool.closed:
+                await self.pool.open()
+            async with self.pool.connection() as connection:
+                if check and not self._checked:
+                    plan("postgres", self.prefix, await self._applied(connection)).check()
+                    self._checked = True
+                yield connection
+        except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
+            raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
+        except errors.DiskFull as error:
+            raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
+        except (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, OnwardError):
+            raise
+        except (psycopg.OperationalError, PoolTimeout) as error:
+            raise StoreUnreachable(
+                f"PostgreSQL can't be reached, or the connection broke: {error}"
+            ) from error

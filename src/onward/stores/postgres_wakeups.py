@@ -1,0 +1,128 @@
+"""Wake-ups by LISTEN, on a connection of their own that heals itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+__all__ = ["PostgresWakeups"]
+
+log = logging.getLogger("onward.wakeups")
+
+_PROBE = "probe:"
+_LONGEST_PAUSE = 30.0
+
+
+class PostgresWakeups:
+    """Listens for the names of queues; where it can't (behind a pooler), waiting is only polling."""
+
+    def __init__(
+        self, url: str, channel: str, *, probe_seconds: float = 15.0, answer_seconds: float = 5.0
+    ) -> None:
+        self._url = url
+        self._channel = channel
+        self._probe_seconds = probe_seconds
+        self._answer_seconds = answer_seconds
+        self._woken = asyncio.Event()
+        self._unanswered = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._sessions: set[asyncio.Task[None]] = set()
+        self.listening = asyncio.Event()
+        self.poll_only = False
+
+    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
+        """Wait for a notification; the first one comes by itself once it listens, to catch up."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_listening(), name="onward wake-ups")
+        try:
+            async with asyncio.timeout(timeout):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
+
+    async def close(self) -> None:
+        """Stop listening."""
+        for task in (self._task, *self._sessions):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError, psycopg.Error, OSError):
+                    await task
+
+    async def _keep_listening(self) -> None:
+        failures = 0
+        while not self.poll_only:
+            self._unanswered.clear()
+            session = asyncio.create_task(self._session())
+            deaf = asyncio.create_task(self._unanswered.wait())
+            try:
+                await asyncio.wait({session, deaf}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                # Not awaited: a dead connection takes its time to close, a new one should not wait for it.
+                for task in (session, deaf):
+                    task.cancel()
+                self._sessions.add(session)
+                session.add_done_callback(self._ended)
+            failures = 0 if self.listening.is_set() else failures + 1
+            self.listening.clear()
+            if not self.poll_only:
+                if failures <= 1:
+                    log.warning("wake-ups lost, polling until they are back")
+                pause = min(_LONGEST_PAUSE, 0.1 * 2**failures)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _ended(self, session: asyncio.Task[None]) -> None:
+        self._sessions.discard(session)
+        if not session.cancelled() and (error := session.exception()):
+            log.debug("a listening connection ended: %s", error)
+
+    async def _session(self) -> None:
+        connection = await psycopg.AsyncConnection.connect(
+            self._url, autocommit=True, prepare_threshold=None, application_name="onward wake-ups"
+        )
+        async with connection:
+            await self._listen(connection)
+            await self._hear(connection)
+
+    async def _listen(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        cursor = await connection.execute("SELECT pg_backend_pid()")
+        if await cursor.fetchone() != (connection.info.backend_pid,):
+            # A pooler in between: LISTEN would sit on a server connection that others share.
+            self.poll_only = True
+            log.warning("a connection pooler is in between: no wake-ups, polling instead")
+            return
+        await connection.execute(f'LISTEN "{self._channel}"'.encode())
+        self.listening.set()
+        # Whatever was committed while nobody listened.
+        self._woken.set()
+
+    async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        while not self.poll_only:
+            heard = False
+            async for notice in connection.notifies(timeout=self._probe_seconds, stop_after=1):
+                heard = True
+                if not notice.payload.startswith(_PROBE):
+                    self._woken.set()
+            if not heard:
+                await self._probe(connection)
+
+    async def _probe(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Send a notification to itself: silence may mean that nothing happens, or that nothing arrives."""
+        token = f"{_PROBE}{uuid4()}"
+        timer = asyncio.get_running_loop().call_later(self._answer_seconds, self._unanswered.set)
+        try:
+            await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, token))
+            async for notice in connection.notifies():
+                if notice.payload == token:
+                    return
+                if not notice.payload.startswith(_PROBE):
+                    self._woken.set()
+        finally:
+            timer.cancel()

@@ -1,0 +1,218 @@
+"""A SQLite database file: where it may lie, how it is opened, and when its log is folded back."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from onward.errors import StorageFull, StoreBusy, StoreError, StoreUnreachable
+
+__all__ = ["Identity", "SqliteFile", "is_busy", "translated"]
+
+_OLDEST = (3, 35, 0)
+_NETWORK = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "afs",
+    "fuse.sshfs",
+    "ceph",
+    "glusterfs",
+    "fuse.glusterfs",
+}
+_MOUNTS = Path("/proc/self/mounts")
+_OPEN_SECONDS = 30.0
+_FOLD_BYTES = 4 * 2**20
+_KEPT_LOG_BYTES = 64 * 2**20
+
+
+# Between making a file and closing it nobody else in this process may open it: see create().
+_creating = threading.Lock()
+
+Identity = tuple[int, int] | None
+
+
+class SqliteFile:
+    """One database file; every connection that Onward opens on it is opened here."""
+
+    def __init__(self, path: Path) -> None:
+        # Absolute, because the process may change its folder.
+        self.path = path.absolute()
+        self._made: Identity = None
+        self._given_up = False
+        self._fold_at = _FOLD_BYTES
+
+    def create(self) -> None:
+        """Make the file if there is none, readable by its owner alone; refuse a place where it can't work."""
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise StoreUnreachable(f"SQLite {sqlite3.sqlite_version} is too old; Onward needs 3.35 or newer")
+        if self._made is not None and not self.still_there():
+            raise self.removed()
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise StoreUnreachable(f"{folder} is not a folder; make it before you open {self.path}")
+        kind = _file_system(folder)
+        if kind in _NETWORK:
+            raise StoreUnreachable(
+                f"{folder} is on {kind}, whose locks SQLite can't trust; use a local disk or PostgreSQL"
+            )
+        try:
+            with _creating:
+                if not self.path.exists():
+                    # Created with its mode in one call: between a creation and a chmod others could open it.
+                    # Never opened when it exists: closing it would drop every lock that SQLite holds on it
+                    # in this process, and another process could take its log away.
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            pass  # Another process was faster.
+        except OSError as error:
+            raise StoreUnreachable(f"can't open {self.path} for writing: {error.strerror}") from error
+        if not self.path.is_file() or not os.access(self.path, os.R_OK | os.W_OK):
+            raise StoreUnreachable(
+                f"can't open {self.path} for writing: it is no file, or not yours to write"
+            )
+        self._made = _identity(self.path)
+
+    def connect(self, *, read_only: bool = False) -> sqlite3.Connection:
+        """Open a connection with the settings that durability and one checkpointer ask for."""
+        uri = f"{self.path.resolve().as_uri()}?mode=rw"
+        try:
+            connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5
+            )
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        try:
+            if not read_only:
+                self._use_a_log(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute(f"PRAGMA journal_size_limit = {_KEPT_LOG_BYTES}")
+            connection.execute("PRAGMA cache_size = -16000")
+            if read_only:
+                connection.execute("PRAGMA query_only = ON")
+            # The caller waits for the lock, with jitter: SQLite's own steps starve some processes.
+            connection.execute("PRAGMA busy_timeout = 0" if not read_only else "PRAGMA busy_timeout = 5000")
+        except sqlite3.Error as error:
+            connection.close()
+            raise translated(error, self.path) from error
+        except StoreUnreachable:
+            connection.close()
+            raise
+        return connection
+
+    def still_there(self) -> bool:
+        """Tell whether the path still leads to the file that was opened."""
+        return not self._given_up and self._made is not None and _identity(self.path) == self._made
+
+    def give_up(self) -> None:
+        """Let no connection use the file any more: some of them see what others don't."""
+        self._given_up = True
+
+    def removed(self) -> StoreUnreachable:
+        """Say that the file is not the one that was opened."""
+        return StoreUnreachable(
+            f"{self.path} or its -wal was removed or replaced while open; put it back and restart"
+        )
+
+    def log_identity(self) -> Identity:
+        """Tell which file the log is; it stays the same as long as any connection is open."""
+        return _identity(self._log)
+
+    def fold_log(self, connection: sqlite3.Connection) -> None:
+        """Move a grown log back into the file, one process at a time.
+
+        Two connections that write and checkpoint at once can corrupt a file under SQLite before 3.51.3.
+        """
+        size = self._log_size()
+        # Another process may have folded a log that we could not.
+        self._fold_at = min(self._fold_at, size + _FOLD_BYTES)
+        if size < self._fold_at:
+            return
+        try:
+            lock = os.open(f"{self.path}-checkpoint", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                os.close(lock)
+        except (OSError, sqlite3.Error):
+            # Somebody reads or folds, or the disk is full: the log goes on growing, and the next try is at
+            # its next step. What was committed is safe in the log.
+            pass
+        self._fold_at = self._log_size() + _FOLD_BYTES
+
+    def _use_a_log(self, connection: sqlite3.Connection) -> None:
+        """Switch to WAL; of several that do so at once, SQLite refuses some without waiting."""
+        deadline = time.monotonic() + _OPEN_SECONDS
+        while True:
+            try:
+                [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.0005, 0.008))  # noqa: S311
+                continue
+            if mode != "wal":
+                raise StoreUnreachable(f"{self.path} can't have a write-ahead log here (its journal: {mode})")
+            return
+
+    @property
+    def _log(self) -> Path:
+        return Path(f"{self.path}-wal")
+
+    def _log_size(self) -> int:
+        try:
+            return self._log.stat().st_size
+        except OSError:
+            return 0
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether another connection was in the way."""
+    return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def translated(error: sqlite3.Error, path: Path) -> StoreError:
+    """Say in Onward's words what SQLite said about the file."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if is_busy(error):
+        return StoreBusy(f"{path} is held by another writer: {error}")
+    if name.startswith("SQLITE_FULL"):
+        return StorageFull(f"no space is left for {path}; what was not acknowledged was not stored")
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return StoreUnreachable(f"can't open {path} for writing: {error}")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StoreUnreachable(f"{path} is damaged or no SQLite database: {error}; restore it from a backup")
+    return StoreError(f"{path}: {error}")
+
+
+def _file_system(folder: Path) -> str:
+    """Name the kind of file system of a folder, or '' where that can't be told."""
+    try:
+        mounts = [line.split()[1:3] for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return ""
+    place = folder.resolve()
+    # In the order of mounting: what is mounted later over the same folder hides what was there.
+    under = [
+        (len(point), at, kind)
+        for at, (point, kind) in enumerate(mounts)
+        if place.is_relative_to(point.replace("\\040", " "))
+    ]
+    return max(under, default=(0, 0, ""))[2]
+
+
+def _identity(path: Path) -> Identity:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

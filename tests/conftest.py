@@ -1,0 +1,67 @@
+"""What every test may ask for: one PostgreSQL server for the run, a database for each of its processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onward import Client
+from tests.postgres import PostgresServer, fresh_database, start_postgres
+from tests.stores.postgres_schema import fresh_schema
+
+SERVER = pytest.StashKey[PostgresServer]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    """Give each xdist worker the address of the one server."""
+    node.workerinput["postgres_server_url"] = find_server(node.config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the server after the last test."""
+    if server := config.stash.get(SERVER, None):
+        server.close()
+
+
+def find_server(config: pytest.Config) -> str:
+    """Return the address of the run's server, started at the first call."""
+    if url := os.environ.get("ONWARD_TEST_POSTGRES_URL"):
+        return url
+    if SERVER not in config.stash:
+        config.stash[SERVER] = start_postgres()
+    return config.stash[SERVER].url()
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url(pytestconfig: pytest.Config) -> str:
+    """The run's PostgreSQL server; create databases there, leave its own alone."""
+    inherited = getattr(pytestconfig, "workerinput", {}).get("postgres_server_url")
+    return inherited or find_server(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server_url: str, worker_id: str) -> Iterator[str]:
+    """An empty database for the tests of this process."""
+    with fresh_database(postgres_server_url, f"onward_test_{worker_id}_{os.getpid()}") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Onward runs on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
+    """A client on empty tables of its own, once for each database."""
+    if request.param == "sqlite":
+        with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+            yield client
+    else:
+        with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+            yield Client(store=store)

@@ -1,0 +1,1 @@
+"""Tests of what a caller may hand to `within()`."""

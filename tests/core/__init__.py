@@ -1,0 +1,1 @@
+"""Tests of the pure rules: no database, no clock, no waiting."""

@@ -1,0 +1,1 @@
+"""Tests of the SQL catalogue: the texts themselves, without a database."""

@@ -1,0 +1,267 @@
+"""The catalogue: operations and SQL meet by name, and both databases are served in full."""
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onward
+from onward.connections.tables import require_tables
+from onward.core.category import category
+from onward.core.filters import JobFilter
+from onward.core.ids import first_id_at
+from onward.core.job import COLUMNS, Job, NewJob, micros
+from onward.core.lifecycle import End, Released, Succeeded
+from onward.operations import control, enqueue, inspect, rescue, work
+from onward.operations.statement import Operation, Row, Rows, Statement
+from onward.sql.catalogue import TABLES, TYPES, Database, Query, Style, catalogue, expand, sources
+
+SOURCE = Path(onward.__file__).parent
+DATABASES: tuple[Database, ...] = ("sqlite", "postgres")
+FORMS: list[tuple[Database, Style, str]] = [
+    ("sqlite", "question", "onward_"),
+    ("postgres", "percent", "onward."),
+    ("postgres", "dollar", "onward."),
+]
+PREFIXES: dict[Database, str] = {"sqlite": "jobs_", "postgres": "work."}
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+ID = first_id_at(NOW)
+SPAN = timedelta(seconds=30)
+
+
+def stored(**changes: Any) -> Row:
+    """A claimed job, as a statement would return it."""
+    values: dict[str, Any] = {
+        name: {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
+        for name, kind in COLUMNS.items()
+    }
+    return tuple((values | {"state": "running", "tags": None, "category": "default"} | changes).values())
+
+
+JOB = Job.from_row(stored())
+POLICY = category("default").retry
+ENDS = [End.of(JOB, Succeeded(1), POLICY), End.of(JOB, Released(), POLICY)]
+FULL = NewJob(
+    job_type="t", payload={"a": 1}, key="k", org_id="o", project_id="p", subject="s", tags=["x"], delay=SPAN,
+    deadline=NOW, timeout=SPAN, parent_id=ID, batch_id=ID, actor_type="user", actor_id="1", request_id="r",
+    correlation_id="c", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+)  # fmt: skip
+
+
+class AnyConnection:
+    """Enough of a connection to ask for its tables."""
+
+    database: Database = "sqlite"
+    prefix = "onward_"
+    identity = None
+
+    def fetch(self, statement: Statement) -> Sequence[Row]:
+        raise NotImplementedError
+
+
+# Every operation, with the rows that it is sent for each of its statements in turn.
+RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
+    "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
+    "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, None, 0)], [stored()]]),
+    "enqueue a key that is just being taken": (
+        partial(enqueue.enqueue, FULL, ID),
+        [[(ID, None, None, 0)], [(ID, ID, "queued", 0)]],
+    ),
+    "register": (partial(work.register, "w", lease=SPAN), [[("w",)]]),
+    "extend": (partial(work.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
+    "retire": (partial(work.retire, "w"), [[("w",)]]),
+    "claim": (partial(work.claim, "q", 1, worker_id="w"), [[stored()]]),
+    "finish": (partial(work.finish, ENDS), [[(ID, 0)], [(ID, 1)]]),
+    "rescue": (rescue.rescue, [[stored()], [(ID, 1)]]),
+    "promote": (rescue.promote, [[("q", 1), (None, None)]]),
+    "cancel": (partial(control.cancel, [ID], reason="r"), [[], [stored()]]),
+    "get": (partial(inspect.get_many, [ID]), [[stored()]]),
+    "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
+    "count": (inspect.count, [[]]),
+    "attempts": (partial(inspect.attempts_of, ID), [[]]),
+    "events": (partial(inspect.events_of, ID), [[]]),
+    "tables": (partial(require_tables, AnyConnection()), [[(1,)]]),
+}
+
+
+def statements_of(name: str) -> list[Statement]:
+    """Drive an operation with canned rows and give what it asked for."""
+    make, answers = RUNS[name]
+    operation = make()
+    asked: list[Statement] = []
+    statement: Statement | None = next(operation)
+    for rows in answers:
+        assert statement is not None, "the operation asked for less than is answered"
+        asked.append(statement)
+        try:
+            statement = operation.send(rows)
+        except StopIteration:
+            statement = None
+    assert statement is None, "the operation asks for more than is answered"
+    return asked
+
+
+def names_in_sources() -> set[str]:
+    """Every name that is written in a `Statement("…")`."""
+    return {
+        call.args[0].value
+        for folder in ("operations", "connections", "stores")
+        for path in (SOURCE / folder).glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Statement"
+        if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
+    }
+
+
+def queries(database: Database, style: Style, prefix: str) -> list[Query]:
+    return list(catalogue(database, style, prefix).values())
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_every_name_that_is_yielded_exists_and_none_is_unused(database):
+    assert set(sources(database)) == names_in_sources()
+
+
+def test_the_runs_of_this_file_yield_every_name():
+    assert {statement.name for run in RUNS for statement in statements_of(run)} == names_in_sources()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+@pytest.mark.parametrize("run", RUNS)
+def test_an_operation_passes_every_parameter_that_its_statement_uses(form, run):
+    for statement in statements_of(run):
+        for step in catalogue(*form)[statement.name].steps:
+            for name in step.names:
+                whole, _, column = name.partition(".")
+                value = statement.params[whole]
+                assert not column or (isinstance(value, Rows) and column in value.columns)
+                assert not column or step.each == whole
+            assert step.each is None or isinstance(statement.params[step.each], Rows)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_an_operation_passes_no_parameter_that_neither_database_uses(run):
+    for statement in statements_of(run):
+        steps = [step for form in FORMS for step in catalogue(*form)[statement.name].steps]
+        used = {name.partition(".")[0] for step in steps for name in step.names} | {
+            step.each for step in steps
+        }
+        assert set(statement.params) <= used
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_parameter_is_text_a_number_or_null(run):
+    for statement in statements_of(run):
+        for value in statement.params.values():
+            rows = value.values if isinstance(value, Rows) else [(value,)]
+            kinds = {type(scalar) for row in rows for scalar in row}
+            assert kinds <= {str, int, float, type(None)}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_rows_of_a_set_fit_its_columns(run):
+    for statement in statements_of(run):
+        for value in statement.params.values():
+            if isinstance(value, Rows):
+                assert {len(row) for row in value.values} <= {len(value.columns)}
+
+
+@pytest.mark.parametrize("name", sources("postgres"))
+def test_on_postgresql_every_parameter_has_a_type(name):
+    text = re.sub(r"'[^']*'|^\s*--.*$", "", sources("postgres")[name], flags=re.MULTILINE)
+    kinds = re.findall(r"(?<![:\w]):\w+(?:\.\w+)?(?:::(\w+))?", text)
+    assert all(kind in {*TYPES["postgres"], "rows"} for kind in kinds)
+    [step] = catalogue("postgres", "dollar", "onward.")[name].steps
+    for place in re.finditer(r"\$\d+", step.text):
+        assert step.text[: place.start()].endswith("CAST("), step.text[place.start() - 30 : place.end()]
+
+
+@pytest.mark.parametrize("form", FORMS[1:], ids=" ".join)
+def test_on_postgresql_each_statement_is_one_round_trip(form):
+    for query in queries(*form):
+        assert len(query.steps) == 1
+        assert ";" not in query.steps[0].text
+        assert query.steps[0].returns
+
+
+@pytest.mark.parametrize("query", queries(*FORMS[0]), ids=lambda query: query.name)
+def test_on_sqlite_what_writes_begins_with_a_write(query):
+    # Python's sqlite3 opens its transaction only before these words, and a read lock that must be raised
+    # to a write lock later fails at once when somebody else writes.
+    verbs = [step.text.split(maxsplit=1)[0] for step in query.steps]
+    assert set(verbs) <= {"INSERT", "UPDATE", "DELETE", "SELECT"}
+    assert verbs[0] != "SELECT" or set(verbs) == {"SELECT"}
+
+
+@pytest.mark.parametrize("query", queries(*FORMS[0]), ids=lambda query: query.name)
+def test_on_sqlite_a_step_tells_whether_it_returns_rows(query):
+    for step in query.steps:
+        assert step.returns == (step.text.startswith("SELECT") or "\nRETURNING " in step.text)
+        assert ";" not in step.text
+    assert any(step.returns for step in query.steps)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+def test_nothing_is_left_to_expand(form):
+    for query in queries(*form):
+        for step in query.steps:
+            assert not re.search(r"\{\w|\{\+|::|--", step.text), query.name
+            assert not re.search(r"(?<![:\w]):[a-z]", re.sub(r"'[^']*'", "", step.text)), query.name
+
+
+@pytest.mark.parametrize(("database", "style", "_"), FORMS)
+def test_another_prefix_is_used_everywhere(database, style, _):
+    prefix = PREFIXES[database]
+    for query in queries(database, style, prefix):
+        text = "".join(step.text for step in query.steps)
+        assert "onward" not in text
+        assert prefix in text or query.name == "tables_exist"
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_another_prefix_is_used_by_every_migration(database):
+    prefix = PREFIXES[database]
+    for path in (SOURCE / "sql" / "migrations" / database).glob("*.sql"):
+        text = expand(path.read_text(), database, prefix)
+        assert "onward" not in text
+        assert not re.search(r"\{\w", text)
+    assert {f"{prefix}{table}" for table in TABLES[:-1]} <= set(re.findall(r"[\w.]+", text))
+
+
+def test_a_percent_sign_in_a_text_is_not_taken_for_a_parameter():
+    for query in queries("postgres", "percent", "onward."):
+        assert not re.search(r"%(?!%|\(\w+\)s)", query.steps[0].text.replace("%%", "")), query.name
+
+
+def test_a_parameter_that_is_used_twice_is_passed_once():
+    for form in FORMS:
+        for query in queries(*form):
+            for step in query.steps:
+                assert len(step.names) == len(set(step.names))
+
+
+def test_the_columns_that_are_json_in_a_set_are_known():
+    [enqueue_jobs, finish] = [
+        catalogue("postgres", "dollar", "onward.")[n] for n in ("enqueue_jobs", "finish_jobs")
+    ]
+    assert enqueue_jobs.json_columns == {"payload", "tags"}
+    assert finish.json_columns == {"error", "result"}
+
+
+def test_only_what_is_planned_the_same_for_any_data_is_planned_once():
+    planned_once = {query.name for query in queries("postgres", "dollar", "onward.") if query.plan_once}
+    assert planned_once == {"enqueue_jobs", "enqueue_keyed_jobs"}
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_fragment_is_included_where_it_is_used_and_no_statement_by_itself(database):
+    text = "".join(SOURCE.joinpath("sql", file).read_text() for file in ("portable.sql", f"{database}.sql"))
+    fragments = set(re.findall(r"^-- fragment: (\w+)$", text, re.MULTILINE))
+    assert fragments == set(re.findall(r"\{\+(\w+)\}", text))
+    assert not fragments & set(sources(database))

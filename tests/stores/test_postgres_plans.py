@@ -1,0 +1,124 @@
+"""PostgreSQL's plans: a wrong one is a hundred times slower, and claims more than it was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from onward.client import Client
+from onward.connections.parameters import postgres_values
+from onward.core.job import Job
+from onward.core.lifecycle import End, Failed, Succeeded
+from onward.operations import rescue, work
+from onward.operations.rescue import policy_of
+from onward.operations.statement import Operation
+from onward.sql.catalogue import catalogue
+from onward.stores.postgres import PostgresStore
+from tests.stores.postgres_schema import fill, fresh_schema
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    with fresh_schema(postgres_url) as store:
+        yield store
+
+
+@pytest.fixture
+def client(store: PostgresStore) -> Client:
+    client = Client(store=store)
+    client.register("w", lease=timedelta(days=1))
+    return client
+
+
+@pytest.fixture
+def connection(postgres_url: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
+
+
+def plan_of(
+    connection: psycopg.Connection, store: PostgresStore, operation: Operation[Any]
+) -> list[dict[str, Any]]:
+    """Every node of the plan of an operation's first statement, as the store would have it planned."""
+    statement = next(operation)
+    query = catalogue("postgres", "percent", store.prefix)[statement.name]
+    text = f"EXPLAIN (FORMAT JSON) {query.steps[0].text}"
+    [[found]] = connection.execute(text.encode(), postgres_values(query, statement), prepare=False).fetchall()
+    return list(nodes((json.loads(found) if isinstance(found, str) else found)[0]["Plan"]))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes(part)
+
+
+def scans_of_live(plan: list[dict[str, Any]]) -> set[str]:
+    """How the plan reads the hot table: by which index, by row address, or from end to end."""
+    return {
+        node.get("Index Name", node["Node Type"])
+        for node in plan
+        if node.get("Relation Name") == "live" or node.get("Index Name", "").startswith("live")
+    } - {"ModifyTable"}
+
+
+def test_a_claim_of_five_takes_five_when_the_statistics_are_stale(client, store, connection):
+    # F23, R18: the planner believes in one row and would gladly run the LIMIT once for each of them.
+    fill(connection, store, 1)
+    connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+    connection.execute(f"ANALYZE {store.prefix}live".encode())
+    fill(connection, store, 10_000)
+    assert len(client.claim("q:default", 5, worker_id="w")) == 5
+    [[running]] = connection.execute(
+        f"SELECT count(*) FROM {store.prefix}live WHERE state = 'running'".encode()
+    )
+    assert running == 5
+
+
+def test_a_claim_first_made_on_an_empty_table_is_planned_anew_when_jobs_have_come(client, store, connection):
+    connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+    connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
+    # More often than it takes for a driver to prepare a statement and for the server to keep its plan.
+    for _ in range(20):
+        assert client.claim("q:default", 100, worker_id="w") == []
+    with store.pool.connection() as own:
+        kept = [name for (name,) in own.execute("SELECT statement FROM pg_prepared_statements")]
+    assert not [text for text in kept if "job.started" in text], "the server keeps a plan of the claim"
+    fill(connection, store, 20_000)
+    plan = plan_of(connection, store, work.claim("q:default", 100, worker_id="w"))
+    assert scans_of_live(plan) == {"live_ready", "Tid Scan"}
+    assert len(client.claim("q:default", 100, worker_id="w")) == 100
+
+
+@pytest.fixture
+def crowded(client: Client, store: PostgresStore, connection: psycopg.Connection) -> list[Job]:
+    """A hundred thousand jobs of each kind, and a hundred that are held."""
+    fill(connection, store, 100_000)
+    fill(connection, store, 100_000, state="scheduled", due="1 day")
+    fill(connection, store, 100, state="scheduled", due="-1 s")
+    jobs = client.claim("q:default", 100, worker_id="w")
+    connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
+    return jobs
+
+
+def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
+    policy = policy_of(crowded[0])
+    ends = [End.of(job, Succeeded(), policy) for job in crowded[:50]]
+    ends += [End.of(job, Failed({"class": "E"}), policy) for job in crowded[50:]]
+    plans = {
+        "claim": scans_of_live(plan_of(connection, store, work.claim("q:default", 100, worker_id="w"))),
+        "finish": scans_of_live(plan_of(connection, store, work.finish(ends))),
+        "promote": scans_of_live(plan_of(connection, store, rescue.promote(100))),
+        "rescue": scans_of_live(plan_of(connection, store, rescue.find_lost(100))),
+    }
+    assert plans == {
+        "claim": {"live_ready", "Tid Scan"},
+        "finish": {"live_pkey"},
+        "promote": {"live_due", "Tid Scan"},
+        "rescue": {"live_held", "live_pkey"},
+    }
