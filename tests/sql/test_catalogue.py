@@ -68,11 +68,7 @@ class AnyConnection:
 # Every operation, with the rows that it is sent for each of its statements in turn.
 RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
-    "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, None, 0)], [stored()]]),
-    "enqueue a key that is just being taken": (
-        partial(enqueue.enqueue, FULL, ID),
-        [[(ID, None, None, 0)], [(ID, ID, "queued", 0)]],
-    ),
+    "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
     "register": (partial(work.register, "w", lease=SPAN), [[("w",)]]),
     "extend": (partial(work.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
     "retire": (partial(work.retire, "w"), [[("w",)]]),
@@ -136,12 +132,14 @@ def test_the_runs_of_this_file_yield_every_name():
 @pytest.mark.parametrize("run", RUNS)
 def test_an_operation_passes_every_parameter_that_its_statement_uses(form, run):
     for statement in statements_of(run):
-        for step in catalogue(*form)[statement.name].steps:
+        query = catalogue(*form)[statement.name]
+        for step in query.steps + (query.single.steps if query.single else ()):
             for name in step.names:
                 whole, _, column = name.partition(".")
-                value = statement.params[whole]
+                value = statement.params[whole.removesuffix("_common")]
+                assert not whole.endswith("_common") or isinstance(value, Rows)
                 assert not column or (isinstance(value, Rows) and column in value.columns)
-                assert not column or step.each == whole
+                assert not column or whole in {step.each, query.set_name}
             assert step.each is None or isinstance(statement.params[step.each], Rows)
 
 

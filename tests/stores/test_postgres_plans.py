@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from onward.client import Client
-from onward.connections.parameters import postgres_values
-from onward.core.job import Job
+from onward.connections.parameters import postgres_call
+from onward.core.job import Job, NewJob
 from onward.core.lifecycle import End, Failed, Succeeded
-from onward.operations import rescue, work
+from onward.operations import enqueue, rescue, work
 from onward.operations.rescue import policy_of
 from onward.operations.statement import Operation
 from onward.sql.catalogue import catalogue
@@ -46,9 +47,11 @@ def plan_of(
 ) -> list[dict[str, Any]]:
     """Every node of the plan of an operation's first statement, as the store would have it planned."""
     statement = next(operation)
-    query = catalogue("postgres", "percent", store.prefix)[statement.name]
-    text = f"EXPLAIN (FORMAT JSON) {query.steps[0].text}"
-    [[found]] = connection.execute(text.encode(), postgres_values(query, statement), prepare=False).fetchall()
+    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
+    with psycopg.RawCursor(connection) as cursor:
+        [[found]] = cursor.execute(
+            b"EXPLAIN (FORMAT JSON) " + query.encoded, values, prepare=False
+        ).fetchall()
     return list(nodes((json.loads(found) if isinstance(found, str) else found)[0]["Plan"]))
 
 
@@ -116,6 +119,15 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
         "promote": scans_of_live(plan_of(connection, store, rescue.promote(100))),
         "rescue": scans_of_live(plan_of(connection, store, rescue.find_lost(100))),
     }
+    new = [NewJob(job_type="t", key=f"k{number}") for number in range(10)]
+    for count in (1, 10):
+        enqueued = enqueue.enqueue_many(new[:count], [str(uuid4()) for _ in range(count)])
+        scans = {
+            node.get("Relation Name")
+            for node in plan_of(connection, store, enqueued)
+            if "Scan" in node["Node Type"]
+        }
+        assert scans <= {None, "workers"}, "an enqueue's plan is kept, so it must read nothing that grows"
     assert plans == {
         "claim": {"live_ready", "Tid Scan"},
         "finish": {"live_pkey"},

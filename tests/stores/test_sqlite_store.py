@@ -104,7 +104,10 @@ def process(program: str, *arguments: object, **options: Any) -> subprocess.Pope
 
 
 def exit_code(child: subprocess.Popen[str]) -> int:
-    child.communicate(timeout=60)
+    try:
+        child.communicate(timeout=60)
+    finally:
+        child.kill()
     return child.returncode
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from onward.connections.parameters import postgres_values
+from onward.connections.parameters import postgres_call
 from onward.errors import TransactionNotOpen
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
@@ -42,8 +42,7 @@ class AsyncpgConnection:
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
-        query = self._queries[statement.name]
-        values = postgres_values(query, statement).values()
+        query, values = postgres_call(self._queries[statement.name], statement)
         # The caller's connection may make other records.
         rows: Sequence[Row] = await self._connection.fetch(
             query.steps[0].text, *values, record_class=asyncpg.Record

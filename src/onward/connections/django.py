@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connections
 from django.utils.connection import ConnectionProxy
 
-from onward.connections.parameters import postgres_values
+from onward.connections.parameters import postgres_call
 from onward.connections.sqlite import SqliteConnection, require_standard_library
 from onward.errors import TransactionNotOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
@@ -74,9 +74,10 @@ class DjangoPostgresConnection:
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
-        query = self._queries[statement.name]
+        query, values = postgres_call(self._queries[statement.name], statement)
+        [step] = query.steps
         with self._wrapper.cursor() as cursor:
-            cursor.execute(query.steps[0].text, postgres_values(query, statement))
+            cursor.execute(step.text, dict(zip(step.names, values, strict=True)))
             rows: Sequence[Row] = cursor.fetchall()
             return rows
 

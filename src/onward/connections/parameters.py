@@ -16,38 +16,93 @@ import msgspec
 from onward.operations.statement import Rows, Scalar, Statement
 from onward.sql.catalogue import Query, Step
 
-__all__ = ["Call", "calls", "postgres_values"]
+__all__ = ["Call", "calls", "postgres_call"]
 
 Pick = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
+_to_json = msgspec.json.Encoder().encode
 _MARK = re.compile(r"\?(\d+)")
 
 # CPython's gh-117995: these take `?1` for a named parameter, and warn of an error to come that never came.
 _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 
 
-def postgres_values(query: Query, statement: Statement) -> dict[str, Scalar]:
-    """Give the parameters of a PostgreSQL statement by name; a set becomes one JSON text."""
+def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Scalar, ...]]:
+    """Give the form of a PostgreSQL statement to run, and its parameters in order."""
     params = statement.params
-    return {
-        name: _rows_as_json(value, query.json_columns) if isinstance(value := params[name], Rows) else value
-        for name in query.steps[0].names
+    if query.single is not None:
+        rows = params[query.set_name]
+        if isinstance(rows, Rows) and len(rows.values) == 1:
+            scalars, pick = _places(query.single.steps[0].names, rows.columns)
+            return query.single, pick(rows.values[0] + tuple(params[name] for name in scalars))
+    values: dict[str, Scalar] = {}
+    for name in query.steps[0].names:
+        match params.get(name):
+            case Rows() as rows:
+                values[name], values[f"{name}_common"] = _set_as_json(rows, query.json_columns)
+            case plain:
+                values.setdefault(name, plain)
+    return query, tuple(values[name] for name in query.steps[0].names)
+
+
+@lru_cache(maxsize=1024)
+def _places(names: tuple[str, ...], columns: tuple[str, ...]) -> tuple[list[str], Pick]:
+    """Find where each parameter stands in a row that is followed by the plain ones."""
+    scalars = [name for name in names if "." not in name]
+    places = [
+        columns.index(name.partition(".")[2]) if "." in name else len(columns) + scalars.index(name)
+        for name in names
+    ]
+    return scalars, _picker(tuple(places))
+
+
+def _set_as_json(rows: Rows, json_columns: frozenset[str]) -> tuple[str, str]:
+    """Give the rows of a set, and apart from them what they have in common, as JSON; nulls are left out."""
+    if not rows.values:
+        return "[]", "{}"
+    count, first = len(rows.values), rows.values[0]
+    equal = [column.count(column[0]) == count for column in zip(*rows.values, strict=True)]
+    common = {
+        name: _as_stored(name, value, json_columns)
+        for name, value, same in zip(rows.columns, first, equal, strict=True)
+        if same and value is not None
     }
+    places = [at for at, same in enumerate(equal) if not same]
+    names = [rows.columns[at] for at in places]
+    raw = [at for at, name in enumerate(names) if name in json_columns]
+    pick = _picker(tuple(places))
+    own = [dict(zip(names, _with_raw(pick(row), raw), strict=True)) for row in rows.values]
+    return _to_json(own).decode(), _to_json(common).decode()
 
 
-def _rows_as_json(rows: Rows, json_columns: frozenset[str]) -> str:
+def _as_stored(name: str, value: Scalar, json_columns: frozenset[str]) -> object:
     # What is JSON already is put in as it stands instead of being quoted and parsed again.
-    columns = [(name, name in json_columns) for name in rows.columns]
-    return msgspec.json.encode(
-        [
-            {
-                name: msgspec.Raw(str(value)) if is_json else value
-                for (name, is_json), value in zip(columns, row, strict=True)
-                if value is not None
-            }
-            for row in rows.values
-        ]
-    ).decode()
+    return msgspec.Raw(str(value)) if name in json_columns else value
+
+
+def _with_raw(values: tuple[Any, ...], raw: list[int]) -> list[Any]:
+    made = list(values)
+    for at in raw:
+        if made[at] is not None:
+            made[at] = msgspec.Raw(made[at])
+    return made
+
+
+def _empty_columns(rows: Rows) -> frozenset[str]:
+    """Find the columns that are null in every row: most are, and what is not sent costs nothing."""
+    count = len(rows.values)
+    columns = zip(*rows.values, strict=True) if count else ((),) * len(rows.columns)
+    return frozenset(
+        name for name, column in zip(rows.columns, columns, strict=True) if column.count(None) == count
+    )
+
+
+@lru_cache(maxsize=1024)
+def _picker(places: tuple[int, ...]) -> Pick:
+    if len(places) == 1:
+        [place] = places
+        return lambda row: (row[place],)
+    return itemgetter(*places) if places else lambda row: row[:0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +141,8 @@ def _calls(query: Query, statement: Statement) -> Iterator[Call]:
 
 
 def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Call:
-    """Run a step over a set; a column that is null in every row is not bound at all, which saves a third."""
-    count = len(rows.values)
-    empty = frozenset(
-        name
-        for name, column in zip(rows.columns, zip(*rows.values, strict=True), strict=True)
-        if column.count(None) == count
-    )
-    text, scalars, pick = _compiled(step, rows.columns, empty)
+    """Run a step over a set; a column that is null in every row is not bound, which saves a third."""
+    text, scalars, pick = _compiled(step, rows.columns, _empty_columns(rows))
     constants = tuple(params[name] for name in scalars)
     return Call(text, [pick(row + constants) for row in rows.values], step.returns)
 
@@ -104,12 +153,4 @@ def _compiled(step: Step, columns: tuple[str, ...], empty: frozenset[str]) -> tu
     kept = [name for name in step.names if name.partition(".")[2] not in empty]
     numbers = {name: f"?{at}" for at, name in enumerate(kept, 1)}
     text = _MARK.sub(lambda mark: numbers.get(step.names[int(mark[1]) - 1], "NULL"), step.text)
-    scalars = [name for name in kept if "." not in name]
-    places = [
-        columns.index(name.partition(".")[2]) if "." in name else len(columns) + scalars.index(name)
-        for name in kept
-    ]
-    if len(places) == 1:
-        [place] = places
-        return text, scalars, lambda row: (row[place],)
-    return text, scalars, itemgetter(*places)
+    return text, *_places(tuple(kept), columns)

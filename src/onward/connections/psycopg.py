@@ -9,7 +9,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from onward.connections.parameters import postgres_values
+from onward.connections.parameters import postgres_call
 from onward.errors import TransactionNotOpen
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
@@ -25,7 +25,7 @@ class PsycopgConnection:
     def __init__(self, connection: psycopg.Connection[Any], prefix: str) -> None:
         self.prefix = prefix
         self._connection = connection
-        self._queries = catalogue("postgres", "percent", prefix)
+        self._queries = catalogue("postgres", "dollar", prefix)
 
     @property
     def identity(self) -> Hashable | None:
@@ -38,11 +38,11 @@ class PsycopgConnection:
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
-        query = self._queries[statement.name]
-        # Not `connection.cursor()`: the caller's may take other placeholders or give other rows.
-        with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
-            values = postgres_values(query, statement)
-            cursor.execute(query.steps[0].text.encode(), values, prepare=None if query.plan_once else False)
+        query, values = postgres_call(self._queries[statement.name], statement)
+        # Not `connection.cursor()`: the caller's may give other rows. Raw, because psycopg would search
+        # a long text for placeholders each time.
+        with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:
+            cursor.execute(query.encoded, values, prepare=None if query.plan_once else False)
             return cursor.fetchall()
 
 
@@ -54,7 +54,7 @@ class AsyncPsycopgConnection:
     def __init__(self, connection: psycopg.AsyncConnection[Any], prefix: str) -> None:
         self.prefix = prefix
         self._connection = connection
-        self._queries = catalogue("postgres", "percent", prefix)
+        self._queries = catalogue("postgres", "dollar", prefix)
 
     @property
     def identity(self) -> Hashable | None:
@@ -67,12 +67,9 @@ class AsyncPsycopgConnection:
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
-        query = self._queries[statement.name]
-        async with psycopg.AsyncCursor(self._connection, row_factory=tuple_row) as cursor:
-            values = postgres_values(query, statement)
-            await cursor.execute(
-                query.steps[0].text.encode(), values, prepare=None if query.plan_once else False
-            )
+        query, values = postgres_call(self._queries[statement.name], statement)
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
+            await cursor.execute(query.encoded, values, prepare=None if query.plan_once else False)
             return await cursor.fetchall()
 
 

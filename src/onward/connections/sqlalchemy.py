@@ -13,7 +13,7 @@ from sqlalchemy.exc import UnboundExecutionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from onward.connections.parameters import Call, calls, postgres_values
+from onward.connections.parameters import Call, calls, postgres_call
 from onward.connections.sqlite import commits_by_itself, require_standard_library
 from onward.errors import TransactionNotOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
@@ -50,8 +50,10 @@ class _Driver:
         query = self._queries[statement.name]
         if self.database == "sqlite":
             return [row for call in calls(query, statement) for row in _rows(connection, call)]
-        values = postgres_values(query, statement)
-        parameters = tuple(values.values()) if self._style == "dollar" else values
+        query, values = postgres_call(query, statement)
+        parameters = (
+            values if self._style == "dollar" else dict(zip(query.steps[0].names, values, strict=True))
+        )
         return connection.exec_driver_sql(query.steps[0].text, parameters).fetchall()
 
 

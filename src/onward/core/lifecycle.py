@@ -148,6 +148,12 @@ class End:
             raise LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
         return cls(job.id, job.lease, job.attempt, settle(job, outcome, policy, dice))
 
+    def cancelled(self) -> End:
+        """Give the end of a job that can't go back, because someone asked to cancel it while it ran."""
+        to = self.transition
+        error = to.error or {"reason": "cancelled on request"}
+        return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
+
 
 def settle(  # noqa: C901, PLR0911 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0
@@ -157,34 +163,17 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
     unburnt = replace(as_it_was, attempt=job.attempt - 1)
     match outcome:
         case Succeeded(result):
-            return replace(
-                as_it_was, state=_S.SUCCEEDED, event="job.succeeded", outcome="succeeded", result=result
-            )
+            return _succeed(as_it_was, "succeeded", result)
         case Skipped(reason):
-            return replace(
-                as_it_was,
-                state=_S.SUCCEEDED,
-                event="job.skipped",
-                outcome="skipped",
-                result={"reason": reason},
-            )
+            return _succeed(as_it_was, "skipped", {"reason": reason})
         case Cancelled(reason):
             return replace(as_it_was, error={"reason": reason}).cancelled()
         case Released():
             return unburnt
         case Snoozed(delay):
-            wait = _bounded(delay)
-            return replace(unburnt, state=_S.SCHEDULED, event="job.snoozed", outcome="snoozed", delay=wait)
+            return _later(unburnt, "snoozed", delay)
         case RateLimited(after, error, counted=False) if job.waits < MAX_RATE_LIMIT_WAITS:
-            return replace(
-                unburnt,
-                state=_S.SCHEDULED,
-                event="job.rate_limited",
-                outcome="rate_limited",
-                delay=_bounded(after),
-                error=error,
-                waits=job.waits + 1,
-            )
+            return _later(replace(unburnt, waits=job.waits + 1), "rate_limited", after, error)
         case RateLimited(after, error, counted=True):
             return _retry(job, as_it_was, error, after)
         case RateLimited(_, error):
@@ -202,18 +191,24 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
     raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
 
 
+def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:
+    return replace(transition, state=_S.SUCCEEDED, event=f"job.{outcome}", outcome=outcome, result=result)
+
+
 def _retry(job: Job, transition: Transition, error: Mapping[str, Any], wait: timedelta) -> Transition:
     if job.attempt >= job.max_attempts:
         return _bury(transition, {"reason": "attempts_exhausted", **error})
-    delay = _bounded(wait)
+    return _later(transition, "failed", wait, error)
+
+
+def _later(
+    transition: Transition, outcome: str, wait: timedelta, error: Mapping[str, Any] | None = None
+) -> Transition:
+    # The wait may be a provider's number: one that no database can add to its clock must not block the write.
+    delay = min(max(wait, timedelta()), LONGEST_DELAY)
     return replace(
-        transition, state=_S.SCHEDULED, event="job.failed", outcome="failed", delay=delay, error=error
+        transition, state=_S.SCHEDULED, event=f"job.{outcome}", outcome=outcome, delay=delay, error=error
     )
-
-
-def _bounded(wait: timedelta) -> timedelta:
-    # A handler's or a provider's number: one that no database can add to its clock must not block the end.
-    return min(max(wait, timedelta()), LONGEST_DELAY)
 
 
 def _bury(transition: Transition, error: Mapping[str, Any]) -> Transition:

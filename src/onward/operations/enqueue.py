@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import lru_cache
 
 from onward.core.category import Lifetime, category
 from onward.core.fields import LONGEST, check_text, check_texts
@@ -15,7 +15,7 @@ from onward.core.ids import JobId, normalise_id
 from onward.core.job import Enqueued, JobState, NewJob, micros
 from onward.core.payload import encode
 from onward.errors import DuplicateJob, InvalidJob
-from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many"]
 
@@ -29,33 +29,39 @@ _MICROSECOND = timedelta(microseconds=1)
 _LONGEST_DELAY = timedelta(days=36_525)
 _MOST_ATTEMPTS = 1_000_000
 
-Common = tuple[str, int, int | None, int]
+Texts = tuple[str | None, ...]
 Slot = tuple[str | None, str | None, str]
 
 
 def enqueue(new: NewJob, job_id: JobId, *, now: datetime | None = None) -> Operation[Enqueued]:
     """Store a job, or find the one that holds its key."""
-    [enqueued] = yield from enqueue_many([new], [job_id], now=now)
-    return enqueued
+    rows = yield _statement([_row(new, job_id, set())], now)
+    return _answer(new, job_id, rows[0] if rows else None)
 
 
 def enqueue_many(
     jobs: Sequence[NewJob], ids: Sequence[JobId], *, now: datetime | None = None
 ) -> Operation[list[Enqueued]]:
     """Store jobs by one statement, or find those that hold their keys; answers in the order of asking."""
-    known: dict[Any, Common] = {}
+    known: set[Texts] = set()
     asked_rows = [_row(new, job_id, known) for new, job_id in zip(jobs, ids, strict=True)]
     first, pending = _first_of_each_key(jobs, asked_rows)
-    found = {job_id: Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids}
     rows = yield _statement(pending, now)
-    for asked, holder, state, created in rows:
-        found[asked] = Enqueued(holder, state and JobState(state), created=bool(created))
+    answers = {row[0]: row for row in rows}
     for asked, original in first.items():
-        found[asked] = Enqueued(found[original].id, found[original].state, created=False)
-    for new, job_id in zip(jobs, ids, strict=True):
-        if new.on_conflict == "raise" and new.key is not None and not found[job_id].created:
-            raise DuplicateJob(new.key, found[job_id].id)
-    return [found[job_id] for job_id in ids]
+        _, holder, state, _ = answers.get(original, (original, original, JobState.QUEUED, 1))
+        answers[asked] = (asked, holder, state, 0)
+    return [_answer(new, job_id, answers.get(job_id)) for new, job_id in zip(jobs, ids, strict=True)]
+
+
+def _answer(new: NewJob, job_id: JobId, row: Row | None) -> Enqueued:
+    """Tell what an enqueue came to; no row means that the job was made and is queued."""
+    if row is None:
+        return Enqueued(job_id, JobState.QUEUED, created=True)
+    _, holder, state, created = row
+    if not created and new.on_conflict == "raise":
+        raise DuplicateJob(str(new.key), holder)
+    return Enqueued(holder, state and JobState(state), created=bool(created))
 
 
 def _statement(rows: Sequence[tuple[Scalar, ...]], now: datetime | None) -> Statement:
@@ -74,13 +80,14 @@ def _statement(rows: Sequence[tuple[Scalar, ...]], now: datetime | None) -> Stat
 
 def _first_of_each_key(
     jobs: Sequence[NewJob], rows: Sequence[tuple[Scalar, ...]]
-) -> tuple[dict[JobId, JobId], list[tuple[Scalar, ...]]]:
+) -> tuple[dict[JobId, JobId], Sequence[tuple[Scalar, ...]]]:
     """Tell the repeats of a key within one call from its first job: one statement can't see its own rows."""
     holders: dict[Slot, JobId] = {}
     repeats: dict[JobId, JobId] = {}
     pending = []
-    if all(new.key is None for new in jobs):
-        return repeats, list(rows)
+    keyed = [(new.org_id, new.project_id, new.key) for new in jobs if new.key is not None]
+    if len(set(keyed)) == len(keyed):
+        return repeats, rows
     for new, row in zip(jobs, rows, strict=True):
         job_id = str(row[0])
         if new.key is not None:
@@ -92,28 +99,25 @@ def _first_of_each_key(
     return repeats, pending
 
 
-def _row(new: NewJob, job_id: JobId, known: dict[Any, Common]) -> tuple[Scalar, ...]:
-    """Check a job and give it as a row of `COLUMNS`; `known` remembers what many jobs of a call share."""
+def _row(new: NewJob, job_id: JobId, known: set[Texts]) -> tuple[Scalar, ...]:
+    """Check a job and give it as a row of `COLUMNS`; `known` remembers texts that jobs of a call share."""
     if not isinstance(new, NewJob):
         raise InvalidJob(f"{new!r:.80} is no job; give a NewJob(job_type=…, payload=…)")
     texts = (
-        new.category, new.job_type, new.queue, new.org_id, new.project_id, new.actor_type, new.actor_id,
-        new.request_id, new.correlation_id, new.subject, new.traceparent,
+        new.org_id, new.project_id, new.actor_type, new.actor_id, new.request_id, new.correlation_id,
+        new.subject, new.traceparent,
     )  # fmt: skip
-    shared = (new.priority, new.max_attempts, new.unique, new.on_conflict, texts)
-    try:
-        common = known.get(shared)
-    except TypeError:
-        common = None  # Something unhashable: the check names it.
-    if common is None:
-        common = _common(new, texts)
-        known[shared] = common
+    if texts not in known:
+        check_texts(dict(zip(_TEXT_FIELDS, texts, strict=True)))
+        known.add(texts)
+    queue, max_attempts, lifetime, limit = _common(
+        new.category, new.job_type, new.queue, new.priority, new.max_attempts, new.unique, new.on_conflict
+    )
     key = new.key
     if key is not None:
         check_text("key", key, longest=LONGEST["key"])
     if not isinstance(new.payload, dict):
         raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
-    queue, max_attempts, lifetime, limit = common
     return (
         job_id, new.org_id, new.project_id, new.job_type, queue, new.category, new.priority,
         None if new.run_at is None else _instant("run_at", new.run_at),
@@ -128,21 +132,31 @@ def _row(new: NewJob, job_id: JobId, known: dict[Any, Common]) -> tuple[Scalar, 
     )  # fmt: skip
 
 
-def _common(new: NewJob, texts: tuple[str | None, ...]) -> Common:
-    check_texts(dict(zip(_TEXT_FIELDS, texts, strict=True)))
-    policy = category(new.category)
-    _whole("priority", new.priority, 1, 10)
-    attempts = policy.retry.max_attempts if new.max_attempts is None else new.max_attempts
+@lru_cache(maxsize=1024)
+def _common(  # noqa: PLR0917 - positional, so that the cache has one key for each
+    name: str,
+    job_type: str,
+    queue: str | None,
+    priority: int,
+    max_attempts: int | None,
+    unique: Lifetime | None,
+    on_conflict: str,
+) -> tuple[str, int, int | None, int]:
+    """Check what many jobs share: gives queue, attempts, the key's lifetime and the size limit."""
+    check_texts({"category": name, "job_type": job_type, "queue": queue})
+    policy = category(name)
+    _whole("priority", priority, 1, 10)
+    attempts = policy.retry.max_attempts if max_attempts is None else max_attempts
     _whole("max_attempts", attempts, 1, _MOST_ATTEMPTS)
-    if new.on_conflict not in {"return", "raise"}:
-        raise InvalidJob(f"on_conflict is {new.on_conflict!r}; give 'return' or 'raise'")
-    lifetime = _lifetime(policy.key_lifetime or "active" if new.unique is None else new.unique)
-    return new.queue or policy.queue, attempts, lifetime, policy.max_payload_bytes
+    if on_conflict not in {"return", "raise"}:
+        raise InvalidJob(f"on_conflict is {on_conflict!r}; give 'return' or 'raise'")
+    lifetime = _lifetime(policy.key_lifetime or "active" if unique is None else unique)
+    return queue or policy.queue, attempts, lifetime, policy.max_payload_bytes
 
 
 _TEXT_FIELDS = (
-    "category", "job_type", "queue", "org_id", "project_id", "actor_type", "actor_id", "request_id",
-    "correlation_id", "subject", "traceparent",
+    "org_id", "project_id", "actor_type", "actor_id", "request_id", "correlation_id", "subject",
+    "traceparent",
 )  # fmt: skip
 
 

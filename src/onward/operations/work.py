@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -112,9 +112,7 @@ def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[L
     cancelled = {job_id for job_id, took in rows if not took}
     if cancelled:
         # These can't go back, because someone wants them cancelled: end them instead.
-        ended = [
-            replace(end, transition=end.transition.cancelled()) for end in ends if end.job_id in cancelled
-        ]
+        ended = [end.cancelled() for end in ends if end.job_id in cancelled]
         yield _finish_statement(ended, now)
     return Leases(frozenset(held), asked - held, frozenset(cancelled))
 

@@ -7,7 +7,7 @@ parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -30,6 +30,8 @@ TYPES: dict[Database, dict[str, str]] = {
         "text": "CAST({} AS text)",
         "int": "CAST({} AS bigint)",
         "json": _RECORD,
+        # In a sub-select, else the planner would parse the whole set to fold it, and copy it about.
+        "set": "CAST((SELECT CAST({} AS text)) AS jsonb)",
         "id": "CAST(CAST({} AS text) AS uuid)",
         "time": f"({_EPOCH})",
         "clock": f"coalesce({_EPOCH}, clock_timestamp())",
@@ -85,12 +87,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite."""
+    """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite.
+
+    `single` is its form for a set of one row, with a parameter for each column instead of a JSON text.
+    """
 
     name: str
     steps: tuple[Step, ...]
+    encoded: bytes
     json_columns: frozenset[str] = frozenset()
     plan_once: bool = False
+    set_name: str = ""
+    single: Query | None = None
 
 
 @cache
@@ -156,18 +164,40 @@ def _select(what: str, table: str) -> str:
 
 
 def _compile(name: str, source: str, database: Database, style: Style, prefix: str) -> Query:
-    json_columns: set[str] = set()
-
-    def rows(match: re.Match[str]) -> str:
-        json_columns.update(re.findall(r"(\w+) jsonb", match[2]))
-        return f"jsonb_to_recordset(:{match[1]}::json) AS {match[1]}({match[2]})"
-
-    text = _ROWS.sub(rows, expand(source, database, prefix))
+    text = expand(source, database, prefix)
     for null, kind in {"{null_json}": "jsonb", "{null_text}": "text", "{null_time}": "timestamptz"}.items():
         text = text.replace(null, f"CAST(NULL AS {kind})" if database == "postgres" else "NULL")
-    parts = text.split(";\n") if database == "sqlite" else [text]
-    steps = tuple(_step(part, database, style) for part in parts)
-    return Query(name, steps, frozenset(json_columns), bool(_PLAN_ONCE.search(source)))
+    if database == "sqlite":
+        steps = tuple(_step(part, database, style) for part in text.split(";\n"))
+        return Query(name, steps, b"")
+    once = bool(_PLAN_ONCE.search(source))
+    sets = _ROWS.findall(text)
+    json_columns = frozenset(re.findall(r"(\w+) jsonb", " ".join(columns for _, columns in sets)))
+    many = _step(_ROWS.sub(lambda match: _set_of_rows(match[1], match[2]), text), database, style)
+    query = Query(name, (many,), many.text.encode(), json_columns, once)
+    if not (once and sets):
+        return query
+    # Reading JSON by a list of columns looks up every type again in each execution: dear for a single row.
+    one = _step(_ROWS.sub(lambda match: _single_row(match[1], match[2]), text), database, style)
+    single = Query(name, (one,), one.text.encode(), plan_once=True)
+    return replace(query, set_name=sets[0][0], single=single)
+
+
+def _set_of_rows(name: str, columns: str) -> str:
+    """Read a set: what all of its rows share comes once, because most of the cost is reading JSON."""
+    names = [column.split()[0] for column in columns.split(",")]
+    return (
+        f"(SELECT {', '.join(f'coalesce(own.{name}, common.{name}) AS {name}' for name in names)} "  # noqa: S608
+        f"FROM jsonb_to_recordset(:{name}::set) AS own({columns}), "
+        f"jsonb_to_record(:{name}_common::json) AS common({columns})) AS {name}"
+    )
+
+
+def _single_row(name: str, columns: str) -> str:
+    types = {"uuid": "id", "text": "text", "jsonb": "json"}
+    pairs = [column.split() for column in columns.split(",")]
+    values = [f":{name}.{column}::{types.get(kind, 'int')} AS {column}" for column, kind in pairs]
+    return f"(SELECT {', '.join(values)}) AS {name}"
 
 
 def _step(text: str, database: Database, style: Style) -> Step:

@@ -123,12 +123,17 @@ class PostgresStore:
             raise StoreClosed("this store was closed; open a new one")
         try:
             if self.pool.closed:
-                self.pool.open()
-            with self.pool.connection() as connection:
+                # Waited for, else the first caller would have the pool grow beside its first connection.
+                self.pool.open(wait=True)
+            # Not `pool.connection()`: its way out commits nothing, at a tenth of an enqueue's cost.
+            connection = self.pool.getconn()
+            try:
                 if check and not self._checked:
                     plan("postgres", self.prefix, self._applied(connection)).check()
                     self._checked = True
                 yield connection
+            finally:
+                self.pool.putconn(connection)
         except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
             raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
         except errors.DiskFull as error:

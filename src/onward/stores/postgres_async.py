@@ -122,12 +122,17 @@ class AsyncPostgresStore:
             raise StoreClosed("this store was closed; open a new one")
         try:
             if self.pool.closed:
-                await self.pool.open()
-            async with self.pool.connection() as connection:
+                # Waited for, else the first caller would have the pool grow beside its first connection.
+                await self.pool.open(wait=True)
+            # Not `pool.connection()`: its way out commits nothing, at a tenth of an enqueue's cost.
+            connection = await self.pool.getconn()
+            try:
                 if check and not self._checked:
                     plan("postgres", self.prefix, await self._applied(connection)).check()
                     self._checked = True
                 yield connection
+            finally:
+                await self.pool.putconn(connection)
         except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
             raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
         except errors.DiskFull as error:

@@ -1,10 +1,11 @@
 -- Jobs that can still change. Small and hot: whatever has ended is moved to `ended`.
+-- What is indexed is compared by its bytes (COLLATE "C"): no language's order is asked for, and it costs a third.
 CREATE TABLE {live} (
     id uuid PRIMARY KEY,
     org_id text,
     project_id text,
     job_type text NOT NULL,
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     category text NOT NULL,
     state text NOT NULL CHECK (state IN ('scheduled', 'queued', 'running', 'blocked')),
     priority smallint NOT NULL CHECK (priority BETWEEN 1 AND 10),
@@ -12,7 +13,7 @@ CREATE TABLE {live} (
     attempt integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL,
     lease bigint NOT NULL DEFAULT 0,
-    worker_id text,
+    worker_id text COLLATE "C",
     key text,
     subject text,
     payload jsonb NOT NULL,
@@ -76,9 +77,9 @@ $$;
 
 -- Who holds an idempotency key; '' stands for no org and no project, because null is never equal to null.
 CREATE TABLE {keys} (
-    org_id text NOT NULL,
-    project_id text NOT NULL,
-    key text NOT NULL,
+    org_id text COLLATE "C" NOT NULL,
+    project_id text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
     job_id uuid NOT NULL,
     first_seen_at timestamptz NOT NULL,
     last_seen_at timestamptz NOT NULL,
@@ -165,7 +166,7 @@ CREATE INDEX audit_of_job ON {audit} (job_id);
 
 -- A lease is alive while its worker is: one renewal per worker, never one per job.
 CREATE TABLE {workers} (
-    id text PRIMARY KEY,
+    id text COLLATE "C" PRIMARY KEY,
     info jsonb NOT NULL,
     started_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL,
