@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -39,6 +40,11 @@ def postgres(url: str) -> Iterator[Measure]:
         yield bulk_postgres(client, connection, store.prefix)
 
 
+def repeat(work: Callable[[int], object], numbers: range) -> None:
+    for number in numbers:
+        work(number)
+
+
 def one_by_one(client: Client, connection: psycopg.Connection, prefix: str, *, keyed: bool) -> Measure:
     insert = (
         f"INSERT INTO {prefix}live ({COLUMNS}) "
@@ -56,8 +62,8 @@ def one_by_one(client: Client, connection: psycopg.Connection, prefix: str, *, k
     # In turns of a few, so that a slow second of the machine hits both; the first turn warms both up.
     for turn in range(SINGLES // TURN + 1):
         numbers = range(turn * TURN, (turn + 1) * TURN)
-        by = seconds(lambda numbers=numbers: [by_hand(number) for number in numbers])
-        mine = seconds(lambda numbers=numbers: [client.enqueue(new_job(n, keyed=keyed)) for n in numbers])
+        by = seconds(partial(repeat, by_hand, numbers))
+        mine = seconds(partial(repeat, lambda number: client.enqueue(new_job(number, keyed=keyed)), numbers))
         if turn:
             hand, ours = hand + by, ours + mine
     name = f"postgres: enqueue one{' with a key' if keyed else ''}, against INSERT by hand"
@@ -128,7 +134,7 @@ def sqlite(_url: str) -> Iterator[Measure]:
     ours: list[float] = []
     for _ in range(TURNS):
         made = rows()
-        ready.append(BULK / on_a_fresh_file(lambda connection, made=made: write(connection, insert, made)))
+        ready.append(BULK / on_a_fresh_file(partial(write, insert=insert, rows=made)))
         hand.append(BULK / on_a_fresh_file(lambda connection: write(connection, insert, rows())))
         with (
             tempfile.TemporaryDirectory() as folder,

@@ -109,11 +109,16 @@ class PostgresStore:
         cursor = connection.execute(query.encode())
         return {version for (version,) in cursor.fetchall()}
 
-    def _configure(self, connection: psycopg.Connection[Any]) -> None:
-        if self.pooler is None:
+    def _open(self) -> None:
+        # Once without the pool, which would try for a long time and not say why it failed.
+        with psycopg.Connection.connect(self.url, autocommit=True) as connection:
             # A pooler answers with a process id of its own; prepared plans would stay behind in it.
             cursor = connection.execute("SELECT pg_backend_pid()")
             self.pooler = cursor.fetchone() != (connection.info.backend_pid,)
+        # Waited for, else the first caller would have the pool grow beside its first connection.
+        self.pool.open(wait=True, timeout=self.pool.timeout)
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
         if self.pooler:
             connection.prepare_threshold = None
 
@@ -123,8 +128,7 @@ class PostgresStore:
             raise StoreClosed("this store was closed; open a new one")
         try:
             if self.pool.closed:
-                # Waited for, else the first caller would have the pool grow beside its first connection.
-                self.pool.open(wait=True)
+                self._open()
             # Not `pool.connection()`: its way out commits nothing, at a tenth of an enqueue's cost.
             connection = self.pool.getconn()
             try:

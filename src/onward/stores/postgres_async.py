@@ -108,11 +108,16 @@ class AsyncPostgresStore:
         cursor = await connection.execute(query.encode())
         return {version for (version,) in await cursor.fetchall()}
 
-    async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        if self.pooler is None:
+    async def _open(self) -> None:
+        # Once without the pool, which would try for a long time and not say why it failed.
+        async with await psycopg.AsyncConnection.connect(self.url, autocommit=True) as connection:
             # A pooler answers with a process id of its own; prepared plans would stay behind in it.
             cursor = await connection.execute("SELECT pg_backend_pid()")
             self.pooler = await cursor.fetchone() != (connection.info.backend_pid,)
+        # Waited for, else the first caller would have the pool grow beside its first connection.
+        await self.pool.open(wait=True, timeout=self.pool.timeout)
+
+    async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
         if self.pooler:
             connection.prepare_threshold = None
 
@@ -122,8 +127,7 @@ class AsyncPostgresStore:
             raise StoreClosed("this store was closed; open a new one")
         try:
             if self.pool.closed:
-                # Waited for, else the first caller would have the pool grow beside its first connection.
-                await self.pool.open(wait=True)
+                await self._open()
             # Not `pool.connection()`: its way out commits nothing, at a tenth of an enqueue's cost.
             connection = await self.pool.getconn()
             try:
