@@ -13,9 +13,10 @@ import pytest
 
 from onward.client import Client
 from onward.connections.parameters import postgres_call
+from onward.core.filters import JobFilter
 from onward.core.job import Job, NewJob
 from onward.core.lifecycle import End, Failed, Succeeded
-from onward.operations import enqueue, rescue, work
+from onward.operations import enqueue, inspect, rescue, work
 from onward.operations.rescue import policy_of
 from onward.operations.statement import Operation
 from onward.sql.catalogue import catalogue
@@ -118,6 +119,7 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
         "finish": scans_of_live(plan_of(connection, store, work.finish(ends))),
         "promote": scans_of_live(plan_of(connection, store, rescue.promote(100))),
         "rescue": scans_of_live(plan_of(connection, store, rescue.find_lost(100))),
+        "list": scans_of_live(plan_of(connection, store, inspect.list_jobs(JobFilter()))),
     }
     new = [NewJob(job_type="t", key=f"k{number}") for number in range(10)]
     for count in (1, 10):
@@ -133,4 +135,5 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
         "finish": {"live_pkey"},
         "promote": {"live_due", "Tid Scan"},
         "rescue": {"live_held", "live_pkey"},
+        "list": {"live_pkey"},
     }

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from onward import AsyncClient, Enqueued, JobFilter, JobState, NewJob
+from onward.connections.parameters import calls
 from onward.core.ids import IdMaker
 from onward.errors import (
     DuplicateJob,
@@ -28,8 +29,9 @@ from onward.errors import (
     StoreUnreachable,
 )
 from onward.operations import enqueue as enqueuing
-from onward.operations import inspect
+from onward.operations import inspect, rescue, work
 from onward.operations.statement import Operation
+from onward.sql.catalogue import catalogue
 from onward.stores import sqlite_file
 from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
 from onward.stores.sqlite_file import SqliteFile
@@ -661,3 +663,20 @@ async def test_many_tasks_open_one_store_at_once(path):
     async with AsyncClient(f"sqlite:///{path}") as client:
         made = await asyncio.gather(*(client.enqueue(NewJob(job_type="t")) for _ in range(50)))
         assert len({enqueued.id for enqueued in made}) == 50
+
+
+def test_no_hot_statement_reads_the_whole_table(tmp_path):
+    store = SqliteStore(tmp_path / "onward.db")
+    store.migrate()
+    queries = catalogue("sqlite", "question", store.prefix)
+    hot = [
+        work.claim("q", 5, worker_id="w"),
+        rescue.promote(),
+        rescue.find_lost(),
+        inspect.list_jobs(JobFilter()),
+    ]
+    with contextlib.closing(store.file.connect()) as connection:
+        for statement in map(next, hot):
+            for call in calls(queries[statement.name], statement):
+                plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {call.text}", call.rows[0])]
+                assert not {"SCAN onward_live", "SCAN live", "SCAN ended"}.intersection(plan), statement.name

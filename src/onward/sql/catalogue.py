@@ -68,7 +68,7 @@ _EACH = re.compile(r"^-- each (\w+)$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{\+(\w+)\}")
-_COLUMNS = re.compile(r"\{(job_columns|all_columns|carried|readable) ?(\w*)\}")
+_COLUMNS = re.compile(r"\{(job_columns|carried|readable) ?(\w*)\}")
 _MACRO = re.compile(r"\{(micros|instant|later|text)\((.*?)\)\}")
 _ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
@@ -148,25 +148,21 @@ def _select(what: str, table: str) -> str:
     if what == "carried":
         names = [name for name in COLUMNS if name not in _END + _CHANGED]
         return ", ".join(f"{table}.{name}" if table else name for name in names)
-    if what == "all_columns":
-        types = {"result": "{null_json}", "outcome": "{null_text}", "ended_at": "{null_time}"}
-        return ", ".join(
-            f"{types[name]} AS {name}" if live and name in _END else f"{table}.{name}" for name in COLUMNS
-        )
     form = {"time": "{{micros({0})}}", "id": "{{text({0})}}", "json": "{{text({0})}}"}
     if what == "readable":
         form = {"time": "strftime('%Y-%m-%dT%H:%M:%fZ', {0} / 1000000.0, 'unixepoch') AS {1}"}
-    columns = [
-        ("NULL" if live and name in _END else form.get(kind, "{0}").format(f"{table}.{name}", name), name)
+    # Typed, because a sub-select would take a bare null for text.
+    null = {"time": "CAST(NULL AS bigint)"}
+    return ", ".join(
+        f"{null.get(kind, 'NULL')} AS {name}"
+        if live and name in _END
+        else form.get(kind, "{0}").format(f"{table}.{name}", name)
         for name, kind in COLUMNS.items()
-    ]
-    return ", ".join(f"{text} AS {name}" if text == "NULL" else text for text, name in columns)
+    )
 
 
 def _compile(name: str, source: str, database: Database, style: Style, prefix: str) -> Query:
     text = expand(source, database, prefix)
-    for null, kind in {"{null_json}": "jsonb", "{null_text}": "text", "{null_time}": "timestamptz"}.items():
-        text = text.replace(null, f"CAST(NULL AS {kind})" if database == "postgres" else "NULL")
     if database == "sqlite":
         steps = tuple(_step(part, database, style) for part in text.split(";\n"))
         return Query(name, steps, b"")

@@ -12,12 +12,6 @@ id, org_id, project_id, job_type, queue, category, state, priority, run_at, max_
 actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, deadline, timeout_micros,
 created_at
 
--- fragment: no_live_worker
-NOT EXISTS (
-    SELECT 1 FROM {workers} AS w
-    WHERE w.id = jobs.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
-)
-
 -- name: register_worker
 -- An id is for one life of one process: taking over a lost one would revive the leases of its jobs.
 INSERT INTO {workers} (id, info, started_at, seen_at, lease_until)
@@ -38,28 +32,40 @@ UNION ALL
 SELECT {job_columns ended} FROM {ended} AS ended WHERE id IN (:ids::ids)
 
 -- name: list_jobs
--- Both tables are read newest first by their primary keys and merged, so a page never sorts a whole table.
-SELECT {job_columns jobs}
-FROM (
-    SELECT {all_columns live} FROM {live} AS live
-    UNION ALL
-    SELECT {all_columns ended} FROM {ended} AS ended
-) AS jobs
-WHERE (:state::text IS NULL OR state = :state::text)
-    AND (:outcome::text IS NULL OR outcome = :outcome::text)
-    AND (:retrying::int IS NULL OR attempt > 0)
-    AND (:stuck::int IS NULL OR {+no_live_worker})
-    AND (:job_type::text IS NULL OR job_type = :job_type::text)
-    AND (:queue::text IS NULL OR queue = :queue::text)
-    AND (:org_id::text IS NULL OR org_id = :org_id::text)
-    AND (:project_id::text IS NULL OR project_id = :project_id::text)
-    AND (:key::text IS NULL OR key = :key::text)
-    AND (:subject::text IS NULL OR subject = :subject::text)
-    AND (:correlation_id::text IS NULL OR correlation_id = :correlation_id::text)
-    AND (:above::text IS NULL OR id >= :above::id)
-    AND (:below::text IS NULL OR id < :below::id)
-ORDER BY id DESC
+-- Each table is read newest first by its primary key and only as far as the page goes.
+SELECT * FROM (
+    SELECT {job_columns live} FROM {live} AS live
+    WHERE {+narrowed} AND :outcome::text IS NULL
+        AND (:retrying::int IS NULL OR attempt > 0)
+        AND (:stuck::int IS NULL OR NOT EXISTS (
+            SELECT 1 FROM {workers} AS w
+            WHERE w.id = live.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
+        ))
+    ORDER BY live.id DESC
+    LIMIT :limit::int
+) AS waiting_or_running
+UNION ALL
+SELECT * FROM (
+    SELECT {job_columns ended} FROM {ended} AS ended
+    WHERE {+narrowed} AND (:outcome::text IS NULL OR outcome = :outcome::text)
+        AND :retrying::int IS NULL AND :stuck::int IS NULL
+    ORDER BY ended.id DESC
+    LIMIT :limit::int
+) AS finished
+ORDER BY 1 DESC
 LIMIT :limit::int
+
+-- fragment: narrowed
+(:state::text IS NULL OR state = :state::text)
+AND (:job_type::text IS NULL OR job_type = :job_type::text)
+AND (:queue::text IS NULL OR queue = :queue::text)
+AND (:org_id::text IS NULL OR org_id = :org_id::text)
+AND (:project_id::text IS NULL OR project_id = :project_id::text)
+AND (:key::text IS NULL OR key = :key::text)
+AND (:subject::text IS NULL OR subject = :subject::text)
+AND (:correlation_id::text IS NULL OR correlation_id = :correlation_id::text)
+AND (:above::text IS NULL OR id >= :above::id)
+AND (:below::text IS NULL OR id < :below::id)
 
 -- name: count_jobs
 -- Live jobs are counted; ended ones only up to a cap, because there may be any number of them.

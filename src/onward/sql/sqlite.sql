@@ -141,7 +141,7 @@ id = :returned.id AND lease = :returned.lease AND cancel_requested_at IS NULL
 -- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
 -- job whose worker has no row at all is lost as well.
 UPDATE {workers} SET lost_at = :now, idle_since = NULL WHERE lease_until <= :now AND lost_at IS NULL;
-SELECT {job_columns live} FROM {live} AS live
+SELECT {job_columns live} FROM {live} AS live INDEXED BY {prefix}live_held
 WHERE state = 'running' AND worker_id NOT IN (SELECT id FROM {workers} WHERE lease_until > :now)
 ORDER BY id
 LIMIT :limit
