@@ -34,7 +34,7 @@ check: $(STAMP) ## Check format, lint, types, layers and generated files
 	$(BIN)/python tools/make_sync.py --check
 
 bench: $(STAMP) ## Run the benchmarks
-	$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench $(ARGS)
 
 fmt: $(STAMP) ## Format, fix what can be fixed, regenerate the sync twins
 	$(BIN)/ruff check --fix-only .

@@ -51,7 +51,7 @@ TYPES: dict[Database, dict[str, str]] = {
 # `{micros(x)}` reads an instant as microseconds, `{instant(x)}` makes one of them, `{later(t, x)}` adds them.
 MACROS: dict[Database, dict[str, str]] = {
     "postgres": {
-        "micros": "CAST(extract(epoch FROM {0}) * 1000000 AS bigint)",
+        "micros": "CAST(date_part('epoch', {0}) * 1000000 AS bigint)",
         "instant": "timestamptz 'epoch' + {0} * interval '1 microsecond'",
         "later": "{0} + {1} * interval '1 microsecond'",
         "text": "CAST({0} AS text)",
@@ -68,7 +68,7 @@ _EACH = re.compile(r"^-- each (\w+)$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{\+(\w+)\}")
-_COLUMNS = re.compile(r"\{(job_columns|carried|readable) ?(\w*)\}")
+_COLUMNS = re.compile(r"\{(job_columns|carried) ?(\w*)\}")
 _MACRO = re.compile(r"\{(micros|instant|later|text)\((.*?)\)\}")
 _ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
@@ -149,14 +149,12 @@ def _select(what: str, table: str) -> str:
         names = [name for name in COLUMNS if name not in _END + _CHANGED]
         return ", ".join(f"{table}.{name}" if table else name for name in names)
     form = {"time": "{{micros({0})}}", "id": "{{text({0})}}", "json": "{{text({0})}}"}
-    if what == "readable":
-        form = {"time": "strftime('%Y-%m-%dT%H:%M:%fZ', {0} / 1000000.0, 'unixepoch') AS {1}"}
     # Typed, because a sub-select would take a bare null for text.
     null = {"time": "CAST(NULL AS bigint)"}
     return ", ".join(
         f"{null.get(kind, 'NULL')} AS {name}"
         if live and name in _END
-        else form.get(kind, "{0}").format(f"{table}.{name}", name)
+        else form.get(kind, "{0}").format(f"{table}.{name}")
         for name, kind in COLUMNS.items()
     )
 

@@ -156,7 +156,17 @@ CREATE TABLE {controls} (
 
 -- For people, and for hand-written SQL: every job, live or ended, with its shown state and readable times.
 CREATE VIEW {jobs} AS
-SELECT {readable live},
+SELECT
+    id, org_id, project_id, job_type, queue, category, state, priority,
+    strftime('%Y-%m-%dT%H:%M:%fZ', run_at / 1000000.0, 'unixepoch') AS run_at, attempt, max_attempts, lease,
+    worker_id, key, subject, payload, progress, cost_micros, actor_type, actor_id, request_id, correlation_id,
+    traceparent, parent_id, batch_id, tags,
+    strftime('%Y-%m-%dT%H:%M:%fZ', cancel_requested_at / 1000000.0, 'unixepoch') AS cancel_requested_at,
+    rerun_requested, strftime('%Y-%m-%dT%H:%M:%fZ', deadline / 1000000.0, 'unixepoch') AS deadline,
+    timeout_micros, waits, crashes, error,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000000.0, 'unixepoch') AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', started_at / 1000000.0, 'unixepoch') AS started_at, NULL AS result,
+    NULL AS outcome, NULL AS ended_at,
     CASE
         WHEN state = 'scheduled' AND attempt > 0 THEN 'retrying'
         WHEN state = 'running' AND NOT EXISTS (
@@ -168,5 +178,16 @@ SELECT {readable live},
     END AS shown
 FROM {live} AS live
 UNION ALL
-SELECT {readable ended}, CASE WHEN outcome = 'skipped' THEN 'skipped' ELSE state END AS shown
+SELECT
+    id, org_id, project_id, job_type, queue, category, state, priority,
+    strftime('%Y-%m-%dT%H:%M:%fZ', run_at / 1000000.0, 'unixepoch') AS run_at, attempt, max_attempts, lease,
+    worker_id, key, subject, payload, progress, cost_micros, actor_type, actor_id, request_id, correlation_id,
+    traceparent, parent_id, batch_id, tags,
+    strftime('%Y-%m-%dT%H:%M:%fZ', cancel_requested_at / 1000000.0, 'unixepoch') AS cancel_requested_at,
+    rerun_requested, strftime('%Y-%m-%dT%H:%M:%fZ', deadline / 1000000.0, 'unixepoch') AS deadline,
+    timeout_micros, waits, crashes, error,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000000.0, 'unixepoch') AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', started_at / 1000000.0, 'unixepoch') AS started_at, result, outcome,
+    strftime('%Y-%m-%dT%H:%M:%fZ', ended_at / 1000000.0, 'unixepoch') AS ended_at,
+    CASE WHEN outcome = 'skipped' THEN 'skipped' ELSE state END AS shown
 FROM {ended} AS ended;
