@@ -1,0 +1,53 @@
+"""The steps of a scenario: one operation each, at one moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from onward.core.ids import IdMaker, JobId
+from onward.core.job import Enqueued, Job, NewJob
+from onward.core.lifecycle import End, Outcome
+from onward.operations import enqueue, inspect, rescue, work
+
+__all__ = ["HOUR", "LEASE", "NOW", "QUEUE", "Go", "end", "events", "ids", "look", "put", "register", "take"]
+
+Go = Callable[[Any], Any]
+
+LEASE = timedelta(seconds=30)
+HOUR = timedelta(hours=1)
+QUEUE = "q:default"
+NOW = datetime.now(UTC).replace(microsecond=123_456)
+
+ids = IdMaker(time.time_ns, os.urandom)
+
+
+def put(go: Go, job_type: str = "mail", **fields: Any) -> Enqueued:
+    enqueued: Enqueued = go(enqueue.enqueue(NewJob(job_type=job_type, **fields), ids.make(), now=NOW))
+    return enqueued
+
+
+def take(go: Go, worker: str = "w", *, now: datetime = NOW, limit: int = 10) -> list[Job]:
+    jobs: list[Job] = go(work.claim(QUEUE, limit, worker_id=worker, now=now))
+    return jobs
+
+
+def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> work.Leases:
+    leases: work.Leases = go(work.finish([End.of(job, outcome, rescue.policy_of(job), 0.5)], now=now))
+    return leases
+
+
+def look(go: Go, job_id: JobId) -> Job:
+    job: Job = go(inspect.get_many([job_id]))[job_id]
+    return job
+
+
+def events(go: Go, job_id: JobId) -> list[str]:
+    return [event.event for event in go(inspect.events_of(job_id))]
+
+
+def register(go: Go, worker: str = "w") -> None:
+    go(work.register(worker, lease=LEASE, info={"host": "é"}, now=NOW))

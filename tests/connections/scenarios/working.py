@@ -1,0 +1,236 @@
+"""What becomes of jobs: they are claimed, ended, rescued, promoted, cancelled and found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from onward.core.filters import JobFilter
+from onward.core.ids import JobId
+from onward.core.job import JobState
+from onward.core.lifecycle import (
+    Cancelled,
+    End,
+    Failed,
+    RateLimited,
+    Released,
+    Skipped,
+    Snoozed,
+    Succeeded,
+)
+from onward.errors import WorkerLost
+from onward.operations import control, inspect, rescue, work
+from tests.connections.scenarios.steps import (
+    HOUR,
+    LEASE,
+    NOW,
+    QUEUE,
+    Go,
+    end,
+    events,
+    ids,
+    look,
+    put,
+    register,
+    take,
+)
+
+__all__ = ["SCENARIOS"]
+
+
+def jobs_are_claimed_in_order_and_succeed(go: Go) -> list[JobId]:
+    register(go)
+    low, old, urgent = put(go, priority=9), put(go), put(go, priority=1)
+    jobs = take(go, limit=2)
+    assert [job.id for job in jobs] == [urgent.id, old.id]
+    assert {(job.state, job.attempt, job.lease, job.worker_id) for job in jobs} == {("running", 1, 1, "w")}
+    assert end(go, jobs[0], Succeeded({"sent": "é"})).held == {urgent.id}
+    assert end(go, jobs[1], Skipped("nothing to do")).held == {old.id}
+    done, skipped = look(go, urgent.id), look(go, old.id)
+    assert (done.state, done.result, done.outcome, done.ended_at) == (
+        "succeeded",
+        {"sent": "é"},
+        "succeeded",
+        NOW,
+    )
+    assert skipped.skipped
+    assert events(go, urgent.id) == ["job.enqueued", "job.started", "job.succeeded"]
+    assert [job.id for job in take(go)] == [low.id]
+    assert take(go) == []
+    return [low.id, old.id, urgent.id]
+
+
+def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:
+    register(go)
+    job_id = put(go).id
+    end(go, take(go)[0], Failed({"message": "boom"}, after=timedelta(seconds=5)))
+    waiting = look(go, job_id)
+    assert waiting.retrying
+    assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), {"message": "boom"})
+    assert go(rescue.promote(now=NOW + timedelta(seconds=4))).next_due == NOW + timedelta(seconds=5)
+    assert go(rescue.promote(now=NOW + timedelta(seconds=5))) == rescue.Promoted({QUEUE: 1}, None)
+    [job] = take(go, now=NOW + timedelta(seconds=6))
+    assert (job.attempt, job.lease) == (2, 3)
+    end(go, job, Failed({"message": "é"}, retryable=False))
+    dead = look(go, job_id)
+    assert (dead.state, dead.error) == ("dead", {"reason": "unrecoverable", "message": "é"})
+    [past] = go(inspect.attempts_of(job_id))
+    assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
+    assert (past.started_at, past.ended_at, past.error) == (NOW, NOW, {"message": "boom"})
+    assert events(go, job_id) == [
+        "job.enqueued", "job.started", "job.failed", "job.started", "job.deadlettered",
+    ]  # fmt: skip
+    return [job_id]
+
+
+def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
+    register(go)
+    put(go), put(go), put(go)
+    released, snoozed, limited = take(go)
+    policy = rescue.policy_of(released)
+    leases = go(
+        work.finish(
+            [
+                End.of(released, Released(), policy),
+                End.of(snoozed, Snoozed(HOUR), policy),
+                End.of(limited, RateLimited(HOUR, {"status": 429}), policy),
+            ],
+            now=NOW,
+        )
+    )
+    assert leases == work.Leases(frozenset({released.id, snoozed.id, limited.id}), frozenset())
+    after = [look(go, job.id) for job in (released, snoozed, limited)]
+    assert [job.state for job in after] == ["queued", "scheduled", "scheduled"]
+    assert [(job.attempt, job.lease, job.waits) for job in after] == [(0, 2, 0), (0, 2, 0), (0, 2, 1)]
+    assert [len(go(inspect.attempts_of(job.id))) for job in after] == [1, 1, 1]
+    return [job.id for job in after]
+
+
+def a_stale_lease_is_refused(go: Go) -> list[JobId]:
+    register(go)
+    put(go)
+    [stale] = take(go)
+    end(go, stale, Released())
+    [fresh] = take(go)
+    for outcome in (Succeeded("stale"), Failed({"message": "stale"})):
+        assert end(go, stale, outcome) == work.Leases(frozenset(), frozenset({stale.id}))
+    assert look(go, fresh.id) == fresh
+    assert end(go, fresh, Succeeded("fresh")).held == {fresh.id}
+    assert end(go, fresh, Succeeded("twice")).lost == {fresh.id}
+    assert look(go, fresh.id).result == "fresh"
+    assert events(go, fresh.id).count("job.stale_result_rejected") == 3
+    return [fresh.id]
+
+
+def a_worker_extends_its_lease(go: Go) -> list[JobId]:
+    register(go)
+    put(go), put(go)
+    kept, lost = take(go)
+    end(go, lost, Released())
+    go(control.cancel([kept.id], reason="enough", now=NOW))
+    leases = go(work.extend("w", {kept.id: kept.lease, lost.id: lost.lease}, lease=LEASE, idle=True, now=NOW))
+    assert leases == work.Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
+    assert go(work.extend("w", {}, lease=LEASE, now=NOW)) == work.Leases(frozenset(), frozenset())
+    with pytest.raises(WorkerLost):
+        go(work.extend("nobody", {}, lease=LEASE))
+    with pytest.raises(WorkerLost):
+        go(work.claim(QUEUE, 1, worker_id="nobody"))
+    return [kept.id, lost.id]
+
+
+def the_jobs_of_a_lost_worker_are_rescued(go: Go) -> list[JobId]:
+    register(go)
+    register(go, "alive")
+    put(go), put(go, priority=6, max_attempts=1), put(go, priority=7)
+    first, last = take(go, limit=2)
+    [safe] = take(go, "alive")
+    go(work.extend("alive", {}, lease=HOUR, now=NOW))
+    assert go(rescue.rescue(now=NOW)).held == frozenset()
+    later = NOW + LEASE
+    assert go(rescue.rescue(now=later)).held == {first.id, last.id}
+    assert (look(go, first.id).crashes, look(go, last.id).state) == (1, "dead")
+    assert look(go, safe.id) == safe
+    with pytest.raises(WorkerLost):
+        go(work.extend("w", {}, lease=LEASE, now=later))
+    assert [go(work.retire(worker, now=later)) for worker in ("alive", "nobody")] == [True, False]
+    assert go(rescue.rescue(now=later)).held == {safe.id}
+    return [first.id, last.id, safe.id]
+
+
+def due_jobs_are_promoted(go: Go) -> list[JobId]:
+    due, later, other = put(go, delay=LEASE), put(go, delay=HOUR), put(go, delay=LEASE, queue="other")
+    assert go(rescue.promote(now=NOW)) == rescue.Promoted({}, NOW + LEASE)
+    assert go(rescue.promote(now=NOW + LEASE)) == rescue.Promoted({QUEUE: 1, "other": 1}, NOW + HOUR)
+    assert [look(go, job.id).state for job in (due, later, other)] == ["queued", "scheduled", "queued"]
+    return [due.id, later.id, other.id]
+
+
+def waiting_and_running_jobs_are_cancelled(go: Go) -> list[JobId]:
+    register(go)
+    put(go), put(go)
+    yields, resists = take(go)
+    waiting, unknown = put(go, delay=HOUR).id, ids.make()
+    asked = [yields.id, resists.id, waiting, unknown]
+    states = go(control.cancel(asked, reason="é", actor_type="user", actor_id="u", now=NOW))
+    assert states == {yields.id: "running", resists.id: "running", waiting: "cancelled"}
+    assert end(go, yields, Cancelled("asked")).held == {yields.id}
+    assert end(go, resists, Failed({"message": "boom"})).cancel_requested == {resists.id}
+    assert [look(go, job_id).state for job_id in asked[:3]] == ["cancelled"] * 3
+    assert set(go(control.cancel(asked, reason="again")).values()) == {JobState.CANCELLED}
+    requested = go(inspect.events_of(yields.id))[2]
+    assert (requested.event, requested.actor_id, requested.detail) == (
+        "job.cancel_requested",
+        "u",
+        {"reason": "é"},
+    )
+    return asked[:3]
+
+
+def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
+    register(go)
+    (
+        put(go, org_id="o"),
+        put(go, "report", org_id="o", subject="s"),
+        put(go, delay=HOUR),
+        put(go, queue="other"),
+    )
+    done, stuck = take(go)
+    end(go, done, Succeeded())
+    everything = go(inspect.list_jobs(JobFilter(), limit=4)).jobs
+    assert [job.id for job in everything] == sorted((job.id for job in everything), reverse=True)
+    pages = [page := go(inspect.list_jobs(JobFilter(), limit=3))]
+    pages.append(go(inspect.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
+    assert [job for page in pages for job in page.jobs] == everything
+    assert pages[1].next_cursor is None
+
+    def listed(*, now: datetime = NOW, **narrow: Any) -> set[JobId]:
+        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow), now=now)).jobs}
+
+    assert listed(state=JobState.SUCCEEDED) == listed(job_type="mail", org_id="o") == {done.id}
+    assert listed(subject="s") == listed(state=JobState.RUNNING) == {stuck.id}
+    assert listed(state="stuck") == set()
+    assert listed(state="stuck", now=NOW + LEASE) == {stuck.id}
+    assert listed(created_before=NOW - HOUR) == set()
+    assert len(listed(created_from=NOW - HOUR)) == 4
+    counts = go(inspect.count())
+    assert counts.live == {QUEUE: {"running": 1, "scheduled": 1}, "other": {"queued": 1}}
+    assert counts.ended == {"succeeded": 1, "dead": 0, "cancelled": 0}
+    assert go(inspect.count("o")).total(JobState.RUNNING) == 1
+    assert go(inspect.get_many([])) == go(inspect.get_many([ids.make()])) == {}
+    return [job.id for job in everything]
+
+
+SCENARIOS: list[Callable[[Go], list[JobId]]] = [
+    jobs_are_claimed_in_order_and_succeed,
+    a_failed_job_is_retried_and_then_buried,
+    what_goes_back_unfinished_burns_no_attempt,
+    a_stale_lease_is_refused,
+    a_worker_extends_its_lease,
+    the_jobs_of_a_lost_worker_are_rescued,
+    due_jobs_are_promoted,
+    waiting_and_running_jobs_are_cancelled,
+    jobs_are_found_listed_and_counted,
+]
