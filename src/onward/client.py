@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from onward.connections import Connection, adapt, require_tables, run
+from onward.core.arguments import check_kind
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.ids import IdMaker, JobId, normalise_id
 from onward.core.job import Enqueued, Job, JobState, NewJob
@@ -77,9 +78,10 @@ class Client:
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
         """Store many jobs by one statement, all or none; answers in the order of asking."""
+        check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         jobs = list(jobs)
         ids = _ids.make_many(len(jobs))
-        keyed = any(job.key is not None for job in jobs)
+        keyed = any(isinstance(job, NewJob) and job.key is not None for job in jobs)
         return self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now), atomic=keyed and len(jobs) > 1)
 
     def get(self, job_id: JobId | UUID) -> Job:
@@ -155,7 +157,7 @@ class Client:
         now: datetime | None = None,
     ) -> Leases:
         """Renew a worker's lease, and learn which of these jobs it still holds."""
-        leases = {job.id: job.lease for job in jobs}
+        leases = {job.id: job.lease for job in _claimed(jobs)}
         return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle, now=now))
 
     def retire(self, worker_id: str, *, now: datetime | None = None) -> bool:
@@ -166,14 +168,19 @@ class Client:
         """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first."""
         return self._run(lambda: work.claim(queue, limit, worker_id=worker_id, now=now))
 
-    def finish(self, ends: Collection[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
+    def finish(self, ends: Sequence[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
         """Write what claimed jobs came to; says which leases still held."""
+        advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
+        check_kind("ends", ends, list | tuple, advice)
+        for end in ends:
+            check_kind("an end", end, tuple, advice)
+            check_kind("its job", end[0], Job, advice)
         settled = [End.of(job, outcome, policy_of(job), random.random()) for job, outcome in ends]  # noqa: S311
         return self._run(lambda: work.finish(settled, now=now))
 
     def release(self, jobs: Collection[Job], *, now: datetime | None = None) -> Leases:
         """Give claimed jobs back unfinished; burns no attempt."""
-        return self.finish([(job, Released()) for job in jobs], now=now)
+        return self.finish([(job, Released()) for job in _claimed(jobs)], now=now)
 
     def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
@@ -186,5 +193,14 @@ class Client:
     def _run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
         if self._bound is None:
             return self.store.run(make, write=write, atomic=atomic)
+        # Asked again each time: the transaction may have ended since within().
+        self._bound.require_transaction()
         run(require_tables(self._bound), self._bound)
         return run(make(), self._bound)
+
+
+def _claimed(jobs: Collection[Job]) -> Collection[Job]:
+    check_kind("jobs", jobs, Collection, "give a list of jobs that claim() gave you")
+    for job in jobs:
+        check_kind("a job", job, Job, "give jobs that claim() gave you")
+    return jobs

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from onward.connections import AsyncConnection, adapt_async, require_tables, run_async
+from onward.core.arguments import check_kind
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.ids import IdMaker, JobId, normalise_id
 from onward.core.job import Enqueued, Job, JobState, NewJob
@@ -76,9 +77,10 @@ class AsyncClient:
 
     async def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
         """Store many jobs by one statement, all or none; answers in the order of asking."""
+        check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         jobs = list(jobs)
         ids = _ids.make_many(len(jobs))
-        keyed = any(job.key is not None for job in jobs)
+        keyed = any(isinstance(job, NewJob) and job.key is not None for job in jobs)
         return await self._run(
             lambda: enqueue.enqueue_many(jobs, ids, now=now), atomic=keyed and len(jobs) > 1
         )
@@ -158,7 +160,7 @@ class AsyncClient:
         now: datetime | None = None,
     ) -> Leases:
         """Renew a worker's lease, and learn which of these jobs it still holds."""
-        leases = {job.id: job.lease for job in jobs}
+        leases = {job.id: job.lease for job in _claimed(jobs)}
         return await self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle, now=now))
 
     async def retire(self, worker_id: str, *, now: datetime | None = None) -> bool:
@@ -171,14 +173,19 @@ class AsyncClient:
         """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first."""
         return await self._run(lambda: work.claim(queue, limit, worker_id=worker_id, now=now))
 
-    async def finish(self, ends: Collection[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
+    async def finish(self, ends: Sequence[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
         """Write what claimed jobs came to; says which leases still held."""
+        advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
+        check_kind("ends", ends, list | tuple, advice)
+        for end in ends:
+            check_kind("an end", end, tuple, advice)
+            check_kind("its job", end[0], Job, advice)
         settled = [End.of(job, outcome, policy_of(job), random.random()) for job, outcome in ends]  # noqa: S311
         return await self._run(lambda: work.finish(settled, now=now))
 
     async def release(self, jobs: Collection[Job], *, now: datetime | None = None) -> Leases:
         """Give claimed jobs back unfinished; burns no attempt."""
-        return await self.finish([(job, Released()) for job in jobs], now=now)
+        return await self.finish([(job, Released()) for job in _claimed(jobs)], now=now)
 
     async def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
@@ -191,5 +198,14 @@ class AsyncClient:
     async def _run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
         if self._bound is None:
             return await self.store.run(make, write=write, atomic=atomic)
+        # Asked again each time: the transaction may have ended since within().
+        self._bound.require_transaction()
         await run_async(require_tables(self._bound), self._bound)
         return await run_async(make(), self._bound)
+
+
+def _claimed(jobs: Collection[Job]) -> Collection[Job]:
+    check_kind("jobs", jobs, Collection, "give a list of jobs that claim() gave you")
+    for job in jobs:
+        check_kind("a job", job, Job, "give jobs that claim() gave you")
+    return jobs

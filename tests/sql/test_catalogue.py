@@ -61,6 +61,9 @@ class AnyConnection:
     prefix = "onward_"
     identity = None
 
+    def require_transaction(self) -> None:
+        """There is none."""
+
     def fetch(self, statement: Statement) -> Sequence[Row]:
         raise NotImplementedError
 

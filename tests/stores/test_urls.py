@@ -87,13 +87,26 @@ def test_a_url_that_can_not_be_used_is_refused_without_its_password(url):
         assert refused.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    "url", ["onward.db", "sqlite://file.db", "sqlite:///a.db#b", "C:\\onward.db", "file:a.db"]
-)
+@pytest.mark.parametrize("url", ["onward.db", "sqlite://file.db", "C:\\onward.db", "file:a.db"])
 def test_a_url_of_another_form_is_told_the_forms_that_there_are(url):
     with pytest.raises(
         InvalidSetting, match=r"give sqlite:///file\.db, sqlite:////absolute/file\.db or postgresql://"
     ):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("sqlite:///a.db#b", "drop"),
+        ("sqlite:///a.db?mode=ro", "drop"),
+        ("postgresql+psycopg://db/app", r"drop \+"),
+        ("", "leave it out"),
+        (5, "leave it out"),
+    ],
+)
+def test_a_url_with_too_much_or_nothing_in_it_is_told_what_to_drop(url, advice):
+    with pytest.raises(InvalidSetting, match=advice):
         open_store(url)
 
 

@@ -32,9 +32,9 @@ _SYNC = {
 _ASYNC = {
     "psycopg.AsyncConnection": "psycopg.AsyncPsycopgConnection",
     "asyncpg.Connection": "asyncpg.AsyncpgConnection",
-    "sqlalchemy.ext.asyncio.AsyncConnection": "sqlalchemy.AsyncSqlAlchemyConnection",
-    "sqlalchemy.ext.asyncio.AsyncSession": "sqlalchemy.AsyncSqlAlchemyConnection",
-    "sqlalchemy.ext.asyncio.async_scoped_session": "sqlalchemy.AsyncSqlAlchemyConnection",
+    "sqlalchemy.ext.asyncio.AsyncConnection": "sqlalchemy_async.AsyncSqlAlchemyConnection",
+    "sqlalchemy.ext.asyncio.AsyncSession": "sqlalchemy_async.AsyncSqlAlchemyConnection",
+    "sqlalchemy.ext.asyncio.async_scoped_session": "sqlalchemy_async.AsyncSqlAlchemyConnection",
 }
 
 _ACCEPTED = (

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 
 from onward.connections.parameters import postgres_call
-from onward.errors import TransactionNotOpen
+from onward.errors import TransactionNotOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
@@ -34,6 +34,8 @@ class AsyncpgConnection:
 
     def require_transaction(self) -> None:
         """Refuse a connection that would commit each statement by itself."""
+        if self._connection.is_closed():
+            raise UnsupportedConnection("this asyncpg connection is closed; give an open one")
         if not self._connection.is_in_transaction():
             raise TransactionNotOpen(
                 "this asyncpg connection has no transaction open, so each statement would commit by itself; "

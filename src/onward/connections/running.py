@@ -31,6 +31,10 @@ class Connection(Protocol):
         """Tell which database this is; None if that can't be known without asking it."""
         ...
 
+    def require_transaction(self) -> None:
+        """Raise TransactionNotOpen if each statement would commit by itself."""
+        ...
+
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give all of its rows."""
         ...
@@ -52,6 +56,10 @@ class AsyncConnection(Protocol):
     @property
     def identity(self) -> Hashable | None:
         """Tell which database this is; None if that can't be known without asking it."""
+        ...
+
+    def require_transaction(self) -> None:
+        """Raise TransactionNotOpen if each statement would commit by itself."""
         ...
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:

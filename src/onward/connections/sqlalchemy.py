@@ -1,4 +1,4 @@
-"""SQLAlchemy connections and sessions, sync and async, on either database.
+"""SQLAlchemy connections and sessions on either database.
 
 Statements go to the driver as they are, in its own style of parameters, and through SQLAlchemy's transaction.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Engine
+from sqlalchemy import Connection, Dialect
 from sqlalchemy.exc import UnboundExecutionError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from onward.connections.parameters import Call, calls, postgres_call
@@ -19,7 +18,7 @@ from onward.errors import TransactionNotOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, Style, catalogue
 
-__all__ = ["AsyncSqlAlchemyConnection", "SqlAlchemyConnection"]
+__all__ = ["SqlAlchemyConnection", "SqlAlchemyDriver", "engine_of"]
 
 _STYLES: dict[str, tuple[Database, Style]] = {
     "sqlite+pysqlite": ("sqlite", "question"),
@@ -30,10 +29,10 @@ _STYLES: dict[str, tuple[Database, Style]] = {
 }
 
 
-class _Driver:
+class SqlAlchemyDriver:
     """How statements reach the driver behind an engine; the async forms have a sync one inside."""
 
-    def __init__(self, engine: Engine | AsyncEngine, prefix: str) -> None:
+    def __init__(self, engine: Any, prefix: str) -> None:
         url = engine.url
         unnamed = url.database in {None, "", ":memory:"} or "mode" in url.query
         self.identity = None if unnamed else (url.host, url.port, url.database, *url.query.items())
@@ -44,7 +43,8 @@ class _Driver:
     def require_transaction(self) -> None:
         """Leave the check to `fetch`: to look means to begin, and that is still the caller's to do."""
 
-    def _run(self, opened: Connection | Session, statement: Statement) -> Sequence[Row]:
+    def run_on(self, opened: Connection | Session, statement: Statement) -> Sequence[Row]:
+        """Run one named statement inside the transaction of a connection or a session."""
         connection = opened.connection() if isinstance(opened, Session) else opened
         _require_transaction(connection, self.database)
         query = self._queries[statement.name]
@@ -57,34 +57,21 @@ class _Driver:
         return connection.exec_driver_sql(query.steps[0].text, parameters).fetchall()
 
 
-class SqlAlchemyConnection(_Driver):
+class SqlAlchemyConnection(SqlAlchemyDriver):
     """A `Connection`, `Session` or `scoped_session`; what is run on it belongs to its transaction."""
 
     def __init__(self, connection: Connection | Session | scoped_session[Session], prefix: str) -> None:
         self._opened = connection.registry() if isinstance(connection, scoped_session) else connection
-        super().__init__(_engine(self._opened), prefix)
+        super().__init__(engine_of(self._opened), prefix)
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
-        return self._run(self._opened, statement)
+        return self.run_on(self._opened, statement)
 
 
-class AsyncSqlAlchemyConnection(_Driver):
-    """An `AsyncConnection`, `AsyncSession` or `async_scoped_session`, likewise."""
-
-    def __init__(
-        self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession], prefix: str
-    ) -> None:
-        self._opened = connection.registry() if isinstance(connection, async_scoped_session) else connection
-        super().__init__(_engine(self._opened), prefix)
-
-    async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
-        return await self._opened.run_sync(self._run, statement)
-
-
-def _engine(opened: Connection | Session | AsyncConnection | AsyncSession) -> Engine | AsyncEngine:
-    if isinstance(opened, Connection | AsyncConnection):
+def engine_of(opened: Any) -> Any:
+    """Find the engine behind a connection or a session, sync or async."""
+    if not hasattr(opened, "get_bind"):
         return opened.engine
     try:
         return opened.get_bind().engine

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from onward.core.arguments import check_kind
 from onward.core.job import ENDED, Job, JobState
 from onward.core.retry import LONGEST_DELAY, RetryPolicy
 from onward.errors import InvalidSetting, LeaseLost
@@ -72,7 +73,7 @@ class Snoozed:
 class Failed:
     """The attempt failed; `retryable=False` ends the job at once, `after` replaces the back-off."""
 
-    error: Mapping[str, Any]
+    error: Mapping[str, Any] | BaseException | str
     retryable: bool = True
     after: timedelta | None = None
 
@@ -82,7 +83,7 @@ class RateLimited:
     """A provider said to come back later: burns no attempt unless `counted`, and ends in time."""
 
     after: timedelta
-    error: Mapping[str, Any]
+    error: Mapping[str, Any] | BaseException | str
     counted: bool = False
 
 
@@ -173,22 +174,31 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
         case Snoozed(delay):
             return _later(unburnt, "snoozed", delay)
         case RateLimited(after, error, counted=False) if job.waits < MAX_RATE_LIMIT_WAITS:
-            return _later(replace(unburnt, waits=job.waits + 1), "rate_limited", after, error)
+            return _later(replace(unburnt, waits=job.waits + 1), "rate_limited", after, _described(error))
         case RateLimited(after, error, counted=True):
-            return _retry(job, as_it_was, error, after)
+            return _retry(job, as_it_was, _described(error), after)
         case RateLimited(_, error):
-            return _bury(as_it_was, {**error, "reason": "rate_limited_too_often"})
+            return _bury(as_it_was, {**_described(error), "reason": "rate_limited_too_often"})
         case Failed(error, retryable=False):
-            return _bury(as_it_was, {"reason": "unrecoverable", **error})
+            return _bury(as_it_was, {"reason": "unrecoverable", **_described(error)})
         case Failed(error, after=after):
             wait = policy.wait(job.attempt, dice) if after is None else after
-            return _retry(job, as_it_was, error, wait)
+            return _retry(job, as_it_was, _described(error), wait)
         case Lost():
             crashed = replace(as_it_was, crashes=job.crashes + 1)
             wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
-            error = {"class": "WorkerLost", "message": f"worker {job.worker_id} stopped renewing its lease"}
-            return replace(_retry(job, crashed, error, wait), outcome="lost")
+            lost = {"class": "WorkerLost", "message": f"worker {job.worker_id} stopped renewing its lease"}
+            return replace(_retry(job, crashed, lost, wait), outcome="lost")
     raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
+
+
+def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, Any]:
+    match error:
+        case Mapping():
+            return error
+        case BaseException():
+            return {"class": type(error).__name__, "message": str(error)}
+    return {"message": str(error)}
 
 
 def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:
@@ -205,6 +215,7 @@ def _later(
     transition: Transition, outcome: str, wait: timedelta, error: Mapping[str, Any] | None = None
 ) -> Transition:
     # The wait may be a provider's number: one that no database can add to its clock must not block the write.
+    check_kind("a delay", wait, timedelta, "give a timedelta")
     delay = min(max(wait, timedelta()), LONGEST_DELAY)
     return replace(
         transition, state=_S.SCHEDULED, event=f"job.{outcome}", outcome=outcome, delay=delay, error=error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
+from onward.core.fields import check_text
 from onward.core.ids import JobId
 from onward.core.job import JobState
 from onward.operations.statement import Operation, Statement, as_json, moment
@@ -21,6 +22,7 @@ def cancel(
     now: datetime | None = None,
 ) -> Operation[dict[JobId, JobState]]:
     """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
+    check_text("reason", reason, longest=1000)
     asked = as_json(sorted(ids))
     rows = yield Statement(
         "cancel_jobs",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from onward.core.arguments import span, whole, zoned
 from onward.core.category import Lifetime, category
 from onward.core.fields import LONGEST, check_text, check_texts
 from onward.core.ids import JobId, normalise_id
@@ -26,7 +27,6 @@ COLUMNS = (
 )  # fmt: skip
 
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST_DELAY = timedelta(days=36_525)
 _MOST_ATTEMPTS = 1_000_000
 
 Texts = tuple[str | None, ...]
@@ -116,6 +116,8 @@ def _row(new: NewJob, job_id: JobId, known: set[Texts]) -> tuple[Scalar, ...]:
     key = new.key
     if key is not None:
         check_text("key", key, longest=LONGEST["key"])
+    elif new.unique is not None:
+        raise InvalidJob(f"unique is {new.unique!r}, but there is no key that could be held; give key= too")
     if not isinstance(new.payload, dict):
         raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
     return (
@@ -145,9 +147,9 @@ def _common(  # noqa: PLR0917 - positional, so that the cache has one key for ea
     """Check what many jobs share: gives queue, attempts, the key's lifetime and the size limit."""
     check_texts({"category": name, "job_type": job_type, "queue": queue})
     policy = category(name)
-    _whole("priority", priority, 1, 10)
+    whole("priority", priority, 1, 10, error=InvalidJob)
     attempts = policy.retry.max_attempts if max_attempts is None else max_attempts
-    _whole("max_attempts", attempts, 1, _MOST_ATTEMPTS)
+    whole("max_attempts", attempts, 1, _MOST_ATTEMPTS, error=InvalidJob)
     if on_conflict not in {"return", "raise"}:
         raise InvalidJob(f"on_conflict is {on_conflict!r}; give 'return' or 'raise'")
     lifetime = _lifetime(policy.key_lifetime or "active" if unique is None else unique)
@@ -160,16 +162,8 @@ _TEXT_FIELDS = (
 )  # fmt: skip
 
 
-def _whole(name: str, value: int, lowest: int, highest: int) -> int:
-    if type(value) is not int or not lowest <= value <= highest:
-        raise InvalidJob(f"{name} is {value!r}; give a whole number from {lowest} to {highest}")
-    return value
-
-
 def _instant(name: str, value: datetime) -> int:
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise InvalidJob(f"{name} is {value!r}; give a datetime with a time zone, such as datetime.now(UTC)")
-    return micros(value)
+    return micros(zoned(name, value, error=InvalidJob))
 
 
 def _delay(new: NewJob) -> int:
@@ -179,9 +173,7 @@ def _delay(new: NewJob) -> int:
 
 
 def _span(name: str, value: timedelta | None) -> int:
-    if not isinstance(value, timedelta) or not timedelta() <= value <= _LONGEST_DELAY:
-        raise InvalidJob(f"{name} is {value!r}; give a timedelta from 0 to 100 years")
-    return value // _MICROSECOND
+    return span(name, value, error=InvalidJob) // _MICROSECOND
 
 
 def _lifetime(unique: Lifetime) -> int | None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from onward.core.arguments import check_kind, whole
 from onward.core.filters import MOST_PER_PAGE, Counts, JobFilter, Page
 from onward.core.ids import JobId
 from onward.core.job import Job, JobState, instant
 from onward.core.payload import decode
-from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Statement, as_json, moment
 
 __all__ = ["Attempt", "Event", "attempts_of", "count", "events_of", "get_many", "list_jobs"]
@@ -56,8 +56,8 @@ def list_jobs(
     where: JobFilter, *, limit: int = 50, cursor: JobId | None = None, now: datetime | None = None
 ) -> Operation[Page]:
     """Read a page of jobs, newest first."""
-    if not 1 <= limit <= MOST_PER_PAGE:
-        raise InvalidSetting(f"limit is {limit}; give 1 to {MOST_PER_PAGE}")
+    check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
+    whole("limit", limit, 1, MOST_PER_PAGE)
     rows = yield Statement("list_jobs", {**where.params(cursor), "limit": limit + 1, "now": moment(now)})
     jobs = [Job.from_row(row) for row in rows[:limit]]
     return Page(jobs, jobs[-1].id if len(rows) > limit else None)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from onward.core.arguments import whole
 from onward.core.category import category
 from onward.core.job import Job, instant
 from onward.core.lifecycle import End, Lost
 from onward.core.retry import RetryPolicy
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Statement, moment
-from onward.operations.work import Leases, finish
+from onward.operations.work import MOST_AT_ONCE, Leases, finish
 
 __all__ = ["Promoted", "find_lost", "policy_of", "promote", "rescue"]
 
@@ -27,6 +28,7 @@ class Promoted:
 
 def find_lost(limit: int = 500, *, now: datetime | None = None) -> Operation[list[Job]]:
     """Declare workers lost whose lease ran out, and give the jobs that they held."""
+    whole("limit", limit, 1, MOST_AT_ONCE)
     rows = yield Statement("find_lost_jobs", {"limit": limit, "now": moment(now)})
     return [Job.from_row(row) for row in rows]
 
@@ -49,6 +51,7 @@ def rescue(
 
 def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promoted]:
     """Make due jobs ready."""
+    whole("limit", limit, 1, MOST_AT_ONCE)
     rows = yield Statement("promote_jobs", {"limit": limit, "now": moment(now)})
     queues: dict[str, int] = {}
     next_due = None

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.core.arguments import zoned
 from onward.core.job import micros
-from onward.errors import InvalidSetting
 
 __all__ = ["Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment"]
 
@@ -41,11 +41,7 @@ Operation = Generator[Statement, Sequence[Row], T]
 
 def moment(instant: datetime | None) -> int | None:
     """Give an instant as a parameter; None lets the database's clock decide."""
-    if instant is not None and instant.tzinfo is None:
-        raise InvalidSetting(
-            f"now is {instant!r}; give a datetime with a time zone, such as datetime.now(UTC)"
-        )
-    return None if instant is None else micros(instant)
+    return None if instant is None else micros(zoned("now", instant))
 
 
 def as_json(value: object) -> str:

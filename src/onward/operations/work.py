@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from onward.core.fields import check_text
+from onward.core.arguments import span, whole
+from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId
 from onward.core.job import Job
 from onward.core.lifecycle import End
@@ -15,7 +16,7 @@ from onward.core.payload import lenient
 from onward.errors import InvalidSetting, LeaseLost, WorkerLost
 from onward.operations.statement import Operation, Rows, Scalar, Statement, moment
 
-__all__ = ["MAX_RESULT_BYTES", "Leases", "claim", "extend", "finish", "register", "retire"]
+__all__ = ["MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "extend", "finish", "register", "retire"]
 
 MAX_RESULT_BYTES = 1_048_576
 
@@ -26,7 +27,10 @@ RETURNED = (
     "id", "lease", "event", "state", "attempt", "waits", "crashes", "error", "outcome", "delay", "ran",
 )  # fmt: skip
 
+MOST_AT_ONCE = 10_000
+
 _MICROSECOND = timedelta(microseconds=1)
+_SHORTEST_LEASE = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def register(
         {
             "worker": worker_id,
             "info": lenient(info or {}, 65_536),
-            "lease": _micros(lease),
+            "lease": _micros(span("lease", lease, least=_SHORTEST_LEASE)),
             "now": moment(now),
         },
     )
@@ -75,7 +79,12 @@ def extend(
     """Renew a worker's lease, and learn which of its jobs it still holds and which should be cancelled."""
     rows = yield Statement(
         "extend_worker",
-        {"worker": worker_id, "lease": _micros(lease), "idle": int(idle), "now": moment(now)},
+        {
+            "worker": worker_id,
+            "lease": _micros(span("lease", lease, least=_SHORTEST_LEASE)),
+            "idle": int(idle),
+            "now": moment(now),
+        },
     )
     if not rows:
         raise _worker_lost(worker_id)
@@ -93,8 +102,8 @@ def retire(worker_id: str, *, now: datetime | None = None) -> Operation[bool]:
 
 def claim(queue: str, limit: int, *, worker_id: str, now: datetime | None = None) -> Operation[list[Job]]:
     """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first."""
-    if limit < 1:
-        raise InvalidSetting(f"limit is {limit}; claim at least one job")
+    check_text("queue", queue, longest=LONGEST["queue"])
+    whole("limit", limit, 1, MOST_AT_ONCE)
     rows = yield Statement(
         "claim_jobs", {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
     )

@@ -110,6 +110,8 @@ def open_wakeups(store: AsyncStore) -> Wakeups:
 
 
 def _chosen(url: str | None) -> str:
+    if url is not None and (not isinstance(url, str) or not url):
+        raise InvalidSetting(f"url is {url!r}; give sqlite:///file.db or postgresql://…, or leave it out")
     return url or os.environ.get("ONWARD_URL") or DEFAULT_URL
 
 
@@ -121,7 +123,15 @@ def _sqlite_path(url: str) -> Path | None:
         raise InvalidSetting(f"url {_masked(url)!r}: {error}") from None
     if parts.scheme in {"postgresql", "postgres"}:
         return None
-    if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
+    if parts.scheme.startswith("postgresql+"):
+        raise InvalidSetting(
+            f"url {_masked(url)!r} names a driver of SQLAlchemy's; drop +… and give postgresql://…"
+        )
+    if parts.scheme == "sqlite" and (parts.query or parts.fragment):
+        raise InvalidSetting(
+            f"url {_masked(url)!r} has options after the file, and there are none; drop ?… and #…"
+        )
+    if parts.scheme != "sqlite" or parts.netloc:
         raise InvalidSetting(
             f"url {_masked(url)!r}: give sqlite:///file.db, sqlite:////absolute/file.db or postgresql://…"
         )
@@ -142,4 +152,4 @@ def _require_psycopg() -> None:
     try:
         import psycopg_pool  # noqa: F401
     except ImportError as error:
-        raise MissingExtra('PostgreSQL needs its driver: pip install "onward[postgres]"') from error
+        raise MissingExtra('PostgreSQL needs its driver: pip install "psycopg[binary,pool]"') from error

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -49,11 +50,11 @@ class PostgresStore:
             configure=self._configure,
         )
         self._checked = False
+        self._process = os.getpid()
         self._closed = False
 
     def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
         """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
-        del write
         for attempt in range(1, _TRIES + 1):
             try:
                 with self._connection() as connection:
@@ -61,6 +62,10 @@ class PostgresStore:
                         with connection.transaction():
                             return run(make(), PsycopgConnection(connection, self.prefix))
                     return run(make(), PsycopgConnection(connection, self.prefix))
+            except StoreUnreachable:
+                # A question is asked again; whether a write was done before the break, nobody knows.
+                if write or attempt > 1:
+                    raise
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 if attempt == _TRIES:
                     raise
@@ -118,12 +123,19 @@ class PostgresStore:
         # Waited for, else the first caller would have the pool grow beside its first connection.
         self.pool.open(wait=True, timeout=self.pool.timeout)
 
+    def _drop_broken(self) -> None:
+        if not self.pool.closed:
+            with suppress(psycopg.Error, PoolTimeout):
+                self.pool.check()
+
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         if self.pooler:
             connection.prepare_threshold = None
 
     @contextmanager
     def _connection(self, *, check: bool = True) -> Iterator[psycopg.Connection[Any]]:
+        if os.getpid() != self._process:
+            raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
         try:
@@ -145,6 +157,8 @@ class PostgresStore:
         except (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, OnwardError):
             raise
         except (psycopg.OperationalError, PoolTimeout) as error:
+            # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
+            self._drop_broken()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -48,11 +49,11 @@ class AsyncPostgresStore:
             configure=self._configure,
         )
         self._checked = False
+        self._process = os.getpid()
         self._closed = False
 
     async def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
         """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
-        del write
         for attempt in range(1, _TRIES + 1):
             try:
                 async with self._connection() as connection:
@@ -60,6 +61,10 @@ class AsyncPostgresStore:
                         async with connection.transaction():
                             return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
                     return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+            except StoreUnreachable:
+                # A question is asked again; whether a write was done before the break, nobody knows.
+                if write or attempt > 1:
+                    raise
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 if attempt == _TRIES:
                     raise
@@ -117,12 +122,19 @@ class AsyncPostgresStore:
         # Waited for, else the first caller would have the pool grow beside its first connection.
         await self.pool.open(wait=True, timeout=self.pool.timeout)
 
+    async def _drop_broken(self) -> None:
+        if not self.pool.closed:
+            with suppress(psycopg.Error, PoolTimeout):
+                await self.pool.check()
+
     async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
         if self.pooler:
             connection.prepare_threshold = None
 
     @asynccontextmanager
     async def _connection(self, *, check: bool = True) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        if os.getpid() != self._process:
+            raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
         try:
@@ -144,6 +156,8 @@ class AsyncPostgresStore:
         except (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, OnwardError):
             raise
         except (psycopg.OperationalError, PoolTimeout) as error:
+            # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
+            await self._drop_broken()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error

@@ -184,7 +184,10 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
     """Say in Onward's words what SQLite said about the file."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if is_busy(error):
-        return StoreBusy(f"{path} is held by another writer: {error}")
+        return StoreBusy(
+            f"{path} is held by another writer ({error}); end its transaction: a shell's, a backup's, or "
+            "one of your own around within() that was neither committed nor rolled back"
+        )
     if name.startswith("SQLITE_FULL"):
         return StorageFull(f"no space is left for {path}; what was not acknowledged was not stored")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):

@@ -1,0 +1,182 @@
+"""What a careless caller does: each mistake is refused in words that name the fix, and nothing is written."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from onward import (
+    Client,
+    Failed,
+    InvalidJob,
+    InvalidSetting,
+    LeaseLost,
+    NewJob,
+    OnwardError,
+    Snoozed,
+    StoreClosed,
+    StoreUnreachable,
+    Succeeded,
+    TransactionNotOpen,
+)
+from onward.stores.postgres import PostgresStore
+from onward.stores.sqlite import SqliteStore
+from tests.stores.postgres_schema import fresh_schema
+
+JOB = NewJob(job_type="t")
+FIVE: Any = 5
+NAIVE = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
+
+MISTAKES: dict[str, Any] = {
+    "a job instead of a list": lambda client, job: client.enqueue_many(JOB),
+    "a dict in the list": lambda client, job: client.enqueue_many([{"job_type": "t"}]),
+    "a dict instead of a job": lambda client, job: client.enqueue({"job_type": "t"}),
+    "a lifetime without a key": lambda client, job: client.enqueue(NewJob(job_type="t", unique="active")),
+    "tags as text": lambda client, job: client.enqueue(NewJob(job_type="t", tags="abc")),  # type: ignore[arg-type]
+    "a naive time": lambda client, job: client.enqueue(NewJob(job_type="t", run_at=NAIVE)),
+    "a naive now": lambda client, job: client.enqueue(JOB, now=NAIVE),
+    "text for now": lambda client, job: client.claim("q", worker_id="w", now="x"),
+    "one end instead of a list": lambda client, job: client.finish((job, Succeeded())),
+    "a job without an outcome": lambda client, job: client.finish([job]),
+    "an id instead of a job": lambda client, job: client.finish([(job.id, Succeeded())]),
+    "no outcome": lambda client, job: client.finish([(job, "done")]),
+    "seconds for a delay": lambda client, job: client.finish([(job, Snoozed(FIVE))]),
+    "seconds for a wait": lambda client, job: client.finish([(job, Failed({}, after=FIVE))]),
+    "a job instead of jobs": lambda client, job: client.release(job),
+    "ids to extend": lambda client, job: client.extend("w", [job.id]),
+    "seconds for a lease": lambda client, job: client.register("v", lease=30),
+    "no lease at all": lambda client, job: client.register("v", lease=timedelta()),
+    "a limit of zero": lambda client, job: client.claim("q", 0, worker_id="w"),
+    "a limit in text": lambda client, job: client.claim("q", "3", worker_id="w"),
+    "a huge limit": lambda client, job: client.claim("q", 10**30, worker_id="w"),
+    "a list of queues": lambda client, job: client.claim(["q"], worker_id="w"),
+    "a negative rescue": lambda client, job: client.rescue(-1),
+    "a text to promote": lambda client, job: client.promote("x"),
+    "a text as a filter": lambda client, job: client.list_jobs("dead"),
+    "no reason": lambda client, job: client.cancel(job.id, reason=None),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_in_onwards_own_words_and_changes_nothing(client, mistake):
+    client.register("w")
+    client.enqueue(JOB)
+    [job] = client.claim("q:default", worker_id="w")
+    with pytest.raises(OnwardError) as refused:
+        MISTAKES[mistake](client, job)
+    assert isinstance(refused.value, InvalidJob | InvalidSetting)
+    assert client.list_jobs().jobs == [job]
+
+
+@pytest.mark.parametrize("error", ["boom", ValueError("boom"), {"message": "boom"}])
+def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
+    client.register("w")
+    client.enqueue(NewJob(job_type="t", max_attempts=1))
+    [job] = client.claim("q:default", worker_id="w")
+    client.finish([(job, Failed(error))]).require()
+    assert client.get(job.id).error["message"] == "boom"
+
+
+def test_a_job_that_nobody_claimed_cannot_be_finished(client):
+    job = client.get(client.enqueue(JOB).id)
+    with pytest.raises(LeaseLost, match="claim"):
+        client.finish([(job, Succeeded())])
+    assert client.get(job.id) == job
+
+
+def test_a_bound_client_does_not_outlive_its_transaction(client):
+    client.count()
+    store = client.store
+    connection: Any = (
+        sqlite3.connect(store.file.path, isolation_level=None)
+        if isinstance(store, SqliteStore)
+        else psycopg.connect(store.url, autocommit=True)
+    )
+    with closing(connection):
+        connection.execute("BEGIN")
+        bound = client.within(connection)
+        bound.enqueue(JOB)
+        connection.execute("COMMIT")
+        with pytest.raises(TransactionNotOpen):
+            bound.enqueue(JOB)
+    assert len(client.list_jobs().jobs) == 1
+
+
+def use_in_child(client: Client, answers: Any) -> None:
+    try:
+        client.count()
+    except StoreClosed as refused:
+        answers.put(str(refused))
+    else:
+        answers.put("used")
+
+
+def test_a_forked_child_is_told_to_open_its_own(client):
+    # F13: two processes on one connection would read each other's answers.
+    client.count()
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    child = fork.Process(target=use_in_child, args=(client, answers))
+    child.start()
+    assert "open a new one in the child" in answers.get()
+    child.join(30)
+    assert client.enqueue(JOB).created
+
+
+def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
+    # F14
+    with fresh_schema(postgres_url) as store:
+        client = Client(store=store)
+        cut_all(postgres_url, store)
+        assert client.count().cap
+        cut_all(postgres_url, store)
+        stored = 0
+        for _ in range(10):
+            try:
+                stored += client.enqueue(JOB).created
+            except StoreUnreachable:
+                continue
+        assert stored >= 9, "what cut one connection has cut them all, and one error is enough to learn it"
+        assert len(client.list_jobs().jobs) == stored
+
+
+def cut_all(url: str, store: PostgresStore) -> None:
+    """End the sessions of a pool that has grown to five, while they idle."""
+    held = [store.pool.getconn() for _ in range(5)]
+    for own in held:
+        store.pool.putconn(own)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for own in held:
+            connection.execute("SELECT pg_terminate_backend(%s, 5000)", (own.info.backend_pid,))
+
+
+def test_sqlalchemy_without_greenlet_is_enough_for_sync_connections(tmp_path):
+    program = """
+import sys
+sys.modules["greenlet"] = None
+from sqlalchemy import create_engine
+from onward import Client, NewJob
+with Client("sqlite:///app.db") as client:
+    client.count()
+    with create_engine("sqlite:///app.db").begin() as connection:
+        print(client.within(connection).enqueue(NewJob(job_type="t")).created)
+"""
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert (ran.stdout, ran.returncode) == ("True\n", 0), ran.stderr
