@@ -41,6 +41,10 @@ MISTAKES: dict[str, Any] = {
     "a dict in the list": lambda client, job: client.enqueue_many([{"job_type": "t"}]),
     "a dict instead of a job": lambda client, job: client.enqueue({"job_type": "t"}),
     "a lifetime without a key": lambda client, job: client.enqueue(NewJob(job_type="t", unique="active")),
+    "a list of types": lambda client, job: client.enqueue(NewJob(job_type=["t"])),  # type: ignore[arg-type]
+    "a dict of orgs": lambda client, job: client.enqueue(NewJob(job_type="t", org_id={})),  # type: ignore[arg-type]
+    "a priority that is true": lambda client, job: client.enqueue(NewJob(job_type="t", priority=True)),
+    "a list of lifetimes": lambda client, job: client.enqueue(NewJob(job_type="t", key="k", unique=[])),  # type: ignore[arg-type]
     "tags as text": lambda client, job: client.enqueue(NewJob(job_type="t", tags="abc")),  # type: ignore[arg-type]
     "a naive time": lambda client, job: client.enqueue(NewJob(job_type="t", run_at=NAIVE)),
     "a naive now": lambda client, job: client.enqueue(JOB, now=NAIVE),

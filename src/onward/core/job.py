@@ -181,7 +181,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     tags: list[str] | None = None
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """What an enqueue came to: the new job, or the one that holds its key (`created` is False).
 
     `state` is None where a key outlives its job, which has been removed.

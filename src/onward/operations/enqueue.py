@@ -29,13 +29,12 @@ COLUMNS = (
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
 
-Texts = tuple[str | None, ...]
 Slot = tuple[str | None, str | None, str]
 
 
 def enqueue(new: NewJob, job_id: JobId, *, now: datetime | None = None) -> Operation[Enqueued]:
     """Store a job, or find the one that holds its key."""
-    rows = yield _statement([_row(new, job_id, set())], now)
+    rows = yield _statement([_row(new, job_id)], now)
     return _answer(new, job_id, rows[0] if rows else None)
 
 
@@ -43,8 +42,7 @@ def enqueue_many(
     jobs: Sequence[NewJob], ids: Sequence[JobId], *, now: datetime | None = None
 ) -> Operation[list[Enqueued]]:
     """Store jobs by one statement, or find those that hold their keys; answers in the order of asking."""
-    known: set[Texts] = set()
-    asked_rows = [_row(new, job_id, known) for new, job_id in zip(jobs, ids, strict=True)]
+    asked_rows = [_row(new, job_id) for new, job_id in zip(jobs, ids, strict=True)]
     first, pending = _first_of_each_key(jobs, asked_rows)
     rows = yield _statement(pending, now)
     answers = {row[0]: row for row in rows}
@@ -99,20 +97,24 @@ def _first_of_each_key(
     return repeats, pending
 
 
-def _row(new: NewJob, job_id: JobId, known: set[Texts]) -> tuple[Scalar, ...]:
-    """Check a job and give it as a row of `COLUMNS`; `known` remembers texts that jobs of a call share."""
+def _row(new: NewJob, job_id: JobId) -> tuple[Scalar, ...]:
+    """Check a job and give it as a row of `COLUMNS`."""
     if not isinstance(new, NewJob):
         raise InvalidJob(f"{new!r:.80} is no job; give a NewJob(job_type=…, payload=…)")
     texts = (
         new.org_id, new.project_id, new.actor_type, new.actor_id, new.request_id, new.correlation_id,
         new.subject, new.traceparent,
     )  # fmt: skip
-    if texts not in known:
-        check_texts(dict(zip(_TEXT_FIELDS, texts, strict=True)))
-        known.add(texts)
-    queue, max_attempts, lifetime, limit = _common(
-        new.category, new.job_type, new.queue, new.priority, new.max_attempts, new.unique, new.on_conflict
-    )
+    shared = (
+        new.category, new.job_type, new.queue, new.priority, new.max_attempts, new.unique, new.on_conflict,
+    )  # fmt: skip
+    try:
+        _check_texts(texts)
+        queue, max_attempts, lifetime, limit = _common(*shared)
+    except TypeError:
+        # Something that no cache can hold; without one the check names it.
+        _check_texts.__wrapped__(texts)
+        queue, max_attempts, lifetime, limit = _common.__wrapped__(*shared)
     key = new.key
     if key is not None:
         check_text("key", key, longest=LONGEST["key"])
@@ -134,7 +136,7 @@ def _row(new: NewJob, job_id: JobId, known: set[Texts]) -> tuple[Scalar, ...]:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def _common(  # noqa: PLR0917 - positional, so that the cache has one key for each
     name: str,
     job_type: str,
@@ -154,6 +156,11 @@ def _common(  # noqa: PLR0917 - positional, so that the cache has one key for ea
         raise InvalidJob(f"on_conflict is {on_conflict!r}; give 'return' or 'raise'")
     lifetime = _lifetime(policy.key_lifetime or "active" if unique is None else unique)
     return queue or policy.queue, attempts, lifetime, policy.max_payload_bytes
+
+
+@lru_cache(maxsize=1024)
+def _check_texts(texts: tuple[str | None, ...]) -> None:
+    check_texts(dict(zip(_TEXT_FIELDS, texts, strict=True)))
 
 
 _TEXT_FIELDS = (

@@ -87,7 +87,7 @@ settled AS MATERIALIZED (
 job AS (
     {+insert_asked}
     FROM asked
-    WHERE key IS NULL OR id IN (SELECT job_id FROM taken UNION ALL SELECT job_id FROM settled)
+    WHERE id NOT IN (SELECT id FROM settled WHERE job_id <> id)
     RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
 ),
 {+enqueued}
