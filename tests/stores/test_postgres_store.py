@@ -168,6 +168,25 @@ def test_a_server_that_is_not_there_is_told_in_plain_words():
         client.count()
 
 
+def test_what_the_server_says_about_a_statement_is_not_taken_for_a_cut(store):
+    # F29: a time-out set by an administrator is an answer; the connection is fine.
+    client = Client(store=store)
+    client.count()
+    with store.pool.connection() as own:
+        own.execute("SET statement_timeout = '1ms'")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        client.enqueue_many([NewJob(job_type="t")] * 20_000)
+    with store.pool.connection() as own:
+        own.execute("SET statement_timeout = 0")
+    assert client.count().live == {}
+
+
+def test_nothing_to_do_is_done(store):
+    client = Client(store=store)
+    assert client.enqueue_many([]) == []
+    assert not client.finish([]).lost
+
+
 def test_a_closed_store_is_not_used_again(store):
     store.close()
     with pytest.raises(StoreClosed):

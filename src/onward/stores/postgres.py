@@ -26,6 +26,8 @@ __all__ = ["PostgresStore"]
 T = TypeVar("T")
 
 _TRIES = 4
+# Connection exceptions, and an operator or a crash that ends sessions.
+_CUT = ("08", "57P")
 _MIGRATION_LOCK_TRIES = 30
 
 
@@ -40,13 +42,16 @@ class PostgresStore:
         self.url = url
         self.prefix = check_prefix("postgres", f"{schema}.")
         self.pooler: bool | None = None
+        self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
+        if "connect_timeout" not in url:
+            self._connecting["connect_timeout"] = max(2, int(timeout))
         self.pool = ConnectionPool(
             url,
             min_size=1,
             max_size=pool_size,
             timeout=timeout,
             open=False,
-            kwargs={"autocommit": True, "application_name": "onward"},
+            kwargs=self._connecting,
             configure=self._configure,
         )
         self._checked = False
@@ -116,7 +121,7 @@ class PostgresStore:
 
     def _open(self) -> None:
         # Once without the pool, which would try for a long time and not say why it failed.
-        with psycopg.Connection.connect(self.url, autocommit=True) as connection:
+        with psycopg.Connection.connect(self.url, **self._connecting) as connection:
             # A pooler answers with a process id of its own; prepared plans would stay behind in it.
             cursor = connection.execute("SELECT pg_backend_pid()")
             self.pooler = cursor.fetchone() != (connection.info.backend_pid,)
@@ -157,8 +162,16 @@ class PostgresStore:
         except (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, OnwardError):
             raise
         except (psycopg.OperationalError, PoolTimeout) as error:
+            if _is_an_answer(error):
+                raise
             # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
             self._drop_broken()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error
+
+
+def _is_an_answer(error: Exception) -> bool:
+    """Tell what the server said about a statement from what cut the connection."""
+    state = getattr(error, "sqlstate", None)
+    return bool(state) and not state.startswith(_CUT)
