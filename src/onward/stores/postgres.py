@@ -173,5 +173,5 @@ class PostgresStore:
 
 def _is_an_answer(error: Exception) -> bool:
     """Tell what the server said about a statement from what cut the connection."""
-    state = getattr(error, "sqlstate", None)
-    return bool(state) and not state.startswith(_CUT)
+    state: str | None = getattr(error, "sqlstate", None)
+    return state is not None and not state.startswith(_CUT)
