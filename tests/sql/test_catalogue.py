@@ -160,7 +160,7 @@ def test_an_operation_passes_no_parameter_that_neither_database_uses(run):
 def test_every_parameter_is_text_a_number_or_null(run):
     for statement in statements_of(run):
         for value in statement.params.values():
-            rows = value.values if isinstance(value, Rows) else [(value,)]
+            rows = value.values if isinstance(value, Rows) else [(value() if callable(value) else value,)]
             kinds = {type(scalar) for row in rows for scalar in row}
             assert kinds <= {str, int, float, type(None)}
 

@@ -41,7 +41,7 @@ def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Scal
             case Rows() as rows:
                 values[name], values[f"{name}_common"] = _set_as_json(rows, query.json_columns)
             case plain:
-                values.setdefault(name, plain)
+                values.setdefault(name, _made(plain))
     return query, tuple(values[name] for name in query.steps[0].names)
 
 
@@ -137,11 +137,15 @@ def _calls(query: Query, statement: Statement) -> Iterator[Call]:
         params["now"] = time.time_ns() // 1000
     for step in query.steps:
         if step.each is None:
-            yield Call(step.text, [tuple(params[name] for name in step.names)], step.returns)
+            yield Call(step.text, [tuple(_made(params[name]) for name in step.names)], step.returns)
             continue
         rows = params[step.each]
         if isinstance(rows, Rows) and rows.values:
             yield _each(step, rows, params)
+
+
+def _made(value: Any) -> Any:
+    return value() if callable(value) else value
 
 
 def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Call:

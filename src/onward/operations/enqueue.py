@@ -16,7 +16,7 @@ from onward.core.ids import JobId, normalise_id
 from onward.core.job import Enqueued, JobState, NewJob, micros
 from onward.core.payload import encode
 from onward.errors import DuplicateJob, InvalidJob
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Lazy, Operation, Row, Rows, Scalar, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many"]
 
@@ -45,6 +45,8 @@ def enqueue_many(
     asked_rows = [_row(new, job_id) for new, job_id in zip(jobs, ids, strict=True)]
     first, pending = _first_of_each_key(jobs, asked_rows)
     rows = yield _statement(pending, now)
+    if not rows and not first:
+        return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
     answers = {row[0]: row for row in rows}
     for asked, original in first.items():
         _, holder, state, _ = answers.get(original, (original, original, JobState.QUEUED, 1))
@@ -63,17 +65,20 @@ def _answer(new: NewJob, job_id: JobId, row: Row | None) -> Enqueued:
 
 
 def _statement(rows: Sequence[tuple[Scalar, ...]], now: datetime | None) -> Statement:
-    timed = [row[0] for row in rows if row[7] is not None or row[8] is not None]
-    params: dict[str, Scalar | Rows] = {
+    params: dict[str, Scalar | Rows | Lazy] = {
         "jobs": Rows(COLUMNS, rows),
-        "ids": as_json([row[0] for row in rows]),
-        "timed": as_json(timed),
+        "ids": lambda: as_json([row[0] for row in rows]),
+        "timed": lambda: as_json([row[0] for row in rows if row[7] is not None or row[8] is not None]),
         "now": moment(now),
     }
-    keyed = [(row[0], row[1] or "", row[2] or "", row[10], row[11]) for row in rows if row[10] is not None]
+    keyed = [row for row in rows if row[10] is not None]
     if not keyed:
         return Statement("enqueue_jobs", params)
-    return Statement("enqueue_keyed_jobs", {**params, "keyed": as_json(keyed), "count": len(keyed)})
+    params["keyed"] = lambda: as_json(
+        [(row[0], row[1] or "", row[2] or "", row[10], row[11]) for row in keyed]
+    )
+    params["count"] = len(keyed)
+    return Statement("enqueue_keyed_jobs", params)
 
 
 def _first_of_each_key(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -12,10 +12,11 @@ import msgspec
 from onward.core.arguments import zoned
 from onward.core.job import micros
 
-__all__ = ["Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment"]
+__all__ = ["Lazy", "Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment"]
 
 Scalar = str | int | float | None
 Row = Sequence[Any]
+Lazy = Callable[[], Scalar]
 
 T = TypeVar("T")
 
@@ -30,10 +31,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One named statement of the SQL catalogue, with its parameters."""
+    """One named statement of the SQL catalogue, with its parameters; a `Lazy` one is made only if used."""
 
     name: str
-    params: Mapping[str, Scalar | Rows]
+    params: Mapping[str, Scalar | Rows | Lazy]
 
 
 Operation = Generator[Statement, Sequence[Row], T]
