@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import psycopg
 from bench.measuring import Measure, fresh_store, new_job, payload, seconds
 from onward.client import Client
 from onward.core.ids import IdMaker
+from onward.core.job import NewJob
 from onward.stores.sqlite import SqliteStore
 
 SINGLES = 1500
@@ -37,7 +38,7 @@ def postgres(url: str) -> Iterator[Measure]:
         client = Client(store=store)
         for keyed in (False, True):
             yield one_by_one(client, connection, store.prefix, keyed=keyed)
-        yield bulk_postgres(client, connection, store.prefix)
+        yield from bulk_postgres(client, connection, store.prefix)
 
 
 def repeat(work: Callable[[int], object], numbers: range) -> None:
@@ -66,49 +67,49 @@ def one_by_one(client: Client, connection: psycopg.Connection, prefix: str, *, k
         mine = seconds(partial(repeat, lambda number: client.enqueue(new_job(number, keyed=keyed)), numbers))
         if turn:
             hand, ours = hand + by, ours + mine
-    name = f"postgres: enqueue one{' with a key' if keyed else ''}, against INSERT by hand"
+    name = f"postgres: enqueue one{', by INSERT of key and job' if keyed else ', by INSERT'}"
     return Measure(name, "µs", ours * 1e6 / SINGLES, hand * 1e6 / SINGLES, "<= 1.3")
 
 
-def bulk_postgres(client: Client, connection: psycopg.Connection, prefix: str) -> Measure:
-    def copy() -> None:
-        copied = f"COPY {prefix}live ({COLUMNS}) FROM STDIN"
-        with connection.cursor() as cursor, cursor.copy(copied.encode()) as rows:
-            for job_id, job in zip(made, jobs, strict=True):
-                body = json.dumps(job.payload)
-                rows.write_row(
-                    (
-                        job_id,
-                        "org-1",
-                        "send_email",
-                        "q:default",
-                        "default",
-                        "queued",
-                        5,
-                        now,
-                        5,
-                        job.key,
-                        body,
-                        now,
-                    )
-                )
+def rows_of(jobs: list[NewJob], now: object) -> list[tuple[object, ...]]:
+    """Make the rows of `COLUMNS` by hand, from the same jobs that Onward is given."""
+    return [
+        (job_id, "org-1", job.job_type, "q:default", "default", "queued", 5, now, 5, job.key, body, now)
+        for job_id, job in zip(ids.make_many(len(jobs)), jobs, strict=True)
+        for body in [json.dumps(job.payload)]
+    ]
+
+
+def beside(
+    name: str, ours: list[float], bare: list[float], made: list[float], target: str
+) -> Iterator[Measure]:
+    """Compare with a bare insert of ready rows, which the target is about, and with one that makes them."""
+    mine = statistics.median(ours)
+    yield Measure(f"{name}, rows ready", "jobs/s", mine, statistics.median(bare), target)
+    yield Measure(f"{name}, rows made too", "jobs/s", mine, statistics.median(made), "")
+
+
+def bulk_postgres(client: Client, connection: psycopg.Connection, prefix: str) -> Iterator[Measure]:
+    def copy(rows: Callable[[], list[tuple[object, ...]]]) -> None:
+        text = f"COPY {prefix}live ({COLUMNS}) FROM STDIN"
+        with connection.cursor() as cursor, cursor.copy(text.encode()) as copied:
+            for row in rows():
+                copied.write_row(row)
 
     jobs = [new_job(10_000_000 + number, keyed=True) for number in range(BULK)]
-    made = ids.make_many(BULK)
     now = "2026-01-01T00:00:00Z"
-    hand, ours = [], []
+    bare: list[float] = []
+    made: list[float] = []
+    ours: list[float] = []
     for _ in range(TURNS):
+        ready = rows_of(jobs, now)
         empty(connection, prefix)
-        hand.append(BULK / seconds(copy))
+        bare.append(BULK / seconds(partial(copy, partial(list, ready))))
         empty(connection, prefix)
-        ours.append(BULK / seconds(lambda: client.enqueue_many(jobs)))
-    return Measure(
-        "postgres: enqueue_many of 10 000 with keys, against COPY",
-        "jobs/s",
-        statistics.median(ours),
-        statistics.median(hand),
-        ">= 0.3",
-    )
+        made.append(BULK / seconds(partial(copy, partial(rows_of, jobs, now))))
+        empty(connection, prefix)
+        ours.append(BULK / seconds(partial(client.enqueue_many, jobs)))
+    yield from beside("postgres: enqueue_many with keys, by COPY", ours, bare, made, ">= 0.3")
 
 
 def empty(connection: psycopg.Connection, prefix: str) -> None:
@@ -121,39 +122,30 @@ def sqlite(_url: str) -> Iterator[Measure]:
     jobs = [new_job(number, keyed=True) for number in range(BULK)]
     insert = f"INSERT INTO onward_live ({COLUMNS}) VALUES ({', '.join('?' * 12)})"
     now = time.time_ns() // 1000
-
-    def rows() -> list[tuple[object, ...]]:
-        return [
-            (job_id, "org-1", "send_email", "q:default", "default", "queued", 5, now, 5, job.key, body, now)
-            for job_id, job in zip(ids.make_many(BULK), jobs, strict=True)
-            for body in [json.dumps(job.payload)]
-        ]
-
-    ready: list[float] = []
-    hand: list[float] = []
+    bare: list[float] = []
+    made: list[float] = []
     ours: list[float] = []
     for _ in range(TURNS):
-        made = rows()
-        ready.append(BULK / on_a_fresh_file(partial(write, insert=insert, rows=made)))
-        hand.append(BULK / on_a_fresh_file(lambda connection: write(connection, insert, rows())))
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Client(store=SqliteStore(Path(folder) / "ours.db")) as client,
-        ):
-            client.count()
-            ours.append(BULK / seconds(lambda: client.enqueue_many(jobs)))
-    mine = statistics.median(ours)
-    name = "sqlite: enqueue_many of 10 000 with keys, against executemany"
-    yield Measure(name, "jobs/s", mine, statistics.median(hand), ">= 0.5")
-    yield Measure(f"{name} (rows ready)", "jobs/s", mine, statistics.median(ready), "")
+        ready = rows_of(jobs, now)
+        bare.append(BULK / on_a_fresh_file(partial(write, insert=insert, rows=ready)))
+        made.append(BULK / on_a_fresh_file(lambda connection: write(connection, insert, rows_of(jobs, now))))
+        with fresh_client() as client:
+            ours.append(BULK / seconds(partial(client.enqueue_many, jobs)))
+    yield from beside("sqlite: enqueue_many with keys, by executemany", ours, bare, made, ">= 0.5")
+    with fresh_client() as client:
+        single = seconds(lambda: [client.enqueue(new_job(number)) for number in range(500)])
+    alone = on_a_fresh_file(lambda c: [c.execute(insert, (ids.make(), *ready[0][1:])) for _ in range(500)])
+    yield Measure("sqlite: enqueue one, by INSERT", "µs", single * 2000, alone * 2000, "")
+
+
+@contextmanager
+def fresh_client() -> Iterator[Client]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Client(store=SqliteStore(Path(folder) / "ours.db")) as client,
     ):
         client.count()
-        single = seconds(lambda: [client.enqueue(new_job(number)) for number in range(500)])
-    alone = on_a_fresh_file(lambda c: [c.execute(insert, (ids.make(), *made[0][1:])) for _ in range(500)])
-    yield Measure("sqlite: enqueue one, against INSERT by hand", "µs", single * 2000, alone * 2000, "")
+        yield client
 
 
 def write(connection: sqlite3.Connection, insert: str, rows: list[tuple[object, ...]]) -> None:

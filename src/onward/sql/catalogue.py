@@ -33,7 +33,6 @@ TYPES: dict[Database, dict[str, str]] = {
         # In a sub-select, else the planner would parse the whole set to fold it, and copy it about.
         "set": "CAST((SELECT CAST({} AS text)) AS jsonb)",
         "id": "CAST(CAST({} AS text) AS uuid)",
-        "time": f"({_EPOCH})",
         "clock": f"coalesce({_EPOCH}, clock_timestamp())",
         "ids": f"SELECT CAST(v AS uuid) FROM jsonb_array_elements_text({_RECORD}) AS t(v)",  # noqa: S608
     },
@@ -42,7 +41,6 @@ TYPES: dict[Database, dict[str, str]] = {
         "int": "{}",
         "json": "{}",
         "id": "{}",
-        "time": "{}",
         "clock": "{}",
         "ids": "SELECT value FROM json_each({})",
     },
