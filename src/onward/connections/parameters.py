@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from onward.operations.statement import Rows, Scalar, Statement
+from onward.operations.statement import Rows, Scalar, Statement, picker
 from onward.sql.catalogue import Query, Step
 
 __all__ = ["Call", "calls", "postgres_call"]
 
-Pick = Callable[[tuple[Any, ...]], tuple[Any, ...]]
-
 _to_json = msgspec.json.Encoder().encode
 _MARK = re.compile(r"\?(\d+)")
+_VALUES = re.compile(r"\bVALUES (\(.*\))", re.DOTALL)
+
+# So many rows to one INSERT: it costs 2 µs a row instead of 5. More would not help, and takes longer to parse.
+_AT_ONCE = (100, 10, 1)
 
 # CPython's gh-117995: these take `?1` for a named parameter, and warn of an error to come that never came.
 _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
@@ -30,83 +32,58 @@ _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Scalar, ...]]:
     """Give the form of a PostgreSQL statement to run, and its parameters in order."""
     params = statement.params
-    if query.single is not None:
-        rows = params[query.set_name]
-        if isinstance(rows, Rows) and len(rows.values) == 1:
-            scalars, pick = _places(query.single.steps[0].names, rows.columns)
-            return query.single, pick(rows.values[0] + tuple(params[name] for name in scalars))
-    values: dict[str, Scalar] = {}
+    rows = params.get(query.set_name)
+    if query.single is not None and isinstance(rows, Rows) and len(rows.values) == 1:
+        return query.single, _single_row(query.single.steps[0].names, rows, params)
+    values: dict[str, Any] = {}
     for name in query.steps[0].names:
         match params.get(name):
             case Rows() as rows:
                 values[name], values[f"{name}_common"] = _set_as_json(rows, query.json_columns)
             case plain:
-                values.setdefault(name, _made(plain))
+                values.setdefault(name, plain)
     return query, tuple(values[name] for name in query.steps[0].names)
 
 
+def _single_row(names: tuple[str, ...], rows: Rows, params: Mapping[str, Any]) -> tuple[Scalar, ...]:
+    [own] = rows.values
+    scalars, places = _places(names, (*rows.columns, *rows.common))
+    values = (*own, *rows.common.values(), *[params[name] for name in scalars], None)
+    return picker(places)(values)
+
+
 @lru_cache(maxsize=1024)
-def _places(names: tuple[str, ...], columns: tuple[str, ...]) -> tuple[list[str], Pick]:
-    """Find where each parameter stands in a row that is followed by the plain ones."""
+def _places(names: tuple[str, ...], columns: tuple[str, ...]) -> tuple[list[str], tuple[int, ...]]:
+    """Find where each parameter stands in a row that is followed by the plain ones and a null."""
     scalars = [name for name in names if "." not in name]
-    places = [
-        columns.index(name.partition(".")[2]) if "." in name else len(columns) + scalars.index(name)
-        for name in names
-    ]
-    return scalars, _picker(tuple(places))
+    everything = [*(f".{name}" for name in columns), *scalars]
+    wanted = [name[name.index(".") :] if "." in name else name for name in names]
+    return scalars, tuple(everything.index(name) if name in everything else -1 for name in wanted)
 
 
 def _set_as_json(rows: Rows, json_columns: frozenset[str]) -> tuple[str, str]:
-    """Give the rows of a set, and apart from them what they have in common, as JSON; nulls are left out."""
-    if not rows.values:
-        return "[]", "{}"
-    count, first = len(rows.values), rows.values[0]
-    equal = [
-        column[0] == column[-1] and column.count(column[0]) == count
-        for column in zip(*rows.values, strict=True)
-    ]
-    common = {
-        name: _as_stored(name, value, json_columns)
-        for name, value, same in zip(rows.columns, first, equal, strict=True)
-        if same and value is not None
-    }
-    places = [at for at, same in enumerate(equal) if not same]
-    names = [rows.columns[at] for at in places]
-    raw = [at for at, name in enumerate(names) if name in json_columns]
-    pick = _picker(tuple(places))
+    """Give the rows of a set, and apart from them what they have in common, as JSON."""
+    columns = rows.columns
+    raw = [at for at, name in enumerate(columns) if name in json_columns]
     # Row by row, so that ten thousand dicts do not wait together for the garbage collector.
-    own = [_to_json(dict(zip(names, _with_raw(pick(row), raw), strict=True))) for row in rows.values]
+    own = [_to_json(dict(zip(columns, _with_raw(row, raw), strict=True))) for row in rows.values]
+    common = {
+        # What is JSON already is put in as it stands instead of being quoted and parsed again.
+        name: msgspec.Raw(str(value)) if name in json_columns else value
+        for name, value in rows.common.items()
+        if value is not None
+    }
     return f"[{b','.join(own).decode()}]", _to_json(common).decode()
 
 
-def _as_stored(name: str, value: Scalar, json_columns: frozenset[str]) -> object:
-    # What is JSON already is put in as it stands instead of being quoted and parsed again.
-    return msgspec.Raw(str(value)) if name in json_columns else value
-
-
-def _with_raw(values: tuple[Any, ...], raw: list[int]) -> list[Any]:
+def _with_raw(values: tuple[Any, ...], raw: list[int]) -> Sequence[Any]:
+    if not raw:
+        return values
     made = list(values)
     for at in raw:
         if made[at] is not None:
             made[at] = msgspec.Raw(made[at])
     return made
-
-
-def _empty_columns(rows: Rows) -> frozenset[str]:
-    """Find the columns that are null in every row: most are, and what is not sent costs nothing."""
-    count = len(rows.values)
-    columns = zip(*rows.values, strict=True) if count else ((),) * len(rows.columns)
-    return frozenset(
-        name for name, column in zip(rows.columns, columns, strict=True) if column.count(None) == count
-    )
-
-
-@lru_cache(maxsize=1024)
-def _picker(places: tuple[int, ...]) -> Pick:
-    if len(places) == 1:
-        [place] = places
-        return lambda row: (row[place],)
-    return itemgetter(*places) if places else lambda row: row[:0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,28 +114,53 @@ def _calls(query: Query, statement: Statement) -> Iterator[Call]:
         params["now"] = time.time_ns() // 1000
     for step in query.steps:
         if step.each is None:
-            yield Call(step.text, [tuple(_made(params[name]) for name in step.names)], step.returns)
+            yield Call(step.text, [tuple(params[name] for name in step.names)], step.returns)
             continue
         rows = params[step.each]
         if isinstance(rows, Rows) and rows.values:
-            yield _each(step, rows, params)
+            yield from _each(step, rows, params)
 
 
-def _made(value: Any) -> Any:
-    return value() if callable(value) else value
-
-
-def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Call:
-    """Run a step over a set; a column that is null in every row is not bound, which saves a third."""
-    text, scalars, pick = _compiled(step, rows.columns, _empty_columns(rows))
-    constants = tuple(params[name] for name in scalars)
-    return Call(text, [pick(row + constants) for row in rows.values], step.returns)
+def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
+    """Run a step over a set; one that inserts values takes many rows at once."""
+    shared = {**params, **{f"{step.each}.{name}": value for name, value in rows.common.items()}}
+    columns = tuple(f"{step.each}.{name}" for name in rows.columns)
+    nulls = frozenset(name for name in step.names if name not in columns and shared.get(name) is None)
+    start = 0
+    for size in _AT_ONCE if _VALUES.search(step.text) else (1,):
+        end = len(rows.values) - (len(rows.values) - start) % size
+        if start == end:
+            continue
+        text, names, places = _compiled(step, columns, nulls, size)
+        constants, pick = tuple(shared[name] for name in names), picker(places)
+        own = [pick(row) for row in rows.values[start:end]]
+        if size > 1:
+            own = [tuple(chain.from_iterable(own[at : at + size])) for at in range(0, len(own), size)]
+        yield Call(text, [constants + row for row in own], step.returns)
+        start = end
 
 
 @lru_cache(maxsize=1024)
-def _compiled(step: Step, columns: tuple[str, ...], empty: frozenset[str]) -> tuple[str, list[str], Pick]:
-    """Give the text with what is left, the plain parameters, and the picker of a row followed by them."""
-    kept = [name for name in step.names if name.partition(".")[2] not in empty]
-    numbers = {name: f"?{at}" for at, name in enumerate(kept, 1)}
-    text = _MARK.sub(lambda mark: numbers.get(step.names[int(mark[1]) - 1], "NULL"), step.text)
-    return text, *_places(tuple(kept), columns)
+def _compiled(
+    step: Step, columns: tuple[str, ...], nulls: frozenset[str], size: int
+) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    """Give a step's text for so many rows, the parameters that they share, and the places of a row's own.
+
+    What is null in every row is written into the text: not to bind it saves a third.
+    """
+    own = [name for name in step.names if name in columns]
+    shared = [name for name in step.names if name not in columns and name not in nulls]
+
+    def numbered(text: str, row: int) -> str:
+        before = len(shared) + row * len(own)
+        numbers = {name: f"?{at}" for at, name in enumerate(shared, 1)}
+        numbers |= {name: f"?{before + at}" for at, name in enumerate(own, 1)}
+        return _MARK.sub(lambda mark: numbers.get(step.names[int(mark[1]) - 1], "NULL"), text)
+
+    text = step.text
+    if size > 1 and (values := _VALUES.search(text)):
+        tuples = ", ".join(numbered(values[1], row) for row in range(size))
+        text = numbered(text[: values.start(1)], 0) + tuples + numbered(text[values.end(1) :], 0)
+    else:
+        text = numbered(text, 0)
+    return text, tuple(shared), tuple(columns.index(name) for name in own)

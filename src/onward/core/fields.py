@@ -7,12 +7,12 @@ Lengths are bytes of UTF-8, so that an index entry of key, org and project fits 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from onward.errors import InvalidJob
 
-__all__ = ["LONGEST", "check_text", "check_texts", "is_traceparent"]
+__all__ = ["LONGEST", "check_column", "check_text", "check_texts", "is_traceparent"]
 
 _SHORT = 200
 
@@ -62,6 +62,14 @@ def check_texts(fields: Mapping[str, str | None]) -> None:
         raise InvalidJob(
             f"traceparent {traceparent!r:.80} is not W3C trace context; give 00-<32 hex>-<16 hex>-<2 hex>"
         )
+
+
+def check_column(name: str, values: Sequence[str | None]) -> None:
+    """Check one field of many jobs."""
+    present = [value for value in values if value is not None]
+    if not _plainly_fine(present):
+        for value in present:
+            check_text(name, value, longest=LONGEST[name])
 
 
 def _plainly_fine(values: list[str]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,29 +14,51 @@ import msgspec
 from onward.core.arguments import zoned
 from onward.core.job import micros
 
-__all__ = ["Lazy", "Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment"]
+__all__ = ["Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment", "picker"]
 
 Scalar = str | int | float | None
 Row = Sequence[Any]
-Lazy = Callable[[], Scalar]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A set of rows as one parameter: a JSON text on PostgreSQL, a statement run over each on SQLite."""
+    """A set of rows as one parameter: `values` by `columns`, and what all of them have in `common`.
+
+    A column that is in neither is null.
+    """
 
     columns: tuple[str, ...]
     values: Sequence[tuple[Scalar, ...]]
+    common: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: tuple[str, ...], values: Sequence[tuple[Scalar, ...]]) -> Rows:
+        """Part what the rows have in common from what each has of its own."""
+        if not values:
+            return cls((), ())
+        count = len(values)
+        own = tuple(
+            at
+            for at, column in enumerate(zip(*values, strict=True))
+            if column[0] != column[-1] or column.count(column[0]) != count
+        )
+        common = {
+            name: value
+            for at, (name, value) in enumerate(zip(columns, values[0], strict=True))
+            if value is not None and at not in own
+        }
+        pick = picker(own)
+        return cls(tuple(columns[at] for at in own), [pick(row) for row in values], common)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One named statement of the SQL catalogue, with its parameters; a `Lazy` one is made only if used."""
+    """One named statement of the SQL catalogue, with its parameters."""
 
     name: str
-    params: Mapping[str, Scalar | Rows | Lazy]
+    params: Mapping[str, Scalar | Rows]
 
 
 Operation = Generator[Statement, Sequence[Row], T]
@@ -43,6 +67,15 @@ Operation = Generator[Statement, Sequence[Row], T]
 def moment(instant: datetime | None) -> int | None:
     """Give an instant as a parameter; None lets the database's clock decide."""
     return None if instant is None else micros(zoned("now", instant))
+
+
+@lru_cache(maxsize=1024)
+def picker(places: tuple[int, ...]) -> Callable[[Row], tuple[Any, ...]]:
+    """Give a function that takes these places of a row."""
+    if len(places) == 1:
+        [place] = places
+        return lambda row: (row[place],)
+    return itemgetter(*places) if places else lambda _row: ()
 
 
 def as_json(value: object) -> str:

@@ -14,50 +14,57 @@ VALUES (
     :jobs.parent_id, :jobs.batch_id, :jobs.tags, :jobs.deadline, :jobs.timeout_micros, :now
 )
 
+-- fragment: just_inserted
+-- The jobs of this call: a new row's number is one more than the highest, and nobody else writes meanwhile.
+live.rowid > last_insert_rowid() - :count
+
 -- fragment: enqueued
 INSERT INTO {audit} ({+audit_columns})
 SELECT
-    created_at, 'job.enqueued', live.id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+    created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
     correlation_id, 0, 0, NULL, NULL
-FROM json_each(:ids) AS asked JOIN {live} AS live ON live.id = asked.value
+FROM {live} AS live WHERE {+just_inserted}
 
 -- fragment: timed
-SELECT id, id, state, 1 FROM {live} WHERE id IN (:timed::ids) AND state <> 'queued'
+SELECT id, id, state, 1 FROM {live} AS live WHERE {+just_inserted} AND state <> 'queued'
 
 -- name: enqueue_jobs
 -- each jobs
 {+insert_new};
-{+enqueued};
-{+timed}
+{+timed};
+{+enqueued}
 
 -- name: enqueue_keyed_jobs
 -- All jobs go in, then the keys; whoever finds its key taken is taken out again. There is one writer at a time, so
 -- nobody sees that, and the usual case costs no look-up: a key that is not free does not count as a change.
+-- The audit comes last, because with it the number of the last inserted row is another.
 -- each jobs
 {+insert_new};
 INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
+WITH own AS MATERIALIZED (SELECT key AS id, value AS lifetime FROM json_each(:lifetimes))
 SELECT
-    json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[0]'),
-    :now, :now, coalesce(:now + json_extract(value, '$[4]'), 9223372036854775807)
-FROM json_each(:keyed)
-WHERE true
+    coalesce(org_id, ''), coalesce(project_id, ''), key, live.id, :now, :now,
+    coalesce(:now + CASE WHEN own.id IS NULL THEN :lifetime ELSE own.lifetime END, 9223372036854775807)
+FROM {live} AS live LEFT JOIN own ON own.id = live.id
+WHERE {+just_inserted} AND key IS NOT NULL
 ON CONFLICT (org_id, project_id, key) DO UPDATE
 SET job_id = excluded.job_id, first_seen_at = :now, last_seen_at = :now, expires_at = excluded.expires_at
 WHERE expires_at <= :now AND NOT EXISTS (SELECT 1 FROM {live} WHERE {live}.id = {keys}.job_id);
-DELETE FROM {live} WHERE id IN (
-    SELECT json_extract(asked.value, '$[0]')
-    FROM json_each(CASE WHEN changes() < :count THEN :keyed ELSE '[]' END) AS asked JOIN {keys} AS k ON {+key_taken}
-);
-SELECT json_extract(asked.value, '$[0]'), k.job_id, coalesce(live.state, ended.state), 0
-FROM json_each(CASE WHEN changes() > 0 THEN :keyed ELSE '[]' END) AS asked JOIN {keys} AS k ON {+key_taken}
-LEFT JOIN {live} AS live ON live.id = k.job_id
-LEFT JOIN {ended} AS ended ON ended.id = k.job_id;
-{+enqueued};
-{+timed}
+SELECT live.id, k.job_id, coalesce(holder.state, ended.state), 0
+FROM {live} AS live JOIN {keys} AS k ON {+key_taken}
+LEFT JOIN {live} AS holder ON holder.id = k.job_id
+LEFT JOIN {ended} AS ended ON ended.id = k.job_id
+WHERE {+some_missed};
+DELETE FROM {live} AS live WHERE {+some_missed} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {+key_taken});
+{+timed};
+{+enqueued}
+
+-- fragment: some_missed
+live.rowid > last_insert_rowid() - CASE WHEN changes() < :keyed THEN :count ELSE 0 END AND live.key IS NOT NULL
 
 -- fragment: key_taken
-k.org_id = json_extract(asked.value, '$[1]') AND k.project_id = json_extract(asked.value, '$[2]')
-AND k.key = json_extract(asked.value, '$[3]') AND k.job_id <> json_extract(asked.value, '$[0]')
+k.org_id = coalesce(live.org_id, '') AND k.project_id = coalesce(live.project_id, '') AND k.key = live.key
+AND k.job_id <> live.id
 
 -- name: extend_worker
 UPDATE {workers}
