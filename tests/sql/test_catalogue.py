@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import onward
+from onward.connections.parameters import postgres_call
 from onward.connections.tables import require_tables
 from onward.core.category import category
 from onward.core.filters import JobFilter
@@ -19,7 +20,7 @@ from onward.core.job import COLUMNS, Job, NewJob, micros
 from onward.core.lifecycle import End, Released, Succeeded
 from onward.operations import asked, control, enqueue, inspect, rescue, work
 from onward.operations.statement import Operation, Row, Rows, Statement
-from onward.sql.catalogue import TABLES, TYPES, Database, Query, Style, catalogue, expand, sources
+from onward.sql.catalogue import TABLES, TYPES, Content, Database, Query, Style, catalogue, expand, sources
 
 SOURCE = Path(onward.__file__).parent
 DATABASES: tuple[Database, ...] = ("sqlite", "postgres")
@@ -137,14 +138,31 @@ def test_the_runs_of_this_file_yield_every_name():
 def test_an_operation_passes_every_parameter_that_its_statement_uses(form, run):
     for statement in statements_of(run):
         query = catalogue(*form)[statement.name]
-        for step in query.steps + (query.single.steps if query.single else ()):
+        for step in query.steps:
             for name in step.names:
                 whole, _, column = name.partition(".")
-                value = statement.params[whole.removesuffix("_common")]
-                assert not whole.endswith("_common") or isinstance(value, Rows)
+                value = statement.params[whole]
                 assert not column or (isinstance(value, Rows) and column in SETS[whole])
-                assert not column or whole in {step.each, query.set_name}
+                assert not column or whole == step.each
             assert step.each is None or isinstance(statement.params[step.each], Rows)
+        if form[0] == "postgres":
+            query, values = postgres_call(query, statement)
+            assert len(query.steps[0].names) == len(values)
+
+
+@pytest.mark.parametrize("name", ["enqueue_jobs", "enqueue_keyed_jobs", "finish_jobs"])
+def test_the_columns_of_a_set_are_those_that_the_operations_give(name):
+    for set_name, types in catalogue("postgres", "dollar", "onward.")[name].sets.items():
+        assert set(types) == set(SETS[set_name])
+
+
+def test_what_rows_share_is_a_parameter_and_what_is_null_is_written_into_the_text():
+    query = catalogue("postgres", "dollar", "onward.")["enqueue_jobs"]
+    made = query.form((Content(("id", "payload"), ("job_type",), empty=False),))
+    assert made.steps[0].names == ("now", "jobs.job_type", "jobs")
+    assert "CAST(NULL AS text) AS org_id" in made.steps[0].text
+    assert "own(id uuid, payload jsonb)" in made.steps[0].text
+    assert "WHERE false" in query.form((Content((), (), empty=True),)).steps[0].text
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -161,7 +179,7 @@ def test_an_operation_passes_no_parameter_that_neither_database_uses(run):
 def test_every_parameter_is_text_a_number_or_null(run):
     for statement in statements_of(run):
         for value in statement.params.values():
-            rows = value.values if isinstance(value, Rows) else [(value() if callable(value) else value,)]
+            rows = value.values if isinstance(value, Rows) else [(value,)]
             kinds = {type(scalar) for row in rows for scalar in row}
             assert kinds <= {str, int, float, type(None)}
 
@@ -246,14 +264,6 @@ def test_a_parameter_that_is_used_twice_is_passed_once():
         for query in queries(*form):
             for step in query.steps:
                 assert len(step.names) == len(set(step.names))
-
-
-def test_the_columns_that_are_json_in_a_set_are_known():
-    [enqueue_jobs, finish] = [
-        catalogue("postgres", "dollar", "onward.")[n] for n in ("enqueue_jobs", "finish_jobs")
-    ]
-    assert enqueue_jobs.json_columns == {"payload", "tags"}
-    assert finish.json_columns == {"error", "result"}
 
 
 def test_only_what_is_planned_the_same_for_any_data_is_planned_once():

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onward.operations.statement import Rows, Scalar, Statement, picker
-from onward.sql.catalogue import Query, Step
+from onward.sql.catalogue import Content, Query, Step
 
 __all__ = ["Call", "calls", "postgres_call"]
 
@@ -31,49 +31,32 @@ _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 
 def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Scalar, ...]]:
     """Give the form of a PostgreSQL statement to run, and its parameters in order."""
-    params = statement.params
-    rows = params.get(query.set_name)
-    if query.single is not None and isinstance(rows, Rows) and len(rows.values) == 1:
-        return query.single, _single_row(query.single.steps[0].names, rows, params)
-    values: dict[str, Any] = {}
-    for name in query.steps[0].names:
-        match params.get(name):
-            case Rows() as rows:
-                values[name], values[f"{name}_common"] = _set_as_json(rows, query.json_columns)
-            case plain:
-                values.setdefault(name, plain)
-    return query, tuple(values[name] for name in query.steps[0].names)
+    params: dict[str, Any] = {**statement.params}
+    if query.sets:
+        query = query.form(tuple([_put_in(params, name, types) for name, types in query.sets.items()]))
+    return query, tuple([params[name] for name in query.steps[0].names])
 
 
-def _single_row(names: tuple[str, ...], rows: Rows, params: Mapping[str, Any]) -> tuple[Scalar, ...]:
-    [own] = rows.values
-    scalars, places = _places(names, (*rows.columns, *rows.common))
-    values = (*own, *rows.common.values(), *[params[name] for name in scalars], None)
-    return picker(places)(values)
+def _put_in(params: dict[str, Any], name: str, types: Mapping[str, str]) -> Content:
+    """Put a set's JSON in its place, and beside it what its rows share; a single row shares all it has."""
+    rows: Rows = params[name]
+    own, common = rows.columns, rows.common
+    if len(rows.values) == 1:
+        own, common = (), {**common, **dict(zip(own, rows.values[0], strict=True))}
+    present = [column for column, value in common.items() if value is not None]
+    for column in present:
+        params[f"{name}.{column}"] = common[column]
+    if own:
+        params[name] = _as_json(rows, [at for at, column in enumerate(own) if types[column] == "jsonb"])
+    return Content(own, tuple(present), not rows.values)
 
 
-@lru_cache(maxsize=1024)
-def _places(names: tuple[str, ...], columns: tuple[str, ...]) -> tuple[list[str], tuple[int, ...]]:
-    """Find where each parameter stands in a row that is followed by the plain ones and a null."""
-    scalars = [name for name in names if "." not in name]
-    everything = [*(f".{name}" for name in columns), *scalars]
-    wanted = [name[name.index(".") :] if "." in name else name for name in names]
-    return scalars, tuple(everything.index(name) if name in everything else -1 for name in wanted)
-
-
-def _set_as_json(rows: Rows, json_columns: frozenset[str]) -> tuple[str, str]:
-    """Give the rows of a set, and apart from them what they have in common, as JSON."""
+def _as_json(rows: Rows, raw: list[int]) -> str:
+    """Write each row as an object; what is JSON already is put in as it stands, not quoted and parsed again."""
     columns = rows.columns
-    raw = [at for at, name in enumerate(columns) if name in json_columns]
     # Row by row, so that ten thousand dicts do not wait together for the garbage collector.
-    own = [_to_json(dict(zip(columns, _with_raw(row, raw), strict=True))) for row in rows.values]
-    common = {
-        # What is JSON already is put in as it stands instead of being quoted and parsed again.
-        name: msgspec.Raw(str(value)) if name in json_columns else value
-        for name, value in rows.common.items()
-        if value is not None
-    }
-    return f"[{b','.join(own).decode()}]", _to_json(common).decode()
+    made = [_to_json(dict(zip(columns, _with_raw(row, raw), strict=True))) for row in rows.values]
+    return f"[{b','.join(made).decode()}]"
 
 
 def _with_raw(values: tuple[Any, ...], raw: list[int]) -> Sequence[Any]:

@@ -7,14 +7,15 @@ parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from onward.core.job import COLUMNS
 
-__all__ = ["Database", "Query", "Step", "Style", "catalogue", "expand", "sources"]
+__all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "sources"]
 
 Database = Literal["sqlite", "postgres"]
 Style = Literal["question", "percent", "dollar"]
@@ -57,6 +58,7 @@ MACROS: dict[Database, dict[str, str]] = {
     "sqlite": {"micros": "{0}", "instant": "{0}", "later": "{0} + {1}", "text": "{0}"},
 }
 
+_PARAMETERS = {"uuid": "id", "text": "text", "jsonb": "json"}
 _END = ("result", "outcome", "ended_at")
 _CHANGED = ("state", "attempt", "waits", "crashes", "error")
 
@@ -83,20 +85,27 @@ class Step:
     returns: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite.
 
-    `single` is its form for a set of one row, with a parameter for each column instead of a JSON text.
+    `sets` has the columns and types of its sets of rows, for whose content `form` makes a text on PostgreSQL.
     """
 
     name: str
     steps: tuple[Step, ...]
-    encoded: bytes
-    json_columns: frozenset[str] = frozenset()
+    encoded: bytes = b""
     plan_once: bool = False
-    set_name: str = ""
-    single: Query | None = None
+    sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    form: Callable[[tuple[Content, ...]], Query] = field(default=lambda _: NotImplemented)
+
+
+class Content(NamedTuple):
+    """What a set holds: columns that each row has of its own, those that all share; the others are null."""
+
+    own: tuple[str, ...]
+    common: tuple[str, ...]
+    empty: bool
 
 
 @cache
@@ -161,35 +170,39 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
     text = expand(source, database, prefix)
     if database == "sqlite":
         steps = tuple(_step(part, database, style) for part in text.split(";\n"))
-        return Query(name, steps, b"")
+        return Query(name, steps)
     once = bool(_PLAN_ONCE.search(source))
-    sets = _ROWS.findall(text)
-    json_columns = frozenset(re.findall(r"(\w+) jsonb", " ".join(columns for _, columns in sets)))
-    many = _step(_ROWS.sub(lambda match: _set_of_rows(match[1], match[2]), text), database, style)
-    query = Query(name, (many,), many.text.encode(), json_columns, once)
-    if not (once and sets):
-        return query
-    # Reading JSON by a list of columns looks up every type again in each execution: dear for a single row.
-    one = _step(_ROWS.sub(lambda match: _single_row(match[1], match[2]), text), database, style)
-    single = Query(name, (one,), one.text.encode(), plan_once=True)
-    return replace(query, set_name=sets[0][0], single=single)
+    sets = {
+        name: {column.split()[0]: column.split()[1] for column in columns.split(",")}
+        for name, columns in _ROWS.findall(text)
+    }
+
+    @lru_cache(maxsize=256)
+    def form(contents: tuple[Content, ...]) -> Query:
+        held = dict(zip(sets, contents, strict=True))
+        step = _step(_ROWS.sub(lambda match: _rows(match[1], sets, held), text), database, style)
+        return Query(name, (step,), step.text.encode(), once, sets)
+
+    whole = form(tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
+    return replace(whole, form=form)
 
 
-def _set_of_rows(name: str, columns: str) -> str:
-    """Read a set: what all of its rows share comes once, because most of the cost is reading JSON."""
-    names = [column.split()[0] for column in columns.split(",")]
-    return (
-        f"(SELECT {', '.join(f'coalesce(own.{name}, common.{name}) AS {name}' for name in names)} "  # noqa: S608
-        f"FROM jsonb_to_recordset(:{name}::set) AS own({columns}), "
-        f"jsonb_to_record(:{name}_common::json) AS common({columns})) AS {name}"
-    )
-
-
-def _single_row(name: str, columns: str) -> str:
-    types = {"uuid": "id", "text": "text", "jsonb": "json"}
-    pairs = [column.split() for column in columns.split(",")]
-    values = [f":{name}.{column}::{types.get(kind, 'int')} AS {column}" for column, kind in pairs]
-    return f"(SELECT {', '.join(values)}) AS {name}"
+def _rows(name: str, sets: Mapping[str, Mapping[str, str]], held: Mapping[str, Content]) -> str:
+    """Read a set: what its rows share comes once, and what is null is written into the text."""
+    types, content = sets[name], held[name]
+    values = [
+        f"own.{column}"
+        if column in content.own
+        else f"CAST(:{name}.{column}::{_PARAMETERS.get(kind, 'int')} AS {kind}) AS {column}"
+        if column in content.common
+        else f"CAST(NULL AS {kind}) AS {column}"
+        for column, kind in types.items()
+    ]
+    text = f"SELECT {', '.join(values)}"
+    if content.own:
+        columns = ", ".join(f"{column} {types[column]}" for column in content.own)
+        text += f" FROM jsonb_to_recordset(:{name}::set) AS own({columns})"
+    return f"({text}{' WHERE false' if content.empty else ''}) AS {name}"
 
 
 def _step(text: str, database: Database, style: Style) -> Step:
