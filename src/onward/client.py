@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain, repeat
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -31,6 +32,7 @@ __all__ = ["Client"]
 T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
+_AT_ONCE = 2500
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -77,12 +79,19 @@ class Client:
         return self._run(lambda: enqueue.enqueue(job, job_id, now=now))
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
-        """Store many jobs by one statement, all or none; answers in the order of asking."""
+        """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         jobs = list(jobs)
         ids = _ids.make_many(len(jobs))
-        keyed = any(isinstance(job, NewJob) and job.key is not None for job in jobs)
-        return self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now), atomic=keyed and len(jobs) > 1)
+        if self._bound is not None:
+            return self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now))
+        # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
+        sizes = chain([_AT_ONCE], repeat(None))
+        keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
+        return self._run(
+            lambda: enqueue.enqueue_many(jobs, ids, at_once=next(sizes), now=now),
+            atomic=keyed or len(jobs) > _AT_ONCE,
+        )
 
     def get(self, job_id: JobId | UUID) -> Job:
         """Read a job, live or ended; raises JobNotFound."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -10,6 +10,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from onward.connections.parameters import postgres_call
+from onward.connections.running import one_by_one, one_by_one_async
 from onward.errors import TransactionNotOpen
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
@@ -45,6 +46,19 @@ class PsycopgConnection:
             cursor.execute(query.encoded, values, prepare=None if query.plan_once else False)
             return cursor.fetchall()
 
+    def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
+        """Run statements, making the next while the server works on those before it."""
+        if not psycopg.Pipeline.is_supported():
+            return one_by_one(self, statements)
+        cursors = []
+        with self._connection.pipeline():
+            for statement in statements:
+                query, values = postgres_call(self._queries[statement.name], statement)
+                cursor = psycopg.RawCursor(self._connection, row_factory=tuple_row)
+                cursor.execute(query.encoded, values, prepare=False)
+                cursors.append(cursor)
+            return [row for cursor in cursors for row in cursor.fetchall()]
+
 
 class AsyncPsycopgConnection:
     """A `psycopg.AsyncConnection`; what is run on it belongs to the transaction that is open there."""
@@ -71,6 +85,19 @@ class AsyncPsycopgConnection:
         async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
             await cursor.execute(query.encoded, values, prepare=None if query.plan_once else False)
             return await cursor.fetchall()
+
+    async def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
+        """Run statements, making the next while the server works on those before it."""
+        if not psycopg.Pipeline.is_supported():
+            return await one_by_one_async(self, statements)
+        cursors = []
+        async with self._connection.pipeline():
+            for statement in statements:
+                query, values = postgres_call(self._queries[statement.name], statement)
+                cursor = psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row)
+                await cursor.execute(query.encoded, values, prepare=False)
+                cursors.append(cursor)
+            return [row for cursor in cursors for row in await cursor.fetchall()]
 
 
 def _identity(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Hashable:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from onward.operations.statement import Operation, Row, Statement
 from onward.sql.catalogue import Database
 
-__all__ = ["AsyncConnection", "Connection", "run", "run_async"]
+__all__ = ["AsyncConnection", "Connection", "one_by_one", "one_by_one_async", "run", "run_async"]
 
 T = TypeVar("T")
+ConnectionT = TypeVar("ConnectionT", bound="Connection")
+AsyncConnectionT = TypeVar("AsyncConnectionT", bound="AsyncConnection")
+RunSeveral = Callable[[ConnectionT, Iterator[Statement]], Sequence[Row]]
+RunSeveralAsync = Callable[[AsyncConnectionT, Iterator[Statement]], Awaitable[Sequence[Row]]]
 
 
 class Connection(Protocol):
@@ -67,34 +71,54 @@ class AsyncConnection(Protocol):
         ...
 
 
-def run(operation: Operation[T], connection: Connection) -> T:
+def one_by_one(connection: Connection, statements: Iterator[Statement]) -> Sequence[Row]:
+    """Run several statements, all made before the first, so that what is refused leaves nothing written."""
+    return [row for statement in list(statements) for row in connection.fetch(statement)]
+
+
+async def one_by_one_async(connection: AsyncConnection, statements: Iterator[Statement]) -> Sequence[Row]:
+    """Run several statements, all made before the first, so that what is refused leaves nothing written."""
+    return [row for statement in list(statements) for row in await connection.fetch(statement)]
+
+
+def run(operation: Operation[T], connection: ConnectionT, several: RunSeveral[ConnectionT] = one_by_one) -> T:
     """Drive an operation to its result."""
     try:
-        statement = next(operation)
+        asked = next(operation)
         while True:
             try:
-                rows = connection.fetch(statement)
+                if isinstance(asked, Statement):
+                    rows = connection.fetch(asked)
+                else:
+                    rows = several(connection, asked.statements)
             except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
                 # Thrown in, so that the traceback shows the operation and its line.
-                statement = operation.throw(error)
+                asked = operation.throw(error)
             else:
-                statement = operation.send(rows)
+                asked = operation.send(rows)
     except StopIteration as done:
         result: T = done.value
         return result
 
 
-async def run_async(operation: Operation[T], connection: AsyncConnection) -> T:
+async def run_async(
+    operation: Operation[T],
+    connection: AsyncConnectionT,
+    several: RunSeveralAsync[AsyncConnectionT] = one_by_one_async,
+) -> T:
     """Drive an operation to its result, awaiting each statement."""
     try:
-        statement = next(operation)
+        asked = next(operation)
         while True:
             try:
-                rows = await connection.fetch(statement)
+                if isinstance(asked, Statement):
+                    rows = await connection.fetch(asked)
+                else:
+                    rows = await several(connection, asked.statements)
             except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
-                statement = operation.throw(error)
+                asked = operation.throw(error)
             else:
-                statement = operation.send(rows)
+                asked = operation.send(rows)
     except StopIteration as done:
         result: T = done.value
         return result

@@ -82,7 +82,9 @@ def asked_rows(jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str 
     rows = Rows.of(_SHAPED, [row for row, _ in checked])
     if rows.columns:
         by_kind = list(zip(*rows.values, strict=True))
-        own |= {name: [column[kind] for kind in kinds] for name, column in zip(rows.columns, by_kind, strict=True)}
+        own |= {
+            name: [column[kind] for kind in kinds] for name, column in zip(rows.columns, by_kind, strict=True)
+        }
     return Rows(tuple(own), list(zip(*own.values(), strict=True)), rows.common)
 
 
@@ -90,7 +92,9 @@ def _sorted_out(jobs: Sequence[NewJob]) -> tuple[Sequence[Shape], Sequence[int]]
     """Give the shapes that there are, and which of them each job has."""
     shapes = list(map(_shape, jobs))
     # True is equal to 1, but is no priority.
-    if {bool, float}.isdisjoint({type(new.priority) for new in jobs} | {type(new.max_attempts) for new in jobs}):
+    if {bool, float}.isdisjoint(
+        {type(new.priority) for new in jobs} | {type(new.max_attempts) for new in jobs}
+    ):
         try:
             numbers = {shape: at for at, shape in enumerate(dict.fromkeys(shapes))}
             return list(numbers), [numbers[shape] for shape in shapes]

@@ -12,7 +12,7 @@ from onward.core.ids import JobId
 from onward.core.job import Enqueued, JobState, NewJob
 from onward.errors import DuplicateJob
 from onward.operations.asked import asked_row, asked_rows, check_keys
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many"]
 
@@ -21,28 +21,30 @@ Slot = tuple[str | None, str | None, str]
 
 def enqueue(new: NewJob, job_id: JobId, *, now: datetime | None = None) -> Operation[Enqueued]:
     """Store a job, or find the one that holds its key."""
-    rows = yield _statement(asked_row(new, job_id), int(new.key is not None), now)
+    rows = yield _statement(asked_row(new, job_id), now)
     return _answer(new, job_id, rows[0] if rows else None)
 
 
 def enqueue_many(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], *, now: datetime | None = None
+    jobs: Sequence[NewJob], ids: Sequence[JobId], *, at_once: int | None = None, now: datetime | None = None
 ) -> Operation[list[Enqueued]]:
-    """Store jobs by one statement, or find those that hold their keys; answers in the order of asking."""
+    """Store jobs, or find those that hold their keys; answers in the order of asking.
+
+    `at_once` parts a large call into statements, of which the next is made while the database works.
+    """
+    if not jobs:
+        return []
     keys = check_keys(jobs)
     first = _first_of_each_key(jobs, ids, keys)
-    if not first:
-        rows = yield _statement(asked_rows(jobs, ids, keys), len(keys) - keys.count(None), now)
-        if not rows:
-            return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
-    else:
-        pending = [new for new, job_id in zip(jobs, ids, strict=True) if job_id not in first]
-        keys = [new.key for new in pending]
-        rows = yield _statement(
-            asked_rows(pending, [job_id for job_id in ids if job_id not in first], keys),
-            len(keys) - keys.count(None),
-            now,
-        )
+    places = [at for at, job_id in enumerate(ids) if job_id not in first]
+    size = at_once or len(places)
+    parts = (
+        _statement(asked_rows(*_taken(places[at : at + size], jobs, ids, keys)), now)
+        for at in range(0, len(places), size)
+    )
+    rows = yield Several(parts) if len(places) > size else next(parts)
+    if not rows and not first:
+        return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
     answers = {row[0]: row for row in rows}
     for repeat, original in first.items():
         _, holder, state, _ = answers.get(original, (original, original, JobState.QUEUED, 1))
@@ -60,8 +62,16 @@ def _answer(new: NewJob, job_id: JobId, row: Row | None) -> Enqueued:
     return Enqueued(holder, state and JobState(state), created=bool(created))
 
 
-def _statement(rows: Rows, keyed: int, now: datetime | None) -> Statement:
+def _taken(
+    places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None]
+) -> tuple[list[NewJob], list[JobId], list[str | None]]:
+    return [jobs[at] for at in places], [ids[at] for at in places], [keys[at] for at in places]
+
+
+def _statement(rows: Rows, now: datetime | None) -> Statement:
     params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values), "now": moment(now)}
+    at = rows.columns.index("key") if "key" in rows.columns else None
+    keyed = 0 if at is None else sum(row[at] is not None for row in rows.values)
     if not keyed:
         return Statement("enqueue_jobs", params)
     # SQLite takes the keys from the stored jobs, which do not say how long a key is held.

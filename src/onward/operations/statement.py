@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +14,7 @@ import msgspec
 from onward.core.arguments import zoned
 from onward.core.job import micros
 
-__all__ = ["Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment", "picker"]
+__all__ = ["Operation", "Row", "Rows", "Scalar", "Several", "Statement", "as_json", "moment", "picker"]
 
 Scalar = str | int | float | None
 Row = Sequence[Any]
@@ -61,7 +61,14 @@ class Statement:
     params: Mapping[str, Scalar | Rows]
 
 
-Operation = Generator[Statement, Sequence[Row], T]
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Statements answered by all of their rows; one may be made while the database works on those before it."""
+
+    statements: Iterator[Statement]
+
+
+Operation = Generator[Statement | Several, Sequence[Row], T]
 
 
 def moment(instant: datetime | None) -> int | None:

@@ -130,7 +130,8 @@ def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
     ended = [_ended_row(end) for end in ends if end.transition.ends]
     returned = [_returned_row(end) for end in ends if not end.transition.ends]
     return Statement(
-        "finish_jobs", {"ended": Rows.of(ENDED, ended), "returned": Rows.of(RETURNED, returned), "now": moment(now)}
+        "finish_jobs",
+        {"ended": Rows.of(ENDED, ended), "returned": Rows.of(RETURNED, returned), "now": moment(now)},
     )
 
 

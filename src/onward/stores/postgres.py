@@ -15,7 +15,7 @@ from psycopg import errors
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from onward.connections.psycopg import PsycopgConnection
-from onward.connections.running import run
+from onward.connections.running import one_by_one, run
 from onward.errors import OnwardError, SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
@@ -64,8 +64,7 @@ class PostgresStore:
             try:
                 with self._connection() as connection:
                     if atomic:
-                        with connection.transaction():
-                            return run(make(), PsycopgConnection(connection, self.prefix))
+                        return self._run_atomic(make(), connection)
                     return run(make(), PsycopgConnection(connection, self.prefix))
             except StoreUnreachable:
                 # A question is asked again; whether a write was done before the break, nobody knows.
@@ -76,6 +75,11 @@ class PostgresStore:
                     raise
                 time.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
+
+    def _run_atomic(self, operation: Operation[T], connection: psycopg.Connection[Any]) -> T:
+        several = one_by_one if self.pooler else PsycopgConnection.fetch_ahead
+        with connection.transaction():
+            return run(operation, PsycopgConnection(connection, self.prefix), several)
 
     def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""

@@ -14,7 +14,7 @@ from psycopg import errors
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from onward.connections.psycopg import AsyncPsycopgConnection
-from onward.connections.running import run_async
+from onward.connections.running import one_by_one_async, run_async
 from onward.errors import OnwardError, SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
@@ -63,8 +63,7 @@ class AsyncPostgresStore:
             try:
                 async with self._connection() as connection:
                     if atomic:
-                        async with connection.transaction():
-                            return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+                        return await self._run_atomic(make(), connection)
                     return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
             except StoreUnreachable:
                 # A question is asked again; whether a write was done before the break, nobody knows.
@@ -75,6 +74,11 @@ class AsyncPostgresStore:
                     raise
                 await asyncio.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
+
+    async def _run_atomic(self, operation: Operation[T], connection: psycopg.AsyncConnection[Any]) -> T:
+        several = one_by_one_async if self.pooler else AsyncPsycopgConnection.fetch_ahead
+        async with connection.transaction():
+            return await run_async(operation, AsyncPsycopgConnection(connection, self.prefix), several)
 
     async def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""
