@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import psycopg
 from bench.measuring import Measure, fresh_store, new_job, seconds
 from onward.client import Client
 from onward.core.lifecycle import Succeeded
+from onward.stores.postgres import PostgresStore
 from onward.stores.sqlite import SqliteStore
 from tests.stores.postgres_schema import fill
 
@@ -44,14 +46,22 @@ def postgres(url: str) -> Iterator[Measure]:
         for _ in range(20):
             client.claim("q:default", 100, worker_id="w")
         fill(connection, store, 200_000)
-        times = [seconds(lambda: client.claim("q:default", 100, worker_id="w")) for _ in range(20)]
+        first = claims_of_100(client)
+        connection.execute(f"ANALYZE {store.prefix}live".encode())
+        with closing(PostgresStore(url, schema=store.prefix.rstrip("."))) as fresh:
+            planned_now = claims_of_100(Client(store=fresh))
     yield Measure(
-        "postgres: claim of 100, made on an empty table, 200 000 came",
+        "postgres: claim of 100, made on an empty table, 200 000 came, by one that never saw it empty",
         "ms",
-        statistics.median(times) * 1e3,
-        0,
-        "< 5",
+        first,
+        planned_now,
+        "< 5 ms",
     )
+
+
+def claims_of_100(client: Client) -> float:
+    times = [seconds(lambda: client.claim("q:default", 100, worker_id="w")) for _ in range(20)]
+    return statistics.median(times) * 1e3
 
 
 def sqlite(_url: str) -> Iterator[Measure]:

@@ -19,7 +19,7 @@ from onward.core.ids import first_id_at
 from onward.core.job import COLUMNS, Job, NewJob, micros
 from onward.core.lifecycle import End, Released, Succeeded
 from onward.operations import asked, control, enqueue, inspect, rescue, work
-from onward.operations.statement import Operation, Row, Rows, Statement
+from onward.operations.statement import Operation, Row, Rows, Several, Statement
 from onward.sql.catalogue import TABLES, TYPES, Content, Database, Query, Style, catalogue, expand, sources
 
 SOURCE = Path(onward.__file__).parent
@@ -96,9 +96,9 @@ def statements_of(name: str) -> list[Statement]:
     make, answers = RUNS[name]
     operation = make()
     asked_for: list[Statement] = []
-    statement: Statement | None = next(operation)
+    statement: Statement | Several | None = next(operation)
     for rows in answers:
-        assert statement is not None, "the operation asked for less than is answered"
+        assert isinstance(statement, Statement), "the operation asked for less than is answered"
         asked_for.append(statement)
         try:
             statement = operation.send(rows)

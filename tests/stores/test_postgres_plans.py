@@ -18,7 +18,7 @@ from onward.core.job import Job, NewJob
 from onward.core.lifecycle import End, Failed, Succeeded
 from onward.operations import enqueue, inspect, rescue, work
 from onward.operations.rescue import policy_of
-from onward.operations.statement import Operation
+from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres import PostgresStore
 from tests.stores.postgres_schema import fill, fresh_schema
@@ -48,6 +48,7 @@ def plan_of(
 ) -> list[dict[str, Any]]:
     """Every node of the plan of an operation's first statement, as the store would have it planned."""
     statement = next(operation)
+    assert isinstance(statement, Statement)
     query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
     with psycopg.RawCursor(connection) as cursor:
         [[found]] = cursor.execute(

@@ -15,6 +15,7 @@ from onward.connections.parameters import calls
 from onward.errors import DuplicateJob, InvalidJob, StoreClosed, StoreError
 from onward.operations import enqueue as enqueuing
 from onward.operations import inspect, rescue, work
+from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
 from tests.stores.using_sqlite import busy_thread, enqueue, held, ids, opened, queued, submit, writer
@@ -213,9 +214,12 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
         rescue.promote(),
         rescue.find_lost(),
         inspect.list_jobs(JobFilter()),
+        enqueuing.enqueue(NewJob(job_type="t"), ids.make()),
+        enqueuing.enqueue(NewJob(job_type="t", key="k"), ids.make()),
     ]
     with contextlib.closing(store.file.connect()) as connection:
         for statement in map(next, hot):
+            assert isinstance(statement, Statement)
             for call in calls(queries[statement.name], statement):
                 plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {call.text}", call.rows[0])]
                 assert not {"SCAN onward_live", "SCAN live", "SCAN ended"}.intersection(plan), statement.name

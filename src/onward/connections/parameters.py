@@ -22,7 +22,7 @@ _to_json = msgspec.json.Encoder().encode
 _MARK = re.compile(r"\?(\d+)")
 _VALUES = re.compile(r"\bVALUES (\(.*\))", re.DOTALL)
 
-# So many rows to one INSERT: it costs 2 µs a row instead of 5. More would not help, and takes longer to parse.
+# So many rows to one INSERT: 2 µs a row instead of 5. More would not help, and takes longer to parse.
 _AT_ONCE = (100, 10, 1)
 
 # CPython's gh-117995: these take `?1` for a named parameter, and warn of an error to come that never came.
@@ -52,7 +52,7 @@ def _put_in(params: dict[str, Any], name: str, types: Mapping[str, str]) -> Cont
 
 
 def _as_json(rows: Rows, raw: list[int]) -> str:
-    """Write each row as an object; what is JSON already is put in as it stands, not quoted and parsed again."""
+    """Write each row as an object; what is JSON already is put in as it stands."""
     columns = rows.columns
     # Row by row, so that ten thousand dicts do not wait together for the garbage collector.
     made = [_to_json(dict(zip(columns, _with_raw(row, raw), strict=True))) for row in rows.values]

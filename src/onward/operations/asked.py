@@ -27,7 +27,8 @@ _MOST_ATTEMPTS = 1_000_000
 
 _POLICY = ("category", "job_type", "queue", "priority", "max_attempts", "unique", "on_conflict")
 _TEXTS = (
-    "org_id", "project_id", "actor_type", "actor_id", "request_id", "correlation_id", "subject", "traceparent",
+    "org_id", "project_id", "actor_type", "actor_id", "request_id", "correlation_id", "subject",
+    "traceparent",
 )  # fmt: skip
 _REST = ("run_at", "delay", "parent_id", "batch_id", "deadline", "timeout")
 _shape = attrgetter(*_POLICY, *_TEXTS, *_REST)

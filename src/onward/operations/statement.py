@@ -63,7 +63,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Statements answered by all of their rows; one may be made while the database works on those before it."""
+    """Statements answered by all of their rows; the next may be made while the last one runs."""
 
     statements: Iterator[Statement]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from onward.core.arguments import span, whole
 from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId
-from onward.core.job import Job
+from onward.core.job import COLUMNS, Job
 from onward.core.lifecycle import End
 from onward.core.payload import lenient
 from onward.errors import InvalidSetting, LeaseLost, WorkerLost
@@ -29,6 +30,7 @@ RETURNED = (
 
 MOST_AT_ONCE = 10_000
 
+_urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_LEASE = timedelta(milliseconds=1)
 
@@ -110,7 +112,7 @@ def claim(queue: str, limit: int, *, worker_id: str, now: datetime | None = None
     if rows and rows[0][0] is None:
         raise _worker_lost(worker_id)
     # Neither database returns changed rows in the order of the claim.
-    return sorted(map(Job.from_row, rows), key=lambda job: (job.priority, job.run_at, job.id))
+    return [Job.from_row(row) for row in sorted(rows, key=_urgency)]
 
 
 def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[Leases]:
