@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -22,8 +21,7 @@ Row = Sequence[Any]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """A set of rows as one parameter: `values` by `columns`, and what all of them have in `common`.
 
     A column that is in neither is null.
@@ -31,7 +29,7 @@ class Rows:
 
     columns: tuple[str, ...]
     values: Sequence[tuple[Scalar, ...]]
-    common: Mapping[str, Scalar] = field(default_factory=dict)
+    common: Mapping[str, Scalar] = {}
 
     @classmethod
     def of(cls, columns: tuple[str, ...], values: Sequence[tuple[Scalar, ...]]) -> Rows:
@@ -53,16 +51,14 @@ class Rows:
         return cls(tuple(columns[at] for at in own), [pick(row) for row in values], common)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """One named statement of the SQL catalogue, with its parameters."""
 
     name: str
     params: Mapping[str, Scalar | Rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
+class Several(msgspec.Struct, frozen=True):
     """Statements answered by all of their rows; the next may be made while the last one runs."""
 
     statements: Iterator[Statement]

@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from onward.connections.psycopg import AsyncPsycopgConnection
 from onward.connections.running import one_by_one_async, run_async
-from onward.errors import OnwardError, SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
+from onward.errors import SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
@@ -28,6 +28,7 @@ _TRIES = 4
 # Connection exceptions, and an operator or a crash that ends sessions.
 _CUT = ("08", "57P")
 _MIGRATION_LOCK_TRIES = 30
+_TROUBLE = (psycopg.OperationalError, errors.UndefinedTable, errors.InvalidSchemaName, PoolTimeout)
 
 
 class AsyncPostgresStore:
@@ -61,10 +62,7 @@ class AsyncPostgresStore:
         """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
         for attempt in range(1, _TRIES + 1):
             try:
-                async with self._connection() as connection:
-                    if atomic:
-                        return await self._run_atomic(make(), connection)
-                    return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+                return await self._try(make, atomic=atomic)
             except StoreUnreachable:
                 # A question is asked again; whether a write was done before the break, nobody knows.
                 if write or attempt > 1:
@@ -75,6 +73,21 @@ class AsyncPostgresStore:
                 await asyncio.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
 
+    async def _try(self, make: Callable[[], Operation[T]], *, atomic: bool) -> T:
+        # Not as a context: together with the pool's own that was a tenth of an enqueue's cost.
+        try:
+            connection = await self._take()
+            try:
+                if atomic:
+                    return await self._run_atomic(make(), connection)
+                return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+            finally:
+                await self.pool.putconn(connection)
+        except _TROUBLE as error:
+            if (explained := await self._explained(error)) is error:
+                raise
+            raise explained from error
+
     async def _run_atomic(self, operation: Operation[T], connection: psycopg.AsyncConnection[Any]) -> T:
         several = one_by_one_async if self.pooler else AsyncPsycopgConnection.fetch_ahead
         async with connection.transaction():
@@ -82,7 +95,7 @@ class AsyncPostgresStore:
 
     async def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""
-        async with self._connection(check=False) as connection:
+        async with self._connection() as connection:
             return plan("postgres", self.prefix, await self._applied(connection))
 
     async def migrate(self) -> Plan:
@@ -107,7 +120,7 @@ class AsyncPostgresStore:
             await self.pool.close()
 
     async def _apply(self, step: Migration) -> None:
-        async with self._connection(check=False) as connection, connection.transaction():
+        async with self._connection() as connection, connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.prefix,))
             if step.version in await self._applied(connection):
                 return
@@ -141,37 +154,50 @@ class AsyncPostgresStore:
             connection.prepare_threshold = None
 
     @asynccontextmanager
-    async def _connection(self, *, check: bool = True) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """Lend a connection to what may run before the schema is right."""
+        try:
+            connection = await self._take(check=False)
+            try:
+                yield connection
+            finally:
+                await self.pool.putconn(connection)
+        except _TROUBLE as error:
+            if (explained := await self._explained(error)) is error:
+                raise
+            raise explained from error
+
+    async def _take(self, *, check: bool = True) -> psycopg.AsyncConnection[Any]:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
-        try:
-            if self.pool.closed:
-                await self._open()
-            # Not `pool.connection()`: its way out commits nothing, at a tenth of an enqueue's cost.
-            connection = await self.pool.getconn()
+        if self.pool.closed:
+            await self._open()
+        connection = await self.pool.getconn()
+        if check and not self._checked:
             try:
-                if check and not self._checked:
-                    plan("postgres", self.prefix, await self._applied(connection)).check()
-                    self._checked = True
-                yield connection
-            finally:
+                plan("postgres", self.prefix, await self._applied(connection)).check()
+                self._checked = True
+            except BaseException:
                 await self.pool.putconn(connection)
-        except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
-            raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
-        except errors.DiskFull as error:
-            raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
-        except (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, OnwardError):
-            raise
-        except (psycopg.OperationalError, PoolTimeout) as error:
-            if _is_an_answer(error):
                 raise
-            # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
-            await self._drop_broken()
-            raise StoreUnreachable(
-                f"PostgreSQL can't be reached, or the connection broke: {error}"
-            ) from error
+        return connection
+
+    async def _explained(self, error: Exception) -> Exception:
+        """Give an error of ours for what the driver raised, or the driver's own where it says enough."""
+        match error:
+            case errors.UndefinedTable() | errors.InvalidSchemaName():
+                return SchemaMissing(f"{error}; run client.migrate()".replace("\n", " "))
+            case errors.DiskFull():
+                return StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}")
+            case errors.DeadlockDetected() | errors.SerializationFailure() | errors.LockNotAvailable():
+                return error
+        if _is_an_answer(error):
+            return error
+        # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
+        await self._drop_broken()
+        return StoreUnreachable(f"PostgreSQL can't be reached, or the connection broke: {error}")
 
 
 def _is_an_answer(error: Exception) -> bool:
