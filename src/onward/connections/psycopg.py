@@ -23,10 +23,13 @@ class PsycopgConnection:
 
     database: Database = "postgres"
 
-    def __init__(self, connection: psycopg.Connection[Any], prefix: str) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], prefix: str, *, exclusive: bool = False) -> None:
         self.prefix = prefix
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
+        # One cursor for all enqueues, which saves a twentieth of each, if nobody else runs statements meanwhile.
+        # Not for the others: it would keep their last rows.
+        self._cursor = self._new_cursor() if exclusive else None
 
     @property
     def identity(self) -> Hashable | None:
@@ -40,11 +43,16 @@ class PsycopgConnection:
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
+        prepare = None if query.plan_once else False
+        if self._cursor and query.plan_once:
+            return self._cursor.execute(query.encoded, values).fetchall()
+        with self._new_cursor() as cursor:
+            return cursor.execute(query.encoded, values, prepare=prepare).fetchall()
+
+    def _new_cursor(self) -> psycopg.RawCursor[Row]:
         # Not `connection.cursor()`: the caller's may give other rows. Raw, because psycopg would search
         # a long text for placeholders each time.
-        with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:
-            cursor.execute(query.encoded, values, prepare=None if query.plan_once else False)
-            return cursor.fetchall()
+        return psycopg.RawCursor(self._connection, row_factory=tuple_row)
 
     def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
         """Run statements, making the next while the server works on those before it."""
@@ -54,7 +62,7 @@ class PsycopgConnection:
         with self._connection.pipeline():
             for statement in statements:
                 query, values = postgres_call(self._queries[statement.name], statement)
-                cursor = psycopg.RawCursor(self._connection, row_factory=tuple_row)
+                cursor = self._new_cursor()
                 cursor.execute(query.encoded, values, prepare=False)
                 cursors.append(cursor)
             return [row for cursor in cursors for row in cursor.fetchall()]
@@ -65,10 +73,13 @@ class AsyncPsycopgConnection:
 
     database: Database = "postgres"
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any], prefix: str) -> None:
+    def __init__(
+        self, connection: psycopg.AsyncConnection[Any], prefix: str, *, exclusive: bool = False
+    ) -> None:
         self.prefix = prefix
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
+        self._cursor = self._new_cursor() if exclusive else None
 
     @property
     def identity(self) -> Hashable | None:
@@ -82,9 +93,14 @@ class AsyncPsycopgConnection:
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
-            await cursor.execute(query.encoded, values, prepare=None if query.plan_once else False)
-            return await cursor.fetchall()
+        prepare = None if query.plan_once else False
+        if self._cursor and query.plan_once:
+            return await (await self._cursor.execute(query.encoded, values)).fetchall()
+        async with self._new_cursor() as cursor:
+            return await (await cursor.execute(query.encoded, values, prepare=prepare)).fetchall()
+
+    def _new_cursor(self) -> psycopg.AsyncRawCursor[Row]:
+        return psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row)
 
     async def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
         """Run statements, making the next while the server works on those before it."""
@@ -94,7 +110,7 @@ class AsyncPsycopgConnection:
         async with self._connection.pipeline():
             for statement in statements:
                 query, values = postgres_call(self._queries[statement.name], statement)
-                cursor = psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row)
+                cursor = self._new_cursor()
                 await cursor.execute(query.encoded, values, prepare=False)
                 cursors.append(cursor)
             return [row for cursor in cursors for row in await cursor.fetchall()]

@@ -32,6 +32,12 @@ _MIGRATION_LOCK_TRIES = 30
 _TROUBLE = (psycopg.OperationalError, errors.UndefinedTable, errors.InvalidSchemaName, PoolTimeout)
 
 
+class OwnConnection(psycopg.Connection[Any]):
+    """A connection of the pool, adapted once for all operations that it will run."""
+
+    adapted: PsycopgConnection | None = None
+
+
 class PostgresStore:
     """Runs operations on pooled connections of its own; opens on first use."""
 
@@ -48,6 +54,7 @@ class PostgresStore:
             self._connecting["connect_timeout"] = max(2, int(timeout))
         self.pool = ConnectionPool(
             url,
+            connection_class=OwnConnection,
             min_size=1,
             max_size=pool_size,
             timeout=timeout,
@@ -81,7 +88,7 @@ class PostgresStore:
             try:
                 if atomic:
                     return self._run_atomic(make(), connection)
-                return run(make(), PsycopgConnection(connection, self.prefix))
+                return run(make(), self._adapted(connection))
             finally:
                 self.pool.putconn(connection)
         except _TROUBLE as error:
@@ -89,10 +96,15 @@ class PostgresStore:
                 raise
             raise explained from error
 
-    def _run_atomic(self, operation: Operation[T], connection: psycopg.Connection[Any]) -> T:
+    def _run_atomic(self, operation: Operation[T], connection: OwnConnection) -> T:
         several = one_by_one if self.pooler else PsycopgConnection.fetch_ahead
         with connection.transaction():
-            return run(operation, PsycopgConnection(connection, self.prefix), several)
+            return run(operation, self._adapted(connection), several)
+
+    def _adapted(self, connection: OwnConnection) -> PsycopgConnection:
+        if connection.adapted is None:
+            connection.adapted = PsycopgConnection(connection, self.prefix, exclusive=True)
+        return connection.adapted
 
     def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""
@@ -168,7 +180,7 @@ class PostgresStore:
                 raise
             raise explained from error
 
-    def _take(self, *, check: bool = True) -> psycopg.Connection[Any]:
+    def _take(self, *, check: bool = True) -> OwnConnection:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:

@@ -31,6 +31,12 @@ _MIGRATION_LOCK_TRIES = 30
 _TROUBLE = (psycopg.OperationalError, errors.UndefinedTable, errors.InvalidSchemaName, PoolTimeout)
 
 
+class OwnConnection(psycopg.AsyncConnection[Any]):
+    """A connection of the pool, adapted once for all operations that it will run."""
+
+    adapted: AsyncPsycopgConnection | None = None
+
+
 class AsyncPostgresStore:
     """Runs operations on pooled connections of its own; opens on first use."""
 
@@ -47,6 +53,7 @@ class AsyncPostgresStore:
             self._connecting["connect_timeout"] = max(2, int(timeout))
         self.pool = AsyncConnectionPool(
             url,
+            connection_class=OwnConnection,
             min_size=1,
             max_size=pool_size,
             timeout=timeout,
@@ -80,7 +87,7 @@ class AsyncPostgresStore:
             try:
                 if atomic:
                     return await self._run_atomic(make(), connection)
-                return await run_async(make(), AsyncPsycopgConnection(connection, self.prefix))
+                return await run_async(make(), self._adapted(connection))
             finally:
                 await self.pool.putconn(connection)
         except _TROUBLE as error:
@@ -88,10 +95,15 @@ class AsyncPostgresStore:
                 raise
             raise explained from error
 
-    async def _run_atomic(self, operation: Operation[T], connection: psycopg.AsyncConnection[Any]) -> T:
+    async def _run_atomic(self, operation: Operation[T], connection: OwnConnection) -> T:
         several = one_by_one_async if self.pooler else AsyncPsycopgConnection.fetch_ahead
         async with connection.transaction():
-            return await run_async(operation, AsyncPsycopgConnection(connection, self.prefix), several)
+            return await run_async(operation, self._adapted(connection), several)
+
+    def _adapted(self, connection: OwnConnection) -> AsyncPsycopgConnection:
+        if connection.adapted is None:
+            connection.adapted = AsyncPsycopgConnection(connection, self.prefix, exclusive=True)
+        return connection.adapted
 
     async def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""
@@ -167,7 +179,7 @@ class AsyncPostgresStore:
                 raise
             raise explained from error
 
-    async def _take(self, *, check: bool = True) -> psycopg.AsyncConnection[Any]:
+    async def _take(self, *, check: bool = True) -> OwnConnection:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
