@@ -27,7 +27,7 @@ class PsycopgConnection:
         self.prefix = prefix
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
-        # One cursor for all enqueues, which saves a twentieth of each, if nobody else runs statements meanwhile.
+        # One cursor for all enqueues saves a twentieth of each, if nobody else runs statements meanwhile.
         # Not for the others: it would keep their last rows.
         self._cursor = self._new_cursor() if exclusive else None
 
