@@ -95,11 +95,11 @@ class DuplicateJob(OnwardError):
 
     exit_code, status, code = 4, 409, "ON-KEY-001"
 
-    def __init__(self, key: str, job_id: str) -> None:
-        """Name the key and the job that holds it."""
-        super().__init__(
-            f"key {key!r} is held by job {job_id}; wait for it, or enqueue with on_conflict='return'"
-        )
+    def __init__(self, key: str, job_id: str | None) -> None:
+        """Name the key and the job that holds it; None if that is another job of the same call."""
+        holder = "given twice in one call" if job_id is None else f"held by job {job_id}"
+        advice = "give it once" if job_id is None else "wait for it"
+        super().__init__(f"key {key!r} is {holder}; {advice}, or enqueue with on_conflict='return'")
         self.key = key
         self.job_id = job_id
 

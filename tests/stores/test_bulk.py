@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, PayloadRejected, Succeeded
+from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succeeded
 from onward.client_async import _AT_ONCE
 from onward.core.category import Lifetime
 from onward.stores.postgres_async import AsyncPostgresStore
@@ -43,9 +43,18 @@ def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(cli
     assert client.count().total(JobState.QUEUED) == MANY
 
 
-@pytest.mark.parametrize("bad", [{"payload": {"x": b"bytes"}}, {"priority": 11}, {"queue": ["q"]}])
-def test_a_bad_job_in_the_last_part_leaves_nothing_of_the_first(client, bad):
-    with pytest.raises((InvalidJob, PayloadRejected)):
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ({"payload": {"x": b"bytes"}}, r"payload at \$\.x"),
+        ({"priority": 11}, "priority is 11"),
+        ({"queue": ["q"]}, "queue is a list"),
+        ({"key": ""}, "key is empty"),
+        ({"key": None, "unique": "active"}, "unique is .active., but there is no key"),
+    ],
+)
+def test_a_bad_job_in_the_last_part_is_named_and_leaves_nothing_of_the_first(client, bad, why):
+    with pytest.raises(InvalidJob, match=rf"^jobs\[{MANY}\]: {why}"):
         client.enqueue_many([*keyed(range(MANY)), NewJob(**{"job_type": "t", "key": "bad"} | bad)])
     assert client.count().total(JobState.QUEUED) == 0
     assert all(answer.created for answer in client.enqueue_many(keyed([0, MANY - 1])))
@@ -98,6 +107,36 @@ def test_keys_of_one_call_are_held_as_long_as_each_job_says(client, days, free):
     later = datetime.now(UTC) + timedelta(days=days)
     answers = client.enqueue_many([NewJob(job_type="t", key=key) for key in lifetimes], now=later)
     assert {key for key, answer in zip(lifetimes, answers, strict=True) if answer.created} == free
+
+
+def test_a_key_given_twice_in_one_call_raises_where_that_was_asked_for(client):
+    with pytest.raises(DuplicateJob, match="given twice in one call") as refused:
+        client.enqueue_many([NewJob(job_type="t", key="k", on_conflict="raise")] * 2)
+    assert refused.value.job_id is None
+    assert client.count().total(JobState.QUEUED) == 0
+
+
+@pytest.mark.parametrize("field", ["run_at", "deadline"])
+@pytest.mark.parametrize(
+    "instant",
+    [
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+        datetime.max.replace(tzinfo=UTC),
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=5))),
+        datetime(2150, 1, 1, tzinfo=UTC),
+    ],
+)
+def test_an_instant_that_could_not_be_read_back_is_refused(client, field, instant):
+    with pytest.raises(InvalidJob, match=f"{field} is .*; give a time from the year 1970 to 2149"):
+        client.enqueue(NewJob(job_type="t", **{field: instant}))
+
+
+@pytest.mark.parametrize(
+    "instant", [datetime(1970, 1, 1, tzinfo=UTC), datetime(2149, 12, 31, 23, 59, 59, 999_999, UTC)]
+)
+def test_an_instant_is_kept_to_the_microsecond(client, instant):
+    job = client.get(client.enqueue(NewJob(job_type="t", run_at=instant, deadline=instant)).id)
+    assert (job.run_at, job.deadline) == (instant, instant)
 
 
 @pytest.mark.parametrize("mistaken", [True, 1.0])

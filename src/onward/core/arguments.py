@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from onward.errors import InvalidSetting, OnwardError
@@ -10,6 +10,8 @@ from onward.errors import InvalidSetting, OnwardError
 __all__ = ["check_kind", "span", "whole", "zoned"]
 
 _LONGEST = timedelta(days=36_525)
+# After 2255 a database's float of seconds is not exact to the microsecond; a delay of 100 years stays before.
+_FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2150, 1, 1, tzinfo=UTC)
 
 
 def whole(
@@ -34,6 +36,8 @@ def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -
     """Take an instant, which without a time zone would be anyone's guess."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise error(f"{name} is {value!r:.80}; give a datetime with a time zone, such as datetime.now(UTC)")
+    if not _FIRST <= value < _END:
+        raise error(f"{name} is {value!r:.80}; give a time from the year {_FIRST.year} to {_END.year - 1}")
     return value
 
 

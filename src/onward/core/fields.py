@@ -37,7 +37,9 @@ def check_text(name: str, value: str, *, longest: int) -> None:
     if not isinstance(value, str):
         raise InvalidJob(f"{name} is a {type(value).__name__}, not text; give a str")
     if not value:
-        raise InvalidJob(f"{name} is empty; give some text, or leave it out")
+        raise InvalidJob(
+            f"{name} is empty; give some text{'' if name == 'job_type' else ', or leave it out'}"
+        )
     if "\0" in value:
         raise InvalidJob(f"{name} {value!a:.80} has a NUL character at {value.index(chr(0))}; remove it")
     try:

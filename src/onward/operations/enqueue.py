@@ -10,7 +10,7 @@ from datetime import datetime
 
 from onward.core.ids import JobId
 from onward.core.job import Enqueued, JobState, NewJob
-from onward.errors import DuplicateJob
+from onward.errors import DuplicateJob, InvalidJob
 from onward.operations.asked import COLUMNS, LIFETIME, asked_row, asked_rows, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
@@ -40,13 +40,16 @@ def enqueue_many(
     """
     if not jobs:
         return []
-    keys = check_keys(jobs)
+    try:
+        keys = check_keys(jobs)
+    except InvalidJob:
+        _point_at_the_first_bad(range(len(jobs)), jobs, ids)
+        raise
     first = _first_of_each_key(jobs, ids, keys)
     places = [at for at, job_id in enumerate(ids) if job_id not in first]
     size = at_once or len(places)
     parts = (
-        _statement(asked_rows(*_taken(places[at : at + size], jobs, ids, keys)), now)
-        for at in range(0, len(places), size)
+        _statement(_rows(places[at : at + size], jobs, ids, keys), now) for at in range(0, len(places), size)
     )
     rows = yield Several(parts) if len(places) > size else next(parts)
     if not rows and not first:
@@ -68,10 +71,27 @@ def _answer(new: NewJob, job_id: JobId, row: Row | None) -> Enqueued:
     return Enqueued(holder, state and JobState(state), created=bool(created))
 
 
-def _taken(
+def _rows(
     places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None]
-) -> tuple[list[NewJob], list[JobId], list[str | None]]:
-    return [jobs[at] for at in places], [ids[at] for at in places], [keys[at] for at in places]
+) -> Rows:
+    """Check the jobs at these places."""
+    try:
+        return asked_rows(
+            [jobs[at] for at in places], [ids[at] for at in places], [keys[at] for at in places]
+        )
+    except InvalidJob:
+        _point_at_the_first_bad(places, jobs, ids)
+        raise
+
+
+def _point_at_the_first_bad(places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId]) -> None:
+    """Refuse the first job that is refused by itself, with its place in the call."""
+    for at in places:
+        try:
+            asked_row(jobs[at], ids[at])
+        except InvalidJob as error:
+            error.args = (f"jobs[{at}]: {error}",)
+            raise
 
 
 def _statement(rows: Rows, now: datetime | None) -> Statement:
@@ -102,5 +122,7 @@ def _first_of_each_key(
         if new.key is not None:
             holder = holders.setdefault((new.org_id, new.project_id, new.key), job_id)
             if holder != job_id:
+                if new.on_conflict == "raise":
+                    raise DuplicateJob(new.key, None)
                 repeats[job_id] = holder
     return repeats
