@@ -32,7 +32,7 @@ __all__ = ["Client"]
 T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
-_AT_ONCE = 2500
+_PART = 2500
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -86,11 +86,11 @@ class Client:
         if self._bound is not None:
             return self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
-        sizes = chain([_AT_ONCE], repeat(None))
+        sizes = chain([_PART], repeat(None))
         keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
         return self._run(
             lambda: enqueue.enqueue_many(jobs, ids, at_once=next(sizes), now=now),
-            atomic=keyed or len(jobs) > _AT_ONCE,
+            atomic=keyed or len(jobs) > _PART,
         )
 
     def get(self, job_id: JobId | UUID) -> Job:

@@ -31,7 +31,7 @@ __all__ = ["AsyncClient"]
 T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
-_AT_ONCE = 2500
+_PART = 2500
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -85,11 +85,11 @@ class AsyncClient:
         if self._bound is not None:
             return await self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
-        sizes = chain([_AT_ONCE], repeat(None))
+        sizes = chain([_PART], repeat(None))
         keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
         return await self._run(
             lambda: enqueue.enqueue_many(jobs, ids, at_once=next(sizes), now=now),
-            atomic=keyed or len(jobs) > _AT_ONCE,
+            atomic=keyed or len(jobs) > _PART,
         )
 
     async def get(self, job_id: JobId | UUID) -> Job:

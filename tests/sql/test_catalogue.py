@@ -20,7 +20,18 @@ from onward.core.job import COLUMNS, Job, NewJob, micros
 from onward.core.lifecycle import End, Released, Succeeded
 from onward.operations import asked, control, enqueue, inspect, rescue, work
 from onward.operations.statement import Operation, Row, Rows, Several, Statement
-from onward.sql.catalogue import TABLES, TYPES, Content, Database, Query, Style, catalogue, expand, sources
+from onward.sql.catalogue import (
+    TABLES,
+    TYPES,
+    Content,
+    Database,
+    Query,
+    Style,
+    catalogue,
+    expand,
+    formed,
+    sources,
+)
 
 SOURCE = Path(onward.__file__).parent
 DATABASES: tuple[Database, ...] = ("sqlite", "postgres")
@@ -158,11 +169,11 @@ def test_the_columns_of_a_set_are_those_that_the_operations_give(name):
 
 def test_what_rows_share_is_a_parameter_and_what_is_null_is_written_into_the_text():
     query = catalogue("postgres", "dollar", "onward.")["enqueue_jobs"]
-    made = query.form((Content(("id", "payload"), ("job_type",), empty=False),))
+    made = formed(query, (Content(("id", "payload"), ("job_type",), empty=False),))
     assert made.steps[0].names == ("now", "jobs.job_type", "jobs")
     assert "CAST(NULL AS text) AS org_id" in made.steps[0].text
     assert "own(id uuid, payload jsonb)" in made.steps[0].text
-    assert "WHERE false" in query.form((Content((), (), empty=True),)).steps[0].text
+    assert "WHERE false" in formed(query, (Content((), (), empty=True),)).steps[0].text
 
 
 @pytest.mark.parametrize("run", RUNS)

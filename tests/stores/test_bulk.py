@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succeeded
-from onward.client_async import _AT_ONCE
+from onward.client_async import _PART
 from onward.core.category import Lifetime
 from onward.stores.postgres_async import AsyncPostgresStore
 from tests.stores.postgres_schema import fresh_schema
 
-MANY = 2 * _AT_ONCE + 7
+MANY = 2 * _PART + 7
 
 
 def keyed(numbers) -> list[NewJob]:
@@ -32,13 +32,13 @@ def test_every_job_of_a_parted_call_is_stored_and_runs_in_the_order_of_asking(cl
 
 
 def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(client):
-    [held] = client.enqueue_many(keyed([_AT_ONCE + 1]))
+    [held] = client.enqueue_many(keyed([_PART + 1]))
     numbers = [*range(MANY), 0, MANY - 1]
     answers = client.enqueue_many(keyed(numbers))
     assert [n for n, answer in zip(numbers, answers, strict=True) if not answer.created] == [
-        _AT_ONCE + 1, 0, MANY - 1
+        _PART + 1, 0, MANY - 1
     ]  # fmt: skip
-    assert answers[_AT_ONCE + 1].id == held.id
+    assert answers[_PART + 1].id == held.id
     assert [answers[-2].id, answers[-1].id] == [answers[0].id, answers[MANY - 1].id]
     assert client.count().total(JobState.QUEUED) == MANY
 
@@ -69,7 +69,7 @@ def test_a_duplicate_that_raises_in_the_last_part_leaves_nothing_of_the_first(cl
 
 def test_callers_with_the_same_keys_in_opposite_orders_make_each_job_once(client):
     # Parts take their keys in the order of asking, so these meet in a deadlock, which no caller sees.
-    orders = [range(MANY), range(MANY - 1, -1, -1), [*range(_AT_ONCE, MANY), *range(_AT_ONCE)]]
+    orders = [range(MANY), range(MANY - 1, -1, -1), [*range(_PART, MANY), *range(_PART)]]
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(lambda order: client.enqueue_many(keyed(order)), orders))
     assert sum(answer.created for each in answers for answer in each) == MANY

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onward.operations.statement import Rows, Scalar, Statement, picker
-from onward.sql.catalogue import Content, Query, Step
+from onward.sql.catalogue import Content, Query, Step, formed
 
 __all__ = ["Call", "calls", "postgres_call"]
 
@@ -31,37 +31,10 @@ _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 
 def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Scalar, ...]]:
     """Give the form of a PostgreSQL statement to run, and its parameters in order."""
-    params = statement.params
-    if len(query.sets) == 1:
-        [name] = query.sets
-        rows = params[name]
-        if isinstance(rows, Rows) and len(rows.values) == 1:
-            return _single(query, name, rows, params)
+    params: dict[str, Any] = {**statement.params}
     if query.sets:
-        params = {**params}
-        query = query.form(tuple([_put_in(params, name, types) for name, types in query.sets.items()]))
-    return query, tuple([params[name] for name in query.steps[0].names])  # type: ignore[misc]
-
-
-def _single(
-    query: Query, name: str, rows: Rows, params: Mapping[str, Any]
-) -> tuple[Query, tuple[Scalar, ...]]:
-    """Give the only row of a statement's only set: it has all in common, so there is no JSON."""
-    row = (*rows.values[0], *rows.common.values())
-    columns = (*rows.columns, *rows.common)
-    present = tuple([column for column, value in zip(columns, row, strict=True) if value is not None])
-    query, scalars, places = _single_form(query, name, columns, present)
-    return query, picker(places)((*row, *[params[scalar] for scalar in scalars]))
-
-
-@lru_cache(maxsize=256)
-def _single_form(
-    query: Query, name: str, columns: tuple[str, ...], present: tuple[str, ...]
-) -> tuple[Query, list[str], tuple[int, ...]]:
-    form = query.form((Content((), present, empty=False),))
-    scalars = [each for each in form.steps[0].names if "." not in each]
-    everything = [*(f"{name}.{column}" for column in columns), *scalars]
-    return form, scalars, tuple(map(everything.index, form.steps[0].names))
+        query = formed(query, tuple([_put_in(params, name, types) for name, types in query.sets.items()]))
+    return query, tuple([params[name] for name in query.steps[0].names])
 
 
 def _put_in(params: dict[str, Any], name: str, types: Mapping[str, str]) -> Content:

@@ -10,7 +10,7 @@ from onward.errors import InvalidSetting, OnwardError
 __all__ = ["check_kind", "span", "whole", "zoned"]
 
 _LONGEST = timedelta(days=36_525)
-# After 2255 a database's float of seconds is not exact to the microsecond; a delay of 100 years stays before.
+# After 2242 a database's float of seconds is not exact to the microsecond; a delay of 100 years stays before.
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2150, 1, 1, tzinfo=UTC)
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from onward.core.arguments import span, whole, zoned
 from onward.core.category import Lifetime, category
-from onward.core.fields import LONGEST, check_column, check_text, check_texts
+from onward.core.fields import check_column, check_text, check_texts
 from onward.core.ids import JobId, normalise_id
 from onward.core.job import NewJob, micros
 from onward.core.payload import encode, encode_plain
 from onward.errors import InvalidJob
 from onward.operations.statement import Rows, Scalar, as_json
 
-__all__ = ["COLUMNS", "LIFETIME", "asked_row", "asked_rows", "check_keys"]
+__all__ = ["COLUMNS", "asked_row", "asked_rows", "check_keys"]
 
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
@@ -40,8 +40,6 @@ _SHAPED = (
 COLUMNS = ("id", "payload", "key", "tags", *_SHAPED)
 """All that an enqueue writes: what each job has of its own, and its shape."""
 
-LIFETIME = COLUMNS.index("lifetime")
-
 Shape = tuple[Any, ...]
 
 
@@ -49,25 +47,21 @@ def check_keys(jobs: Sequence[NewJob]) -> list[str | None]:
     """Refuse what is no job, or has a bad key; gives the keys."""
     for new in jobs:
         if not isinstance(new, NewJob):
-            raise _no_job(new)
+            raise InvalidJob(f"{new!r:.80} is no job; give a NewJob(job_type=…, payload=…)")
     keys = [new.key for new in jobs]
     check_column("key", keys)
     if None in keys:
         for new in jobs:
             if new.key is None and new.unique is not None:
-                raise _no_key(new)
+                raise InvalidJob(
+                    f"unique is {new.unique!r}, but there is no key that could be held; give key= too"
+                )
     return keys
 
 
 def asked_row(new: NewJob, job_id: JobId) -> tuple[Scalar, ...]:
     """Check one job and give it as a row of `COLUMNS`: half of what it costs to do so as one of many."""
-    if not isinstance(new, NewJob):
-        raise _no_job(new)
-    key = new.key
-    if key is not None:
-        check_text("key", key, longest=LONGEST["key"])
-    elif new.unique is not None:
-        raise _no_key(new)
+    [key] = check_keys([new])
     row, limit = _checked(_shape(new))
     return job_id, _payload(new, limit), key, None if new.tags is None else _tags(new.tags), *row
 
@@ -166,14 +160,6 @@ def _payload(new: NewJob, limit: int) -> str:
     if not isinstance(new.payload, dict):
         raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
     return encode(new.payload, limit=limit)
-
-
-def _no_job(new: object) -> InvalidJob:
-    return InvalidJob(f"{new!r:.80} is no job; give a NewJob(job_type=…, payload=…)")
-
-
-def _no_key(new: NewJob) -> InvalidJob:
-    return InvalidJob(f"unique is {new.unique!r}, but there is no key that could be held; give key= too")
 
 
 def _instant(name: str, value: datetime) -> int:

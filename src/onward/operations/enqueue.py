@@ -11,7 +11,7 @@ from datetime import datetime
 from onward.core.ids import JobId
 from onward.core.job import Enqueued, JobState, NewJob
 from onward.errors import DuplicateJob, InvalidJob
-from onward.operations.asked import COLUMNS, LIFETIME, asked_row, asked_rows, check_keys
+from onward.operations.asked import COLUMNS, asked_row, asked_rows, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many"]
@@ -21,13 +21,7 @@ Slot = tuple[str | None, str | None, str]
 
 def enqueue(new: NewJob, job_id: JobId, *, now: datetime | None = None) -> Operation[Enqueued]:
     """Store a job, or find the one that holds its key."""
-    row = asked_row(new, job_id)
-    params: dict[str, Scalar | Rows] = {"jobs": Rows(COLUMNS, [row]), "count": 1, "now": moment(now)}
-    if new.key is None:
-        rows = yield Statement("enqueue_jobs", params)
-    else:
-        params |= {"keyed": 1, "lifetime": row[LIFETIME], "lifetimes": "{}"}
-        rows = yield Statement("enqueue_keyed_jobs", params)
+    rows = yield _statement(Rows(COLUMNS, [asked_row(new, job_id)]), now)
     return _answer(new, job_id, rows[0] if rows else None)
 
 

@@ -7,7 +7,7 @@ parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from onward.core.job import COLUMNS
 
-__all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "sources"]
+__all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "formed", "sources"]
 
 Database = Literal["sqlite", "postgres"]
 Style = Literal["question", "percent", "dollar"]
@@ -89,7 +89,8 @@ class Step:
 class Query:
     """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite.
 
-    `sets` has the columns and types of its sets of rows, for whose content `form` makes a text on PostgreSQL.
+    On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
+    `formed` puts them.
     """
 
     name: str
@@ -97,7 +98,8 @@ class Query:
     encoded: bytes = b""
     plan_once: bool = False
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    form: Callable[[tuple[Content, ...]], Query] = field(default=lambda _: NotImplemented)
+    template: str = ""
+    style: Style = "question"
 
 
 class Content(NamedTuple):
@@ -177,19 +179,21 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         for name, columns in _ROWS.findall(text)
     }
 
-    @lru_cache(maxsize=256)
-    def form(contents: tuple[Content, ...]) -> Query:
-        held = dict(zip(sets, contents, strict=True))
-        step = _step(_ROWS.sub(lambda match: _rows(match[1], sets, held), text), database, style)
-        return Query(name, (step,), step.text.encode(), once, sets)
-
-    whole = form(tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
-    return replace(whole, form=form)
+    query = Query(name, (), plan_once=once, sets=sets, template=text, style=style)
+    return formed(query, tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
 
 
-def _rows(name: str, sets: Mapping[str, Mapping[str, str]], held: Mapping[str, Content]) -> str:
+@lru_cache(maxsize=4096)
+def formed(query: Query, contents: tuple[Content, ...]) -> Query:
+    """Give the form of a PostgreSQL statement for what its sets hold."""
+    held = dict(zip(query.sets, contents, strict=True))
+    text = _ROWS.sub(lambda match: _rows(match[1], query.sets[match[1]], held[match[1]]), query.template)
+    step = _step(text, "postgres", query.style)
+    return replace(query, steps=(step,), encoded=step.text.encode())
+
+
+def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
     """Read a set: what its rows share comes once, and what is null is written into the text."""
-    types, content = sets[name], held[name]
     values = [
         f"own.{column}"
         if column in content.own

@@ -92,9 +92,8 @@ class PostgresStore:
             finally:
                 self.pool.putconn(connection)
         except _TROUBLE as error:
-            if (explained := self._explained(error)) is error:
-                raise
-            raise explained from error
+            self._explain(error)
+            raise
 
     def _run_atomic(self, operation: Operation[T], connection: OwnConnection) -> T:
         several = one_by_one if self.pooler else PsycopgConnection.fetch_ahead
@@ -176,9 +175,8 @@ class PostgresStore:
             finally:
                 self.pool.putconn(connection)
         except _TROUBLE as error:
-            if (explained := self._explained(error)) is error:
-                raise
-            raise explained from error
+            self._explain(error)
+            raise
 
     def _take(self, *, check: bool = True) -> OwnConnection:
         if os.getpid() != self._process:
@@ -197,20 +195,19 @@ class PostgresStore:
                 raise
         return connection
 
-    def _explained(self, error: Exception) -> Exception:
-        """Give an error of ours for what the driver raised, or the driver's own where it says enough."""
+    def _explain(self, error: Exception) -> None:
+        """Raise an error of ours for what the driver raised, unless the driver's own says enough."""
         match error:
             case errors.UndefinedTable() | errors.InvalidSchemaName():
-                return SchemaMissing(f"{error}; run client.migrate()".replace("\n", " "))
+                raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
             case errors.DiskFull():
-                return StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}")
-            case errors.DeadlockDetected() | errors.SerializationFailure() | errors.LockNotAvailable():
-                return error
-        if _is_an_answer(error):
-            return error
-        # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
-        self._drop_broken()
-        return StoreUnreachable(f"PostgreSQL can't be reached, or the connection broke: {error}")
+                raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
+        if not _is_an_answer(error):
+            # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
+            self._drop_broken()
+            raise StoreUnreachable(
+                f"PostgreSQL can't be reached, or the connection broke: {error}"
+            ) from error
 
 
 def _is_an_answer(error: Exception) -> bool:
