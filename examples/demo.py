@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from onward import Client, Failed, Job, JobFilter, JobState, LeaseLost, NewJob, Outcome, Skipped, Succeeded
+from onward import Client, Failed, Job, JobFilter, JobState, LeaseLost, NewJob, Outcome, Skip, Succeeded
 
 QUEUES = ("q:critical", "q:notifications", "q:exports", "q:default")
 START = datetime.now(UTC)
@@ -43,7 +43,7 @@ def handle(job: Job) -> Outcome:
         case "charge":
             return Failed({"class": "CardError", "message": "the bank does not answer"})
         case "resize":
-            return Skipped("the image is small already")
+            return Skip("the image is small already")
         case _:
             return Succeeded({"done": True})
 

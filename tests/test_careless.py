@@ -22,7 +22,7 @@ from onward import (
     LeaseLost,
     NewJob,
     OnwardError,
-    Snoozed,
+    Snooze,
     StoreClosed,
     StoreUnreachable,
     Succeeded,
@@ -33,7 +33,6 @@ from onward.stores.sqlite import SqliteStore
 from tests.stores.postgres_schema import fresh_schema
 
 JOB = NewJob(job_type="t")
-FIVE: Any = 5
 NAIVE = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 
 MISTAKES: dict[str, Any] = {
@@ -53,8 +52,8 @@ MISTAKES: dict[str, Any] = {
     "a job without an outcome": lambda client, job: client.finish([job]),
     "an id instead of a job": lambda client, job: client.finish([(job.id, Succeeded())]),
     "no outcome": lambda client, job: client.finish([(job, "done")]),
-    "seconds for a delay": lambda client, job: client.finish([(job, Snoozed(FIVE))]),
-    "seconds for a wait": lambda client, job: client.finish([(job, Failed({}, after=FIVE))]),
+    "a word for a delay": lambda client, job: client.finish([(job, Snooze("soon"))]),
+    "a word for a wait": lambda client, job: client.finish([(job, Failed({}, after="soon"))]),
     "a job instead of jobs": lambda client, job: client.release(job),
     "ids to extend": lambda client, job: client.extend("w", [job.id]),
     "seconds for a lease": lambda client, job: client.register("v", lease=30),

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from onward.client import Client
 from onward.client_async import AsyncClient
 from onward.core.category import Category, category
+from onward.core.classify import Retry, Unrecoverable
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.idempotency import canonical_json, dedupe_key, job_key, key_from_template, stable_hash
 from onward.core.job import Enqueued, Job, JobState, NewJob
@@ -17,8 +18,8 @@ from onward.core.lifecycle import (
     Outcome,
     RateLimited,
     Released,
-    Skipped,
-    Snoozed,
+    Skip,
+    Snooze,
     Succeeded,
 )
 from onward.core.retry import RetryPolicy
@@ -51,10 +52,12 @@ __all__ = [
     "Promoted",
     "RateLimited",
     "Released",
+    "Retry",
     "RetryPolicy",
-    "Skipped",
-    "Snoozed",
+    "Skip",
+    "Snooze",
     "Succeeded",
+    "Unrecoverable",
     "canonical_json",
     "category",
     "dedupe_key",

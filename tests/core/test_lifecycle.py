@@ -22,8 +22,8 @@ from onward.core.lifecycle import (
     Outcome,
     RateLimited,
     Released,
-    Skipped,
-    Snoozed,
+    Skip,
+    Snooze,
     Succeeded,
     settle,
 )
@@ -60,12 +60,12 @@ TABLE: dict[str, tuple[Outcome, tuple[Any, ...], tuple[Any, ...]]] = {
         (S.SUCCEEDED, "job.succeeded", "succeeded", 5, 3, 0, 0),
     ),
     "skipped": (  # R11
-        Skipped("nothing to do"),
+        Skip("nothing to do"),
         (S.SUCCEEDED, "job.skipped", "skipped", 2, 3, 0, 0),
         (S.SUCCEEDED, "job.skipped", "skipped", 5, 3, 0, 0),
     ),
     "snoozed": (  # R11
-        Snoozed(60 * SECOND),
+        Snooze(60 * SECOND),
         (S.SCHEDULED, "job.snoozed", "snoozed", 1, 3, 0, 60),
         (S.SCHEDULED, "job.snoozed", "snoozed", 4, 3, 0, 60),
     ),
@@ -191,7 +191,7 @@ def test_a_provider_that_says_later_for_ever_is_believed_a_hundred_times():  # R
 
 
 def test_a_skipped_job_tells_why():  # R11
-    assert settle(CLAIMED, Skipped("flag is off"), POLICY).result == {"reason": "flag is off"}
+    assert settle(CLAIMED, Skip("flag is off"), POLICY).result == {"reason": "flag is off"}
 
 
 def test_a_cancelled_job_tells_why():
@@ -239,8 +239,8 @@ ODD_DELAYS = st.timedeltas() | st.timedeltas(timedelta(0), timedelta(days=1))
 ERRORS = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2)
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Succeeded, st.integers()),
-    st.builds(Skipped, st.text(max_size=5)),
-    st.builds(Snoozed, ODD_DELAYS),
+    st.builds(Skip, st.text(max_size=5)),
+    st.builds(Snooze, ODD_DELAYS),
     st.builds(Failed, ERRORS, st.booleans(), st.none() | ODD_DELAYS),
     st.builds(RateLimited, ODD_DELAYS, ERRORS, st.booleans()),
     st.builds(Cancelled, st.text(max_size=5)),
@@ -277,7 +277,7 @@ def test_one_step_is_legal_and_keeps_count(claimed, outcome, policy, dice):
     assert to.ends == (to.state in ENDED)
     assert timedelta() <= to.delay <= LONGEST_DELAY
     assert to.attempt in {attempt, attempt - 1}
-    burns_none = isinstance(outcome, Snoozed | Released) or to.outcome == "rate_limited"
+    burns_none = isinstance(outcome, Snooze | Released) or to.outcome == "rate_limited"
     assert (to.attempt == attempt - 1) == burns_none
     assert to.crashes == claimed.crashes + isinstance(outcome, Lost)
     assert to.waits - waits == (to.outcome == "rate_limited")

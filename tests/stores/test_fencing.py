@@ -17,16 +17,16 @@ from onward import (
     NewJob,
     RateLimited,
     Released,
-    Skipped,
-    Snoozed,
+    Skip,
+    Snooze,
     Succeeded,
     WorkerLost,
 )
 
 OUTCOMES = [
     Succeeded({"done": True}),
-    Skipped("no need"),
-    Snoozed(timedelta(minutes=1)),
+    Skip("no need"),
+    Snooze(timedelta(minutes=1)),
     Failed({"class": "E", "message": "boom"}),
     Failed({"class": "E"}, retryable=False),
     RateLimited(timedelta(minutes=1), {"class": "E"}),
@@ -80,7 +80,7 @@ def test_a_worker_that_was_declared_lost_can_neither_extend_nor_claim(client, st
         client.claim("q:default", worker_id="never registered")
 
 
-@pytest.mark.parametrize("given_back_by", [Released(), Snoozed(timedelta()), Failed({"class": "E"})])
+@pytest.mark.parametrize("given_back_by", [Released(), Snooze(timedelta()), Failed({"class": "E"})])
 def test_a_lease_ends_when_the_job_is_given_back(client, given_back_by):
     # Nobody has claimed it since, but its last holder no longer holds it.
     client.register("w")

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skipped, Succeeded
+from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skip, Succeeded
 from onward.core.job import COLUMNS
 from onward.stores.sqlite import SqliteStore
 from tests.stores.postgres_schema import fresh_schema
@@ -63,7 +63,7 @@ def test_a_job_that_waits_for_its_first_run_is_shown_as_stored(database):
     [
         (Failed(ERROR), ("scheduled", "retrying")),
         (Failed(ERROR, retryable=False), ("dead", "dead")),
-        (Skipped("no"), ("succeeded", "skipped")),
+        (Skip("no"), ("succeeded", "skipped")),
         (Succeeded(), ("succeeded", "succeeded")),
     ],
     ids=["retrying", "dead", "skipped", "succeeded"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from onward.core.arguments import check_kind
+from onward.core.duration import Duration, duration
 from onward.core.job import ENDED, Job, JobState
 from onward.core.retry import LONGEST_DELAY, RetryPolicy
 from onward.errors import InvalidSetting, LeaseLost
@@ -25,8 +25,8 @@ __all__ = [
     "Outcome",
     "RateLimited",
     "Released",
-    "Skipped",
-    "Snoozed",
+    "Skip",
+    "Snooze",
     "Succeeded",
     "Transition",
     "settle",
@@ -55,18 +55,21 @@ class Succeeded:
     result: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+# What a handler may raise is a value too: it returns or raises it, and who finishes a job by hand gives it.
+
+
+@dataclass(eq=False)
+class Skip(Exception):
     """There was nothing to do: ends as succeeded, with outcome skipped."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Snoozed:
+@dataclass(eq=False)
+class Snooze(Exception):
     """Not ready yet: goes back and burns no attempt."""
 
-    delay: timedelta
+    delay: Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +78,23 @@ class Failed:
 
     error: Mapping[str, Any] | BaseException | str
     retryable: bool = True
-    after: timedelta | None = None
+    after: Duration | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimited:
+@dataclass(eq=False)
+class RateLimited(Exception):
     """A provider said to come back later: burns no attempt unless `counted`, and ends in time."""
 
-    after: timedelta
-    error: Mapping[str, Any] | BaseException | str
+    after: Duration
+    error: Mapping[str, Any] | BaseException | str = "rate limited"
     counted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+@dataclass(eq=False)
+class Cancelled(Exception):
     """Cancellation was asked for, and the handler gave way."""
 
-    reason: str
+    reason: str = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Lost:
     """The worker's lease ran out: a crash is an attempt."""
 
 
-Outcome = Succeeded | Skipped | Snoozed | Failed | RateLimited | Cancelled | Released | Lost
+Outcome = Succeeded | Skip | Snooze | Failed | RateLimited | Cancelled | Released | Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +168,13 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
     match outcome:
         case Succeeded(result):
             return _succeed(as_it_was, "succeeded", result)
-        case Skipped(reason):
+        case Skip(reason):
             return _succeed(as_it_was, "skipped", {"reason": reason})
         case Cancelled(reason):
             return replace(as_it_was, error={"reason": reason}).cancelled()
         case Released():
             return unburnt
-        case Snoozed(delay):
+        case Snooze(delay):
             return _later(unburnt, "snoozed", delay)
         case RateLimited(after, error, counted=False) if job.waits < MAX_RATE_LIMIT_WAITS:
             return _later(replace(unburnt, waits=job.waits + 1), "rate_limited", after, _described(error))
@@ -205,18 +208,17 @@ def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:
     return replace(transition, state=_S.SUCCEEDED, event=f"job.{outcome}", outcome=outcome, result=result)
 
 
-def _retry(job: Job, transition: Transition, error: Mapping[str, Any], wait: timedelta) -> Transition:
+def _retry(job: Job, transition: Transition, error: Mapping[str, Any], wait: Duration) -> Transition:
     if job.attempt >= job.max_attempts:
         return _bury(transition, {"reason": "attempts_exhausted", **error})
     return _later(transition, "failed", wait, error)
 
 
 def _later(
-    transition: Transition, outcome: str, wait: timedelta, error: Mapping[str, Any] | None = None
+    transition: Transition, outcome: str, wait: Duration, error: Mapping[str, Any] | None = None
 ) -> Transition:
     # The wait may be a provider's number: one that no database can add to its clock must not block the write.
-    check_kind("a delay", wait, timedelta, "give a timedelta")
-    delay = min(max(wait, timedelta()), LONGEST_DELAY)
+    delay = min(max(duration("a delay", wait), timedelta()), LONGEST_DELAY)
     return replace(
         transition, state=_S.SCHEDULED, event=f"job.{outcome}", outcome=outcome, delay=delay, error=error
     )

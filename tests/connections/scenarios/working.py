@@ -17,8 +17,8 @@ from onward.core.lifecycle import (
     Failed,
     RateLimited,
     Released,
-    Skipped,
-    Snoozed,
+    Skip,
+    Snooze,
     Succeeded,
 )
 from onward.errors import WorkerLost
@@ -48,7 +48,7 @@ def jobs_are_claimed_in_order_and_succeed(go: Go) -> list[JobId]:
     assert [job.id for job in jobs] == [urgent.id, old.id]
     assert {(job.state, job.attempt, job.lease, job.worker_id) for job in jobs} == {("running", 1, 1, "w")}
     assert end(go, jobs[0], Succeeded({"sent": "é"})).held == {urgent.id}
-    assert end(go, jobs[1], Skipped("nothing to do")).held == {old.id}
+    assert end(go, jobs[1], Skip("nothing to do")).held == {old.id}
     done, skipped = look(go, urgent.id), look(go, old.id)
     assert (done.state, done.result, done.outcome, done.ended_at) == (
         "succeeded",
@@ -95,7 +95,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
         work.finish(
             [
                 End.of(released, Released(), policy),
-                End.of(snoozed, Snoozed(HOUR), policy),
+                End.of(snoozed, Snooze(HOUR), policy),
                 End.of(limited, RateLimited(HOUR, {"status": 429}), policy),
             ],
             now=NOW,
