@@ -154,9 +154,9 @@ def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
 
 def cut_all(url: str, store: PostgresStore) -> None:
     """End the sessions of a pool that has grown to five, while they idle."""
-    held = [store.pool.getconn() for _ in range(5)]
+    held = [store.pool.take() for _ in range(5)]
     for own in held:
-        store.pool.putconn(own)
+        store.pool.give(own)
     with psycopg.connect(url, autocommit=True) as connection:
         for own in held:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (own.info.backend_pid,))

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TWINS = {
     "src/onward/client_async.py": "src/onward/client.py",
+    "src/onward/stores/pool_async.py": "src/onward/stores/pool.py",
     "src/onward/stores/postgres_async.py": "src/onward/stores/postgres.py",
 }
 
@@ -31,6 +32,8 @@ NAMES = (
     (r"\b(a)(close|iter|next)\b", r"\2"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
+    (r"\bAwaitable\[(\w+)\]", r"\1"),
+    (r"\bAwaitable, ", ""),
     (r"Async(?=[A-Z])", ""),
     (r"(?<=\w)_async(?=_|\b)", ""),
     (r"\basync_(?=[a-z])", ""),

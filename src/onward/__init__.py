@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from onward.client import Client
-from onward.client_async import AsyncClient
-from onward.core.category import Category, category
-from onward.core.classify import Retry, Unrecoverable
-from onward.core.filters import Counts, JobFilter, Page
-from onward.core.idempotency import canonical_json, dedupe_key, job_key, key_from_template, stable_hash
-from onward.core.job import Enqueued, Job, JobState, NewJob
-from onward.core.lifecycle import (
-    Cancelled,
-    Failed,
-    Lost,
-    Outcome,
-    RateLimited,
-    Released,
-    Skip,
-    Snooze,
-    Succeeded,
-)
-from onward.core.retry import RetryPolicy
-from onward.errors import *  # noqa: F403
-from onward.errors import __all__ as _errors
-from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted
-from onward.operations.work import Leases
-from onward.stores.migrations import Plan
+__all__: list[str]
 
-__all__ = [
-    "AsyncClient",
-    "Attempt",
-    "Cancelled",
-    "Category",
-    "Client",
-    "Counts",
-    "Enqueued",
-    "Event",
-    "Failed",
-    "Job",
-    "JobFilter",
-    "JobState",
-    "Leases",
-    "Lost",
-    "NewJob",
-    "Outcome",
-    "Page",
-    "Plan",
-    "Promoted",
-    "RateLimited",
-    "Released",
-    "Retry",
-    "RetryPolicy",
-    "Skip",
-    "Snooze",
-    "Succeeded",
-    "Unrecoverable",
-    "canonical_json",
-    "category",
-    "dedupe_key",
-    "job_key",
-    "key_from_template",
-    "stable_hash",
-]
-__all__ += _errors  # noqa: PLE0605
+if TYPE_CHECKING:
+    from onward.errors import *  # noqa: F403
+    from onward.public import *  # noqa: F403
+    from onward.public import __version__ as __version__
+else:
 
-__version__ = version("onward")
+    def __getattr__(name: str) -> Any:
+        """Give a name of `onward.public`, which is imported on first use.
+
+        The command line must answer before drivers and the event loop are there.
+        """
+        # Not `from onward import public`: that asks this function for `public` first.
+        public = import_module("onward.public")
+        names = globals()
+        names.update({known: getattr(public, known) for known in (*public.__all__, "__all__", "__version__")})
+        if name in names:
+            return names[name]
+        raise AttributeError(f"module 'onward' has no attribute {name!r}")

@@ -13,15 +13,19 @@ from uuid import UUID
 
 from onward.connections import AsyncConnection, adapt_async, require_tables, run_async
 from onward.core.arguments import check_kind
+from onward.core.duration import Duration
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.ids import IdMaker, JobId, normalise_id
 from onward.core.job import Enqueued, Job, JobState, NewJob
-from onward.core.lifecycle import End, Outcome, Released
+from onward.core.lifecycle import End, Outcome, Released, policy_of
 from onward.errors import JobNotFound
-from onward.operations import control, enqueue, inspect, rescue, work
+from onward.gathering import AsyncGathering
+from onward.operations import control, enqueue, inspect, leader, rescue, watch, work
+from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted, policy_of
+from onward.operations.rescue import Promoted, Swept
 from onward.operations.statement import Operation
+from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
 from onward.stores import AsyncStore, open_async_store
 from onward.stores.migrations import Plan
@@ -42,6 +46,9 @@ class AsyncClient:
     def __init__(self, url: str | None = None, *, store: AsyncStore | None = None) -> None:
         self.store = store or open_async_store(url)
         self._bound: AsyncConnection | None = None
+        # SQLite's writer commits together whatever waits for it.
+        gathers = self.store.database == "postgres"
+        self._gathering = AsyncGathering(self._enqueue_one, self.enqueue_many) if gathers else None
 
     async def __aenter__(self) -> Self:
         """Use the client as a context, which closes it."""
@@ -74,6 +81,11 @@ class AsyncClient:
 
     async def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
         """Store a job, or find the one that holds its key."""
+        if self._gathering is None or self._bound is not None or now is not None:
+            return await self._enqueue_one(job, now)
+        return await self._gathering.ask(job)
+
+    async def _enqueue_one(self, job: NewJob, now: datetime | None = None) -> Enqueued:
         job_id = _ids.make()
         return await self._run(lambda: enqueue.enqueue(job, job_id, now=now))
 
@@ -99,6 +111,10 @@ class AsyncClient:
         if asked not in found:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
         return found[asked]
+
+    async def get_many(self, ids: Collection[JobId]) -> dict[JobId, Job]:
+        """Read jobs by id, live or ended; an unknown one is absent from the answer."""
+        return await self._run(lambda: inspect.get_many(ids), write=False)
 
     async def list_jobs(
         self,
@@ -146,6 +162,81 @@ class AsyncClient:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
         return states[asked]
 
+    async def pause(
+        self,
+        scope: Scope,
+        name: str,
+        *,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Have nothing claimed of a queue, an org or a job type; what runs goes on.
+
+        False if it is paused for that reason already; another reason replaces the first one.
+        """
+        return await self._run(
+            lambda: control.pause(
+                scope, name, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
+            )
+        )
+
+    async def resume(
+        self,
+        scope: Scope,
+        name: str,
+        *,
+        reason: str | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """End a pause; False if there was none."""
+        return await self._run(
+            lambda: control.resume(
+                scope, name, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
+            )
+        )
+
+    async def close_gate(
+        self,
+        *,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Have nothing claimed at all; what runs goes on. False if it is closed for that reason already."""
+        return await self._run(
+            lambda: control.close_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+        )
+
+    async def open_gate(
+        self,
+        *,
+        reason: str | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Let workers claim again; False if the gate was open."""
+        return await self._run(
+            lambda: control.open_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+        )
+
+    async def controls(self) -> Controls:
+        """Read the gate and the pauses."""
+        return await self._run(control.controls, write=False)
+
+    async def look(self, *, now: datetime | None = None) -> Look:
+        """Tell which queues have a ready job, and when the next one is due."""
+        return await self._run(lambda: watch.look(now=now), write=False)
+
+    async def watch(self, worker_id: str, *, now: datetime | None = None) -> Watch:
+        """Tell a worker whether its lease holds, which of its jobs to cancel, and what is paused."""
+        return await self._run(lambda: watch.watch(worker_id, now=now), write=False)
+
     async def register(
         self,
         worker_id: str,
@@ -175,10 +266,21 @@ class AsyncClient:
         return await self._run(lambda: work.retire(worker_id, now=now))
 
     async def claim(
-        self, queue: str, limit: int = 1, *, worker_id: str, now: datetime | None = None
+        self,
+        queue: str,
+        limit: int = 1,
+        *,
+        worker_id: str,
+        paused_orgs: Collection[str] = (),
+        paused_types: Collection[str] = (),
+        now: datetime | None = None,
     ) -> list[Job]:
-        """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first."""
-        return await self._run(lambda: work.claim(queue, limit, worker_id=worker_id, now=now))
+        """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
+
+        Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
+        """
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        return await self._run(lambda: work.claim(queue, limit, worker_id=worker_id, **paused, now=now))
 
     async def finish(self, ends: Sequence[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
         """Write what claimed jobs came to; says which leases still held."""
@@ -190,13 +292,41 @@ class AsyncClient:
         settled = [End.of(job, outcome, policy_of(job), random.random()) for job, outcome in ends]  # noqa: S311
         return await self._run(lambda: work.finish(settled, now=now))
 
-    async def release(self, jobs: Collection[Job], *, now: datetime | None = None) -> Leases:
-        """Give claimed jobs back unfinished; burns no attempt."""
-        return await self.finish([(job, Released()) for job in _claimed(jobs)], now=now)
+    async def write(self, ends: Sequence[End], *, now: datetime | None = None) -> Leases:
+        """Write ends that are settled already; says which leases still held."""
+        return await self._run(lambda: work.finish(ends, now=now))
+
+    async def release(
+        self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
+    ) -> Leases:
+        """Give claimed jobs back unfinished, at once or after a delay; burns no attempt."""
+        return await self.finish([(job, Released(delay)) for job in _claimed(jobs)], now=now)
 
     async def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
         return await self._run(lambda: rescue.rescue(limit, dice=random.random, now=now))
+
+    async def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
+        """Take back all that a worker held which is known to be dead, without waiting for its lease."""
+        return await self._run(lambda: rescue.rescue_worker(worker_id, dice=random.random, now=now))
+
+    async def sweep(
+        self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
+    ) -> Swept:
+        """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
+        return await self._run(
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, dice=random.random, now=now)
+        )
+
+    async def lead(
+        self, name: str, worker_id: str, *, ttl: timedelta = LEASE, now: datetime | None = None
+    ) -> bool:
+        """Take the lead in something, or keep it; False while another worker has it."""
+        return await self._run(lambda: leader.lead(name, worker_id, ttl=ttl, now=now))
+
+    async def abdicate(self, worker_id: str) -> frozenset[str]:
+        """Give up every lead of a worker; tells which it had."""
+        return await self._run(lambda: leader.abdicate(worker_id))
 
     async def promote(self, limit: int = 500, *, now: datetime | None = None) -> Promoted:
         """Make due jobs ready; says when the next one is due."""

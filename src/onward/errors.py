@@ -2,12 +2,15 @@
 
 OnwardError
 ├── InvalidJob (ValueError)            a field of a job is out of its range
+│   ├── InvalidArguments               the arguments do not fit the handler's signature
 │   └── PayloadRejected                the payload is not storable JSON: says the path and the value
 │       └── PayloadTooLarge            the payload is over its size limit
 ├── InvalidSetting (ValueError)        an option, a URL or an argument makes no sense
 ├── MissingExtra                       a driver is not installed: names the `pip install`
 ├── DuplicateJob                       `on_conflict="raise"` met a job that holds the key
 ├── JobNotFound (LookupError)          no such job, for this org
+├── JobNotEnded (TimeoutError)         a result was asked for before there was one
+├── JobFailed                          a result was asked for, and the job is dead or cancelled
 ├── LeaseLost                          another worker holds the job, or it has ended
 ├── WorkerLost                         the worker is not registered, or its lease ran out
 ├── TransactionNotOpen                 `within()` was given a connection that would commit by itself
@@ -29,8 +32,11 @@ from __future__ import annotations
 
 __all__ = [
     "DuplicateJob",
+    "InvalidArguments",
     "InvalidJob",
     "InvalidSetting",
+    "JobFailed",
+    "JobNotEnded",
     "JobNotFound",
     "LeaseLost",
     "MissingExtra",
@@ -64,6 +70,12 @@ class InvalidJob(OnwardError, ValueError):
     """A field of a job is out of its range; nothing was written."""
 
     exit_code, status, code = 2, 422, "ON-JOB-001"
+
+
+class InvalidArguments(InvalidJob):
+    """The arguments do not fit the signature of the job type's function; the message shows it."""
+
+    code = "ON-ARG-001"
 
 
 class PayloadRejected(InvalidJob):
@@ -108,6 +120,23 @@ class JobNotFound(OnwardError, LookupError):
     """No such job, or it belongs to another org."""
 
     exit_code, status, code = 3, 404, "ON-JOB-002"
+
+
+class JobNotEnded(OnwardError, TimeoutError):
+    """A job had not ended when the time to wait for it was over."""
+
+    status, code = 409, "ON-JOB-003"
+
+
+class JobFailed(OnwardError):
+    """There is no result: the job is dead or was cancelled."""
+
+    exit_code, status, code = 6, 409, "ON-JOB-004"
+
+    def __init__(self, message: str, job_id: str) -> None:
+        """Say what became of the job, and keep its id."""
+        super().__init__(message)
+        self.job_id = job_id
 
 
 class LeaseLost(OnwardError):

@@ -22,7 +22,7 @@ from onward.stores.migrations import bundled
 from tests.connections.kinds import PREFIX, Address
 from tests.postgres import fresh_database
 
-TABLES = ("live", "ended", "keys", "attempts", "audit", "workers", "queues", "controls")
+TABLES = ("live", "ended", "keys", "attempts", "audit", "workers", "queues", "controls", "leaders")
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,11 @@ TABLE: dict[str, tuple[Outcome, tuple[Any, ...], tuple[Any, ...]]] = {
         (S.QUEUED, "job.released", "released", 1, 3, 0, 0),
         (S.QUEUED, "job.released", "released", 4, 3, 0, 0),
     ),
+    "released with a delay": (  # R13: an unknown job type
+        Released(5 * SECOND),
+        (S.SCHEDULED, "job.released", "released", 1, 3, 0, 5),
+        (S.SCHEDULED, "job.released", "released", 4, 3, 0, 5),
+    ),
     "cancelled": (
         Cancelled("asked"),
         (S.CANCELLED, "job.cancelled", "cancelled", 2, 3, 0, 0),
@@ -244,7 +249,7 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Failed, ERRORS, st.booleans(), st.none() | ODD_DELAYS),
     st.builds(RateLimited, ODD_DELAYS, ERRORS, st.booleans()),
     st.builds(Cancelled, st.text(max_size=5)),
-    st.just(Released()),
+    st.builds(Released, st.none() | ODD_DELAYS),
     st.just(Lost()),
 )
 POLICIES = st.builds(

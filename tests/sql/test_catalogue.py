@@ -18,7 +18,7 @@ from onward.core.filters import JobFilter
 from onward.core.ids import first_id_at
 from onward.core.job import COLUMNS, Job, NewJob, micros
 from onward.core.lifecycle import End, Released, Succeeded
-from onward.operations import asked, control, enqueue, inspect, rescue, work
+from onward.operations import asked, control, enqueue, inspect, leader, rescue, watch, work
 from onward.operations.statement import Operation, Row, Rows, Several, Statement
 from onward.sql.catalogue import (
     TABLES,
@@ -87,10 +87,21 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
     "register": (partial(work.register, "w", lease=SPAN), [[("w",)]]),
     "extend": (partial(work.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
-    "retire": (partial(work.retire, "w"), [[("w",)]]),
+    "retire": (partial(work.retire, "w"), [[("w",)], [("sweeper",)]]),
     "claim": (partial(work.claim, "q", 1, worker_id="w"), [[stored()]]),
+    "claim beside pauses": (
+        partial(work.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
+        [[stored()]],
+    ),
     "finish": (partial(work.finish, ENDS), [[(ID, 0)], [(ID, 1)]]),
     "rescue": (rescue.rescue, [[stored()], [(ID, 1)]]),
+    "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], [(ID, 1)]]),
+    "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
+    "look": (watch.look, [[("q", None, None), (None, None, 1)]]),
+    "watch": (partial(watch.watch, "w"), [[("worker", "w", None, None, None, None)]]),
+    "pause": (partial(control.pause, "org", "o", reason="r"), [[("org",)]]),
+    "resume": (partial(control.resume, "job_type", "t"), [[]]),
+    "controls": (control.controls, [[("gate", "", "r", None, None, 1)]]),
     "promote": (rescue.promote, [[("q", 1), (None, None)]]),
     "cancel": (partial(control.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
@@ -258,10 +269,10 @@ def test_another_prefix_is_used_everywhere(database, style, _):
 @pytest.mark.parametrize("database", DATABASES)
 def test_another_prefix_is_used_by_every_migration(database):
     prefix = PREFIXES[database]
-    for path in (SOURCE / "sql" / "migrations" / database).glob("*.sql"):
-        text = expand(path.read_text(), database, prefix)
-        assert "onward" not in text
-        assert not re.search(r"\{\w", text)
+    paths = (SOURCE / "sql" / "migrations" / database).glob("*.sql")
+    text = expand("".join(path.read_text() for path in paths), database, prefix)
+    assert "onward" not in text
+    assert not re.search(r"\{\w", text)
     assert {f"{prefix}{table}" for table in TABLES[:-1]} <= set(re.findall(r"[\w.]+", text))
 
 

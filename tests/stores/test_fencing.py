@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -112,8 +113,8 @@ def test_a_second_finish_of_the_same_lease_is_refused(client):
 
 def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
-    from onward.core.lifecycle import End
-    from onward.operations.rescue import find_lost, policy_of
+    from onward.core.lifecycle import End, policy_of
+    from onward.operations.rescue import find_lost
     from onward.operations.work import finish
 
     client.register("w")
@@ -155,3 +156,95 @@ def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(clien
     client.finish([(job, Failed({"class": "E"}))]).require()
     assert client.get(job.id).state == JobState.CANCELLED
     assert [event.event for event in client.events(job.id)][-2:] == ["job.cancel_requested", "job.cancelled"]
+
+
+def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(client):
+    client.register("w")
+    client.enqueue_many([NewJob(job_type="t")] * 2)
+    one, two = client.claim("q:default", 2, worker_id="w")
+    ends = [
+        (one, Succeeded(1)),
+        (two, Released()),
+        (one, Failed("late")),
+        (two, Succeeded()),
+        (one, Succeeded(2)),
+    ]
+    assert client.finish(ends).held == {one.id, two.id}
+    assert (client.get(one.id).state, client.get(one.id).result) == (JobState.SUCCEEDED, 1)
+    assert client.get(two.id).state == JobState.QUEUED
+    assert [event.event for event in client.events(one.id)][2:] == ["job.succeeded"]
+    assert [event.event for event in client.events(two.id)][2:] == ["job.released"]
+
+
+def test_an_old_and_the_newest_lease_of_a_job_in_one_batch_are_told_apart(client, stale):
+    [newest] = client.list_jobs().jobs
+    client.finish([(stale, Succeeded("old")), (newest, Succeeded("new"))])
+    assert client.get(stale.id).result == "new"
+
+
+def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale):
+    client.enqueue_many([NewJob(job_type="t", correlation_id=f"c{n}") for n in range(len(OUTCOMES) + 1)])
+    jobs = client.claim("q:default", 100, worker_id="second")
+    client.cancel(jobs[-1].id, reason="not needed")
+    ends = [*zip(jobs, [*OUTCOMES, Failed({"class": "E"})], strict=True), (stale, Failed({"class": "E"}))]
+    answer = client.finish(ends)
+    assert (answer.held, answer.lost) == ({job.id for job in jobs}, {stale.id})
+    assert answer.cancel_requested == {jobs[-1].id}
+    written = [client.events(job.id)[-1] for job, _ in ends]
+    assert [(event.event, event.attempt, event.lease, event.worker_id) for event in written] == [
+        *(
+            (f"job.{what}", 1, 1, "second")
+            for what in (
+                "succeeded", "skipped", "snoozed", "failed", "deadlettered", "rate_limited", "cancelled",
+                "released", "failed", "cancelled",
+            )
+        ),
+        ("job.stale_result_rejected", 1, 1, None),
+    ]  # fmt: skip
+    assert [client.get(job.id).state.value for job in jobs] == [
+        "succeeded", "succeeded", "scheduled", "scheduled", "dead", "scheduled", "cancelled", "queued",
+        "queued", "cancelled",
+    ]  # fmt: skip
+    assert [len(client.attempts(job.id)) for job in jobs] == [0, 0, 1, 1, 0, 1, 0, 1, 1, 0]
+
+
+def test_a_claim_that_finds_nothing_takes_no_job_that_waits(client):
+    # On SQLite the numbers of the last rows written tell what was claimed: here those of another table.
+    client.register("w")
+    client.enqueue_many([NewJob(job_type="t")] * 2 + [NewJob(job_type="t", delay=timedelta(hours=1))] * 3)
+    held, done = client.claim("q:default", 5, worker_id="w")
+    client.finish([(done, Succeeded())]).require()
+    assert client.claim("q:default", 5, worker_id="w") == []
+    assert client.get(held.id) == held
+    assert client.count().total(JobState.SCHEDULED) == 3
+
+
+def test_large_and_small_jobs_are_claimed_together_in_their_order(client):
+    client.register("w")
+    payloads = [{"n": n, "text": 'é"\\\n' * (20_000 if n % 2 else 1)} for n in range(5)]
+    client.enqueue_many([NewJob(job_type="t", payload=payload) for payload in payloads])
+    assert [job.payload for job in client.claim("q:default", 9, worker_id="w")] == payloads
+
+
+@pytest.mark.parametrize("column", ["payload", "tags"])
+def test_a_row_that_cannot_be_read_fails_and_holds_up_no_other(tmp_path, column):
+    # F43: only SQLite takes such a thing, by hand; PostgreSQL refuses it.
+    with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+        good, bad = (client.enqueue(NewJob(job_type="t", tags=["x"], max_attempts=2)).id for _ in range(2))
+        with sqlite3.connect(tmp_path / "onward.db") as connection:
+            connection.execute(f"UPDATE onward_live SET {column} = '{{oops' WHERE id = ?", (bad,))
+        connection.close()
+        client.register("w")
+        assert [job.id for job in client.claim("q:default", 10, worker_id="w")] == [good]
+        assert client.claim("q:default", 10, worker_id="w") == []
+        due = datetime.now(UTC) + timedelta(hours=1)
+        client.extend("w", (), lease=timedelta(hours=2))
+        client.promote(now=due)
+        assert client.claim("q:default", 10, worker_id="w", now=due) == []
+        with sqlite3.connect(tmp_path / "onward.db") as connection:
+            [state, error] = connection.execute(
+                "SELECT state, error FROM onward_ended WHERE id = ?", (bad,)
+            ).fetchone()
+        connection.close()
+        assert state == "dead"
+        assert "UnreadableJob" in error

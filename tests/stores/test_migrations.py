@@ -105,27 +105,29 @@ def known(place: Place, monkeypatch: pytest.MonkeyPatch, *more: Migration) -> It
         yield
 
 
-def second(place: Place, *extra: str) -> Migration:
+def following(place: Place, *extra: str) -> Migration:
     """A migration as a later version may bring it."""
     sql = [
         f"CREATE TABLE {place.prefix}more (id integer)",
-        f"INSERT INTO {place.prefix}migrations (version, name) VALUES (2, 'more')",
+        f"INSERT INTO {place.prefix}migrations (version, name) VALUES ({NEXT}, 'more')",
     ]
-    return Migration(2, "more", ";\n".join([*sql, *extra]) + ";\n")
+    return Migration(NEXT, "more", ";\n".join([*sql, *extra]) + ";\n")
 
 
-NEWEST = 1
+VERSIONS = [(1, "foundation"), (2, "controls_and_leaders")]
+NEWEST = len(VERSIONS)
+NEXT = NEWEST + 1
 
 
 def test_a_fresh_database_goes_from_nothing_to_the_newest(place, store):
     before = store.plan()
     assert (before.version, before.newest) == (0, NEWEST)
-    assert [step.version for step in before.pending] == [1]
+    assert [step.version for step in before.pending] == [version for version, _ in VERSIONS]
     assert store.migrate() == before
     after = store.plan()
     assert (after.version, after.pending, after.sql) == (NEWEST, (), "")
     after.check()
-    assert place.versions() == [(1, "foundation")]
+    assert place.versions() == VERSIONS
 
 
 def test_migrating_again_does_nothing(place, store):
@@ -133,7 +135,7 @@ def test_migrating_again_does_nothing(place, store):
     before = place.listing()
     assert store.migrate().pending == ()
     assert place.listing() == before
-    assert place.versions() == [(1, "foundation")]
+    assert place.versions() == VERSIONS
 
 
 def test_planning_changes_nothing(place, store):
@@ -161,13 +163,13 @@ def test_the_plan_prints_sql_that_gives_the_same_schema_by_hand(place, store):
 
 def test_a_schema_newer_than_the_code_is_refused_everywhere(place, store):
     store.migrate()
-    place.run(f"INSERT INTO {place.prefix}migrations (version, name) VALUES (2, 'more')")
+    place.run(f"INSERT INTO {place.prefix}migrations (version, name) VALUES ({NEXT}, 'more')")
     with contextlib.closing(place.store()) as old:
         client = Client(store=old)
         refusals = (old.plan, old.migrate, client.count, lambda: client.enqueue(NewJob(job_type="t")))
         for refused in refusals:
             with pytest.raises(
-                SchemaTooNew, match="schema is at version 2, this code knows 1; upgrade onward"
+                SchemaTooNew, match=f"schema is at version {NEXT}, this code knows {NEWEST}; upgrade onward"
             ):
                 refused()
 
@@ -176,7 +178,7 @@ def test_a_schema_newer_than_the_code_is_refused_everywhere(place, store):
 async def test_a_schema_newer_than_the_code_is_refused_to_async_callers(place):
     async with AsyncClient(store=place.async_store()) as client:
         await client.migrate()
-    place.run(f"INSERT INTO {place.prefix}migrations (version, name) VALUES (2, 'more')")
+    place.run(f"INSERT INTO {place.prefix}migrations (version, name) VALUES ({NEXT}, 'more')")
     async with AsyncClient(store=place.async_store()) as client:
         for refused in (client.plan, client.migrate, client.count):
             with pytest.raises(SchemaTooNew):
@@ -196,31 +198,31 @@ def test_a_missing_schema_is_told_how_to_get_it(place, store):
 
 def test_a_schema_behind_the_code_is_told_how_to_catch_up(place, store, monkeypatch):
     store.migrate()
-    with known(place, monkeypatch, second(place)), contextlib.closing(place.store()) as new:
+    with known(place, monkeypatch, following(place)), contextlib.closing(place.store()) as new:
         behind = new.plan()
         assert [step.name for step in behind.pending] == ["more"]
-        assert behind.sql == f"-- migration 0002: more\n{second(place).sql}"
-        with pytest.raises(SchemaBehind, match=r"at version 1, this code needs 2; run client\.migrate\(\)"):
+        assert behind.sql == f"-- migration {NEXT:04}: more\n{following(place).sql}"
+        with pytest.raises(SchemaBehind, match=f"at version {NEWEST}, this code needs {NEXT}; run client"):
             behind.check()
         if place.database == "postgres":
             with pytest.raises(SchemaBehind):
                 Client(store=new).count()
             new.migrate()
         assert Client(store=new).enqueue(NewJob(job_type="t")).created
-        assert place.versions() == [(1, "foundation"), (2, "more")]
+        assert place.versions() == [*VERSIONS, (NEXT, "more")]
 
 
 def test_a_migration_that_fails_at_its_end_leaves_nothing(place, store, monkeypatch):
     store.migrate()
     before = place.listing()
-    with known(place, monkeypatch, second(place, "CREATE TABLE broken (")):
+    with known(place, monkeypatch, following(place, "CREATE TABLE broken (")):
         with contextlib.closing(place.store()) as new, pytest.raises(Exception, match=r"syntax|incomplete"):
             new.migrate()
         assert place.listing() == before
-        assert place.versions() == [(1, "foundation")]
-    with known(place, monkeypatch, second(place)), contextlib.closing(place.store()) as new:
+        assert place.versions() == VERSIONS
+    with known(place, monkeypatch, following(place)), contextlib.closing(place.store()) as new:
         new.migrate()
-    assert place.versions() == [(1, "foundation"), (2, "more")]
+    assert place.versions() == [*VERSIONS, (NEXT, "more")]
 
 
 def test_of_many_migrators_at_once_each_succeeds_and_one_applies(place):
@@ -233,7 +235,7 @@ def test_of_many_migrators_at_once_each_succeeds_and_one_applies(place):
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(migrate, range(4))) == [NEWEST] * 4
-    assert place.versions() == [(1, "foundation")]
+    assert place.versions() == VERSIONS
 
 
 MIGRATOR = """
@@ -263,7 +265,7 @@ def test_of_many_migrating_processes_each_succeeds_and_one_applies(place):
     for other in others:
         other.communicate(timeout=60)
     assert [other.returncode for other in others] == [0] * 4
-    assert place.versions() == [(1, "foundation")]
+    assert place.versions() == VERSIONS
 
 
 @pytest.mark.parametrize(
@@ -319,8 +321,8 @@ def test_every_migration_records_itself_as_its_last_statement(database):
 
 
 def test_a_gap_in_what_was_applied_is_pending():
-    assert [step.version for step in plan("sqlite", "onward_", []).pending] == [1]
-    assert plan("sqlite", "onward_", [1]).pending == ()
+    assert [step.version for step in plan("sqlite", "onward_", [2]).pending] == [1]
+    assert plan("sqlite", "onward_", [1, 2]).pending == ()
 
 
 def test_a_script_is_split_where_its_statements_end():

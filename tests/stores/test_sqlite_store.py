@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from onward import AsyncClient, JobFilter, JobState, NewJob
+from onward import AsyncClient, Client, JobFilter, JobState, NewJob, Snooze, Succeeded
+from onward.connections import parameters
 from onward.connections.parameters import calls
+from onward.core.lifecycle import End, Transition
 from onward.errors import DuplicateJob, InvalidJob, StoreClosed, StoreError
 from onward.operations import enqueue as enqueuing
 from onward.operations import inspect, rescue, work
@@ -205,6 +207,13 @@ async def test_many_tasks_open_one_store_at_once(path):
         assert len({enqueued.id for enqueued in made}) == 50
 
 
+SCANS = {f"SCAN {table}" for table in ("onward_live", "live", "onward_ended", "ended", "onward_audit")}
+SOME_ENDS = [
+    End(str(number), number, 1, Transition(state, "job.ended", "outcome", 1, 0, 0))
+    for number, state in enumerate([JobState.SUCCEEDED, JobState.DEAD, JobState.QUEUED, JobState.SCHEDULED])
+]
+
+
 def test_no_hot_statement_reads_the_whole_table(tmp_path):
     store = SqliteStore(tmp_path / "onward.db")
     store.migrate()
@@ -216,10 +225,26 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
         inspect.list_jobs(JobFilter()),
         enqueuing.enqueue(NewJob(job_type="t"), ids.make()),
         enqueuing.enqueue(NewJob(job_type="t", key="k"), ids.make()),
+        work.finish(SOME_ENDS),
     ]
     with contextlib.closing(store.file.connect()) as connection:
         for statement in map(next, hot):
             assert isinstance(statement, Statement)
             for call in calls(queries[statement.name], statement):
                 plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {call.text}", call.rows[0])]
-                assert not {"SCAN onward_live", "SCAN live", "SCAN ended"}.intersection(plan), statement.name
+                assert not SCANS.intersection(plan), statement.name
+
+
+def test_a_set_that_is_too_large_for_one_text_is_written_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(parameters, "_LARGEST_SET", 200)
+    with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+        client.register("w")
+        client.enqueue_many([NewJob(job_type="t")] * 9)
+        jobs = client.claim("q:default", 9, worker_id="w")
+        client.finish([(jobs[3], Succeeded())])
+        ends = [(job, Succeeded("x" * 50 * n) if n % 2 else Snooze(n)) for n, job in enumerate(jobs)]
+        answer = client.finish(ends)
+        assert answer.lost == {jobs[3].id}
+        assert len(answer.held) == 8
+        assert [client.get(job.id).result for job in jobs[1::2]] == ["x" * 50, None, "x" * 250, "x" * 350]
+        assert client.count().total(JobState.SCHEDULED) == 4

@@ -37,20 +37,20 @@ async def wakeups(client):
 
 
 async def test_the_first_wait_returns_at_once_to_catch_up(wakeups):
-    assert await wakeups.wait(0) is True
+    assert await wakeups.wait(0) is not None
 
 
 async def test_without_a_commit_the_time_runs_out(wakeups):
     await wakeups.wait(LONG)
-    assert await wakeups.wait(SHORT) is False
-    assert await wakeups.wait(0) is False
+    assert await wakeups.wait(SHORT) is None
+    assert await wakeups.wait(0) is None
 
 
 async def test_the_commit_of_the_own_store_wakes(client, wakeups):
     await wakeups.wait(LONG)
     waiting = asyncio.ensure_future(wakeups.wait(LONG))
     await client.enqueue(NewJob(job_type="t"))
-    assert await waiting is True
+    assert await waiting is not None
 
 
 async def test_the_commit_of_another_process_wakes(path, wakeups):
@@ -59,29 +59,29 @@ async def test_the_commit_of_another_process_wakes(path, wakeups):
         "import sys; from onward import Client, NewJob; Client(sys.argv[1]).enqueue(NewJob(job_type='t'))"
     )
     other = await asyncio.create_subprocess_exec(sys.executable, "-c", program, f"sqlite:///{path}")
-    assert await wakeups.wait(LONG) is True
+    assert await wakeups.wait(LONG) is not None
     assert await other.wait() == 0
 
 
 async def test_reading_wakes_nobody(client, wakeups):
     await wakeups.wait(LONG)
     await client.count()
-    assert await wakeups.wait(SHORT) is False
+    assert await wakeups.wait(SHORT) is None
 
 
 async def test_every_commit_between_two_waits_is_one_wake_up(client, wakeups):
     await wakeups.wait(LONG)
     await client.enqueue(NewJob(job_type="t"))
     await client.enqueue(NewJob(job_type="t"))
-    assert await wakeups.wait(0) is True
-    assert await wakeups.wait(0) is False
+    assert await wakeups.wait(0) is not None
+    assert await wakeups.wait(0) is None
 
 
 async def test_after_a_close_a_wait_listens_anew(client, wakeups):
     await wakeups.wait(LONG)
     await wakeups.close()
     await wakeups.close()
-    assert await wakeups.wait(SHORT) in {True, False}
+    assert await wakeups.wait(SHORT) in {frozenset(), None}
 
 
 async def test_a_file_that_is_not_there_is_named(path):

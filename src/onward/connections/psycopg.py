@@ -23,8 +23,16 @@ class PsycopgConnection:
 
     database: Database = "postgres"
 
-    def __init__(self, connection: psycopg.Connection[Any], prefix: str, *, exclusive: bool = False) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        prefix: str,
+        *,
+        exclusive: bool = False,
+        prepare: bool = False,
+    ) -> None:
         self.prefix = prefix
+        self._prepare = prepare
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
         # One cursor for all enqueues saves a twentieth of each, if nobody else runs statements meanwhile.
@@ -43,7 +51,7 @@ class PsycopgConnection:
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        prepare = None if query.plan_once else False
+        prepare = None if query.plan_once else self._prepare and query.steady
         if self._cursor and query.plan_once:
             return self._cursor.execute(query.encoded, values).fetchall()
         with self._new_cursor() as cursor:
@@ -74,9 +82,15 @@ class AsyncPsycopgConnection:
     database: Database = "postgres"
 
     def __init__(
-        self, connection: psycopg.AsyncConnection[Any], prefix: str, *, exclusive: bool = False
+        self,
+        connection: psycopg.AsyncConnection[Any],
+        prefix: str,
+        *,
+        exclusive: bool = False,
+        prepare: bool = False,
     ) -> None:
         self.prefix = prefix
+        self._prepare = prepare
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
         self._cursor = self._new_cursor() if exclusive else None
@@ -93,7 +107,7 @@ class AsyncPsycopgConnection:
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        prepare = None if query.plan_once else False
+        prepare = None if query.plan_once else self._prepare and query.steady
         if self._cursor and query.plan_once:
             return await (await self._cursor.execute(query.encoded, values)).fetchall()
         async with self._new_cursor() as cursor:

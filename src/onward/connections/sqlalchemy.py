@@ -112,4 +112,5 @@ def _rows(connection: Connection, call: Call) -> Sequence[Row]:
     if not call.returns:
         connection.exec_driver_sql(call.text, call.rows)
         return ()
-    return [row for values in call.rows for row in connection.exec_driver_sql(call.text, values).fetchall()]
+    rows = [row for values in call.rows for row in connection.exec_driver_sql(call.text, values).fetchall()]
+    return call.read(rows)

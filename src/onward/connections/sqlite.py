@@ -65,7 +65,8 @@ class SqliteConnection:
 
 def _rows(cursor: sqlite3.Cursor, call: Call) -> Sequence[Row]:
     if call.returns:
-        return [row for arguments in call.rows for row in cursor.execute(call.text, arguments).fetchall()]
+        rows = [row for arguments in call.rows for row in cursor.execute(call.text, arguments).fetchall()]
+        return call.read(rows)
     cursor.executemany(call.text, call.rows)
     return ()
 

@@ -49,6 +49,9 @@ def classify(end: object) -> Outcome:
 
 def describe(error: BaseException) -> Mapping[str, Any]:
     """Give what is stored about an exception: its class, message and where it came from; never fails."""
+    if isinstance(told := getattr(error, "described", None), Mapping):
+        # It was raised in another process, which has described it.
+        return told
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - the handler's own __str__ may be broken

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -151,9 +153,25 @@ class Job(msgspec.Struct, frozen=True):
         values[_PAYLOAD] = decode(values[_PAYLOAD])
         values[_RUN_AT] = instant(values[_RUN_AT])
         values[_CREATED_AT] = instant(values[_CREATED_AT])
-        for at, read in _OPTIONAL:
-            if values[at] is not None:
-                values[at] = read(values[at])
+        values[_RERUN] = bool(values[_RERUN])
+        if values[_STARTED_AT] is not None:
+            values[_STARTED_AT] = instant(values[_STARTED_AT])
+        if _rare(row) != _NONE_OF_THEM:
+            for at, read in _RARE:
+                if values[at] is not None:
+                    values[at] = read(values[at])
+        return cls(*values)
+
+    @classmethod
+    def salvaged(cls, row: Sequence[Any]) -> Job:
+        """Read what can be read of a row that somebody has spoilt; its payload is empty."""
+        values = list(row)
+        values[_STATE], values[_PAYLOAD], values[_RERUN] = _STATES[row[_STATE]], {}, False
+        for at, read in _SALVAGED:
+            try:
+                values[at] = None if row[at] is None else read(row[at])
+            except (ValueError, TypeError, OverflowError):
+                values[at] = EPOCH if read is instant else None
         return cls(*values)
 
 
@@ -202,6 +220,8 @@ def micros(instant: datetime) -> int:
     return (instant - EPOCH) // timedelta(microseconds=1)
 
 
+# Jobs that came or were claimed together share their instants, and most have equal ones of their own.
+@lru_cache(maxsize=256)
 def instant(value: int) -> datetime:
     """Read an instant that came from a database."""
     # Half the time of adding to EPOCH, and exact while a microsecond is more than a float's last digit.
@@ -213,11 +233,12 @@ def instant(value: int) -> datetime:
 _EXACT = 2**52
 _STATES = {state.value: state for state in JobState}
 _READ: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
-_STATE, _PAYLOAD, _RUN_AT, _CREATED_AT = map(
-    list(COLUMNS).index, ("state", "payload", "run_at", "created_at")
+_STATE, _PAYLOAD, _RUN_AT, _CREATED_AT, _RERUN, _STARTED_AT = _USUAL = tuple(
+    map(list(COLUMNS).index, ("state", "payload", "run_at", "created_at", "rerun_requested", "started_at"))
 )
-_OPTIONAL = [
-    (at, _READ[kind])
-    for at, kind in enumerate(COLUMNS.values())
-    if kind in _READ and at not in {_PAYLOAD, _RUN_AT, _CREATED_AT}
-]
+_RARE = [(at, _READ[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READ and at not in _USUAL]
+_SALVAGED: list[tuple[int, Callable[[Any], Any]]] = [
+    *_RARE, *((at, instant) for at in (_RUN_AT, _CREATED_AT, _STARTED_AT)),
+]  # fmt: skip
+_rare = itemgetter(*[at for at, _ in _RARE])
+_NONE_OF_THEM = (None,) * len(_RARE)

@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from onward.core.category import CATEGORIES
 from onward.core.duration import Duration, duration
 from onward.core.job import ENDED, Job, JobState
 from onward.core.retry import LONGEST_DELAY, RetryPolicy
@@ -29,6 +34,7 @@ __all__ = [
     "Snooze",
     "Succeeded",
     "Transition",
+    "policy_of",
     "settle",
 ]
 
@@ -99,7 +105,10 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The worker gives the job back unfinished, as at shutdown: burns no attempt."""
+    """The worker gives the job back unfinished, at once or after a delay: burns no attempt."""
+
+    delay: Duration | None = None
+    error: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +119,7 @@ class Lost:
 Outcome = Succeeded | Skip | Snooze | Failed | RateLimited | Cancelled | Released | Lost
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True):
     """What is written: the next state, its counters, and why."""
 
     state: JobState
@@ -136,8 +144,7 @@ class Transition:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """A transition for one lease of one job; refused if the lease is no longer the newest."""
 
     job_id: str
@@ -159,21 +166,28 @@ class End:
         return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
 
 
+def policy_of(job: Job) -> RetryPolicy:
+    """Find the retry policy of a job's category; an unknown category is treated as the default one."""
+    return CATEGORIES.get(job.category, CATEGORIES["default"]).retry
+
+
 def settle(  # noqa: C901, PLR0911 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0
 ) -> Transition:
     """Decide what becomes of a running job."""
-    as_it_was = Transition(_S.QUEUED, "job.released", "released", job.attempt, job.waits, job.crashes)
-    unburnt = replace(as_it_was, attempt=job.attempt - 1)
+    as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)
+    unburnt = _as_it_was(job.attempt - 1, job.waits, job.crashes)
     match outcome:
+        case Succeeded(None):
+            return _plain_success(job.attempt, job.waits, job.crashes)
         case Succeeded(result):
             return _succeed(as_it_was, "succeeded", result)
         case Skip(reason):
             return _succeed(as_it_was, "skipped", {"reason": reason})
         case Cancelled(reason):
             return replace(as_it_was, error={"reason": reason}).cancelled()
-        case Released():
-            return unburnt
+        case Released(delay, error):
+            return unburnt if delay is None else _later(unburnt, "released", delay, error)
         case Snooze(delay):
             return _later(unburnt, "snoozed", delay)
         case RateLimited(after, error, counted=False) if job.waits < MAX_RATE_LIMIT_WAITS:
@@ -202,6 +216,17 @@ def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, A
         case BaseException():
             return {"class": type(error).__name__, "message": str(error)}
     return {"message": str(error)}
+
+
+# Most jobs have the same few counters, so these few are made once; a worker asks for each job.
+@lru_cache(maxsize=256)
+def _as_it_was(attempt: int, waits: int, crashes: int) -> Transition:
+    return Transition(_S.QUEUED, "job.released", "released", attempt, waits, crashes)
+
+
+@lru_cache(maxsize=256)
+def _plain_success(attempt: int, waits: int, crashes: int) -> Transition:
+    return _succeed(_as_it_was(attempt, waits, crashes), "succeeded", None)
 
 
 def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:

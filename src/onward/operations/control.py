@@ -1,16 +1,73 @@
-"""What an operator or a caller does to jobs that are already there."""
+"""What an operator or a caller does to jobs that are already there, and to the claims of all workers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, get_args
 
-from onward.core.fields import check_text
+from onward.core.fields import LONGEST, check_text, check_texts
 from onward.core.ids import JobId
-from onward.core.job import JobState
-from onward.operations.statement import Operation, Statement, as_json, moment
+from onward.core.job import JobState, instant
+from onward.errors import InvalidSetting
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
-__all__ = ["cancel"]
+__all__ = [
+    "Controls",
+    "Gate",
+    "Pause",
+    "Scope",
+    "cancel",
+    "close_gate",
+    "controls",
+    "open_gate",
+    "pause",
+    "read_controls",
+    "resume",
+]
+
+Scope = Literal["queue", "org", "job_type"]
+
+_FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
+_GATE = "gate"
+_LONGEST_REASON = 1000
+
+Actor = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The gate is closed: no worker claims anything."""
+
+    reason: str
+    actor_type: str | None
+    actor_id: str | None
+    closed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Of this queue, org or job type nothing is claimed; what runs goes on."""
+
+    scope: Scope
+    name: str
+    reason: str
+    actor_type: str | None
+    actor_id: str | None
+    paused_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """What holds claims back: the gate, if it is closed, and the pauses."""
+
+    gate: Gate | None = None
+    pauses: frozenset[Pause] = frozenset()
+
+    def paused(self, scope: Scope) -> frozenset[str]:
+        """Name the queues, the orgs or the job types that are paused."""
+        return frozenset(pause.name for pause in self.pauses if pause.scope == scope)
 
 
 def cancel(
@@ -22,7 +79,7 @@ def cancel(
     now: datetime | None = None,
 ) -> Operation[dict[JobId, JobState]]:
     """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
-    check_text("reason", reason, longest=1000)
+    check_text("reason", reason, longest=_LONGEST_REASON)
     asked = as_json(sorted(ids))
     rows = yield Statement(
         "cancel_jobs",
@@ -40,3 +97,110 @@ def cancel(
         rows = yield Statement("get_jobs", {"ids": asked})
         states = {row[0]: JobState(row[6]) for row in rows} | states
     return states
+
+
+def pause(
+    scope: Scope,
+    name: str,
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Have nothing claimed of a queue, an org or a job type; False if it is paused for that reason already.
+
+    Another reason replaces the first one, and its actor; the pause still counts from its beginning.
+    """
+    _check_scope(scope, name)
+    return (yield from _set(f"{scope}.paused", name, reason, (actor_type, actor_id), now))
+
+
+def resume(
+    scope: Scope,
+    name: str,
+    *,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """End a pause; False if there was none."""
+    _check_scope(scope, name)
+    return (yield from _lift(f"{scope}.resumed", name, reason, (actor_type, actor_id), now))
+
+
+def close_gate(
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Have nothing claimed at all; False if the gate is closed for that reason already."""
+    return (yield from _set(f"{_GATE}.closed", "", reason, (actor_type, actor_id), now))
+
+
+def open_gate(
+    *,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Let workers claim again; False if the gate was open."""
+    return (yield from _lift(f"{_GATE}.opened", "", reason, (actor_type, actor_id), now))
+
+
+def controls() -> Operation[Controls]:
+    """Read the gate and the pauses."""
+    return read_controls((yield Statement("list_controls", {})))
+
+
+def read_controls(rows: Sequence[Row]) -> Controls:
+    """Make the gate and the pauses of their rows."""
+    gate: Gate | None = None
+    pauses: set[Pause] = set()
+    for scope, name, reason, actor_type, actor_id, set_at in rows:
+        if scope == _GATE:
+            gate = Gate(reason, actor_type, actor_id, instant(set_at))
+        else:
+            pauses.add(Pause(scope, name, reason, actor_type, actor_id, instant(set_at)))
+    return Controls(gate=gate, pauses=frozenset(pauses))
+
+
+def _set(event: str, name: str, reason: str, actor: Actor, now: datetime | None) -> Operation[bool]:
+    check_text("reason", reason, longest=_LONGEST_REASON)
+    params = {**_described(event, name, reason, actor), "reason": reason, "now": moment(now)}
+    return bool((yield Statement("set_control", params)))
+
+
+def _lift(event: str, name: str, reason: str | None, actor: Actor, now: datetime | None) -> Operation[bool]:
+    if reason is not None:
+        check_text("reason", reason, longest=_LONGEST_REASON)
+    params = {**_described(event, name, reason, actor), "now": moment(now)}
+    return bool((yield Statement("lift_control", params)))
+
+
+def _described(event: str, name: str, reason: str | None, actor: Actor) -> dict[str, Scalar]:
+    """Give what is changed, and its line in the audit."""
+    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
+    scope = event.partition(".")[0]
+    detail = {"name": name, "reason": reason}
+    return {
+        "scope": scope,
+        "name": name,
+        "event": event,
+        "job_type": name if scope == "job_type" else None,
+        "org_id": name if scope == "org" else None,
+        "actor_type": actor[0],
+        "actor_id": actor[1],
+        "detail": as_json({key: value for key, value in detail.items() if value}),
+    }
+
+
+def _check_scope(scope: str, name: str) -> None:
+    if scope not in get_args(Scope):
+        raise InvalidSetting(f"scope is {scope!r:.80}; give 'queue', 'org' or 'job_type'")
+    field = _FIELDS[scope]
+    check_text(field, name, longest=LONGEST[field])

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from onward.core.arguments import whole
-from onward.core.category import category
 from onward.core.job import Job, instant
-from onward.core.lifecycle import End, Lost
+from onward.core.lifecycle import End, Lost, policy_of
 from onward.core.retry import RetryPolicy
-from onward.errors import InvalidSetting
+from onward.operations.leader import lead
 from onward.operations.statement import Operation, Statement, moment
-from onward.operations.work import MOST_AT_ONCE, Leases, finish
+from onward.operations.work import MOST_AT_ONCE, Leases, finish, retire
 
-__all__ = ["Promoted", "find_lost", "policy_of", "promote", "rescue"]
+__all__ = [
+    "SWEEPER",
+    "Promoted",
+    "Swept",
+    "find_held",
+    "find_lost",
+    "promote",
+    "rescue",
+    "rescue_worker",
+    "sweep",
+]
+
+SWEEPER = "sweeper"
+"""The lead that a worker must have to rescue the jobs of others by itself."""
+
+_NOTHING = Leases(frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +38,14 @@ class Promoted:
 
     queues: dict[str, int]
     next_due: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Whether this worker leads, and what it took back."""
+
+    leader: bool
+    leases: Leases
 
 
 def find_lost(limit: int = 500, *, now: datetime | None = None) -> Operation[list[Job]]:
@@ -42,11 +64,48 @@ def rescue(
 ) -> Operation[Leases]:
     """Take back the jobs of lost workers; one that finishes meanwhile keeps its end, by its lease."""
     lost = yield from find_lost(limit, now=now)
-    if not lost:
-        return Leases(frozenset(), frozenset())
-    choose = policy or policy_of
-    ends = [End.of(job, Lost(), choose(job), dice()) for job in lost]
-    return (yield from finish(ends, now=now))
+    return (yield from _give_back(lost, policy or policy_of, dice, now))
+
+
+def rescue_worker(
+    worker_id: str,
+    *,
+    policy: Callable[[Job], RetryPolicy] | None = None,
+    dice: Callable[[], float] = lambda: 1.0,
+    now: datetime | None = None,
+) -> Operation[Leases]:
+    """Take back all that a worker held which is known to be dead, without waiting for its lease."""
+    yield from retire(worker_id, now=now)
+    taken = _NOTHING
+    # A retired worker claims no more, and what was settled it no longer holds: this ends.
+    while True:
+        held = yield from find_held(worker_id)
+        more = yield from _give_back(held, policy or policy_of, dice, now)
+        taken = Leases(
+            taken.held | more.held, taken.lost | more.lost, taken.cancel_requested | more.cancel_requested
+        )
+        if len(held) < MOST_AT_ONCE:
+            return taken
+
+
+def find_held(worker_id: str) -> Operation[list[Job]]:
+    """Give the running jobs of a worker."""
+    rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+    return [Job.from_row(row) for row in rows]
+
+
+def sweep(
+    worker_id: str,
+    *,
+    ttl: timedelta,
+    limit: int = 500,
+    dice: Callable[[], float] = lambda: 1.0,
+    now: datetime | None = None,
+) -> Operation[Swept]:
+    """Rescue, if this worker leads; one that was frozen and replaced finds out before it touches a job."""
+    if not (yield from lead(SWEEPER, worker_id, ttl=ttl, now=now)):
+        return Swept(leader=False, leases=_NOTHING)
+    return Swept(leader=True, leases=(yield from rescue(limit, dice=dice, now=now)))
 
 
 def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promoted]:
@@ -63,9 +122,12 @@ def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promo
     return Promoted(queues, next_due)
 
 
-def policy_of(job: Job) -> RetryPolicy:
-    """Find the retry policy of a job's category; an unknown category is treated as the default one."""
-    try:
-        return category(job.category).retry
-    except InvalidSetting:
-        return category("default").retry
+def _give_back(
+    jobs: Sequence[Job],
+    policy: Callable[[Job], RetryPolicy],
+    dice: Callable[[], float],
+    now: datetime | None,
+) -> Operation[Leases]:
+    if not jobs:
+        return _NOTHING
+    return (yield from finish([End.of(job, Lost(), policy(job), dice()) for job in jobs], now=now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -12,10 +12,11 @@ from onward.core.arguments import span, whole
 from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId
 from onward.core.job import COLUMNS, Job
-from onward.core.lifecycle import End
+from onward.core.lifecycle import End, Failed, policy_of
 from onward.core.payload import lenient
 from onward.errors import InvalidSetting, LeaseLost, WorkerLost
-from onward.operations.statement import Operation, Rows, Scalar, Statement, moment
+from onward.operations.leader import abdicate
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
 __all__ = ["MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "extend", "finish", "register", "retire"]
 
@@ -99,25 +100,62 @@ def extend(
 def retire(worker_id: str, *, now: datetime | None = None) -> Operation[bool]:
     """End a worker's lease at once: what it still holds can be rescued; False for an unknown worker."""
     rows = yield Statement("retire_worker", {"worker": worker_id, "now": moment(now)})
+    yield from abdicate(worker_id)
     return bool(rows)
 
 
-def claim(queue: str, limit: int, *, worker_id: str, now: datetime | None = None) -> Operation[list[Job]]:
-    """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first."""
+def claim(
+    queue: str,
+    limit: int,
+    *,
+    worker_id: str,
+    paused_orgs: Collection[str] = (),
+    paused_types: Collection[str] = (),
+    now: datetime | None = None,
+) -> Operation[list[Job]]:
+    """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
+
+    Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
+    """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
-    rows = yield Statement(
-        "claim_jobs", {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
-    )
+    asked: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
+    if paused_orgs or paused_types:
+        paused = {"orgs": as_json(sorted(paused_orgs)), "types": as_json(sorted(paused_types))}
+        rows = yield Statement("claim_unpaused_jobs", {**asked, **paused})
+    else:
+        rows = yield Statement("claim_jobs", asked)
     if rows and rows[0][0] is None:
         raise _worker_lost(worker_id)
     # Neither database returns changed rows in the order of the claim.
-    return [Job.from_row(row) for row in sorted(rows, key=_urgency)]
+    rows = sorted(rows, key=_urgency)
+    try:
+        return [Job.from_row(row) for row in rows]
+    except (ValueError, TypeError, OverflowError):
+        return (yield from _leave_out_the_spoilt(rows, now))
+
+
+def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operation[list[Job]]:
+    """Fail the jobs that can't be read, so that they end in time and hold up no other."""
+    jobs: list[Job] = []
+    spoilt: list[End] = []
+    for row in rows:
+        try:
+            jobs.append(Job.from_row(row))
+        except (ValueError, TypeError, OverflowError) as error:
+            job = Job.salvaged(row)
+            failed = Failed({"class": "UnreadableJob", "message": f"its row can't be read: {error}"[:1000]})
+            spoilt.append(End.of(job, failed, policy_of(job)))
+    yield from finish(spoilt, now=now)
+    return jobs
 
 
 def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[Leases]:
     """Write what attempts came to; a lease that is not the newest is refused, and that is audited."""
-    asked = frozenset(end.job_id for end in ends)
+    asked = frozenset([end.job_id for end in ends])
+    if len(asked) < len(ends):
+        # A job that is named twice is finished once, by the first of its ends under that lease.
+        ends = list({(end.job_id, end.lease): end for end in reversed(list(ends))}.values())[::-1]
     rows = yield _finish_statement(ends, now)
     held = {job_id for job_id, _ in rows}
     cancelled = {job_id for job_id, took in rows if not took}

@@ -20,7 +20,10 @@ __all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand
 Database = Literal["sqlite", "postgres"]
 Style = Literal["question", "percent", "dollar"]
 
-TABLES = ("live", "ended", "keys", "attempts", "audit", "workers", "queues", "controls", "jobs", "migrations")
+TABLES = (
+    "live", "ended", "keys", "attempts", "audit", "workers", "queues", "controls", "leaders", "jobs",
+    "migrations",
+)  # fmt: skip
 
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"
 _EPOCH = "timestamptz 'epoch' + CAST({} AS bigint) * interval '1 microsecond'"
@@ -33,8 +36,10 @@ TYPES: dict[Database, dict[str, str]] = {
         "json": _RECORD,
         # In a sub-select, else the planner would parse the whole set to fold it, and copy it about.
         "set": "CAST((SELECT CAST({} AS text)) AS jsonb)",
+        "ids_set": "CAST((SELECT CAST({} AS text)) AS uuid[])",
         "id": "CAST(CAST({} AS text) AS uuid)",
         "clock": f"coalesce({_EPOCH}, clock_timestamp())",
+        "texts": f"SELECT v FROM jsonb_array_elements_text({_RECORD}) AS t(v)",  # noqa: S608
         "ids": f"SELECT CAST(v AS uuid) FROM jsonb_array_elements_text({_RECORD}) AS t(v)",  # noqa: S608
     },
     "sqlite": {
@@ -43,7 +48,9 @@ TYPES: dict[Database, dict[str, str]] = {
         "json": "{}",
         "id": "{}",
         "clock": "{}",
+        "texts": "SELECT value FROM json_each({})",
         "ids": "SELECT value FROM json_each({})",
+        "rows": "json_each({})",
     },
 }
 
@@ -64,8 +71,10 @@ _CHANGED = ("state", "attempt", "waits", "crashes", "error")
 
 _BLOCK = re.compile(r"^-- (?:name|fragment): (\w+)$", re.MULTILINE)
 _NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_EACH = re.compile(r"^-- each (\w+)$", re.MULTILINE)
+_SET = re.compile(r"^-- (each|all) (\w+)$", re.MULTILINE)
+_PACKED = re.compile(r"^-- packed$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
+_STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{\+(\w+)\}")
 _COLUMNS = re.compile(r"\{(job_columns|carried) ?(\w*)\}")
@@ -77,12 +86,17 @@ _QUOTED = re.compile(r"('[^']*')")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One SQL text; `each` names the set over whose rows it is run, `names` its parameters in order."""
+    """One SQL text; `each` names the set over whose rows it is run, `names` its parameters in order.
+
+    `at_once` runs it once over the whole set; a `packed` one answers with rows as JSON.
+    """
 
     text: str
     names: tuple[str, ...]
     each: str | None = None
     returns: bool = False
+    at_once: bool = False
+    packed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +111,7 @@ class Query:
     steps: tuple[Step, ...]
     encoded: bytes = b""
     plan_once: bool = False
+    steady: bool = False
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     template: str = ""
     style: Style = "question"
@@ -179,7 +194,8 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         for name, columns in _ROWS.findall(text)
     }
 
-    query = Query(name, (), plan_once=once, sets=sets, template=text, style=style)
+    steady = bool(_STEADY.search(source))
+    query = Query(name, (), plan_once=once, steady=steady, sets=sets, template=text, style=style)
     return formed(query, tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
 
 
@@ -203,14 +219,16 @@ def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
         for column, kind in types.items()
     ]
     text = f"SELECT {', '.join(values)}"
-    if content.own:
+    if len(content.own) == 1 and types[content.own[0]] == "uuid":
+        text += f" FROM unnest(:{name}::ids_set) AS own({content.own[0]})"
+    elif content.own:
         columns = ", ".join(f"{column} {types[column]}" for column in content.own)
         text += f" FROM jsonb_to_recordset(:{name}::set) AS own({columns})"
     return f"({text}{' WHERE false' if content.empty else ''}) AS {name}"
 
 
 def _step(text: str, database: Database, style: Style) -> Step:
-    each = _EACH.search(text)
+    over, packed = _SET.search(text), bool(_PACKED.search(text))
     text = _COMMENT.sub("", text).strip()
     names: list[str] = []
 
@@ -227,4 +245,5 @@ def _step(text: str, database: Database, style: Style) -> Step:
     pieces = _QUOTED.split(text.replace("%", "%%") if style == "percent" else text)
     pieces[::2] = [_PARAM.sub(placeholder, piece) for piece in pieces[::2]]
     returns = text.startswith(("SELECT", "WITH")) or "RETURNING" in text
-    return Step("".join(pieces), tuple(names), each[1] if each else None, returns)
+    each, at_once = (over[2], over[1] == "all") if over else (None, False)
+    return Step("".join(pieces), tuple(names), each, returns, at_once, packed)

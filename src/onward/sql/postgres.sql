@@ -111,6 +111,18 @@ SELECT CAST(live.id AS text), live.lease, CASE WHEN live.cancel_requested_at IS 
 FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
 
 -- name: claim_jobs
+-- plan: steady
+{+claim_ready}
+{+claim_in_order}
+
+-- name: claim_unpaused_jobs
+-- plan: steady
+-- Walks over what is paused, so only for when something is.
+{+claim_ready}
+        AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+{+claim_in_order}
+
+-- fragment: claim_ready
 -- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
 -- and claim more than it was asked for. One row of nulls says that the worker has no right to claim.
 WITH {+clock},
@@ -124,6 +136,8 @@ job AS (
     WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
         SELECT ctid FROM {live}
         WHERE queue = :queue::text AND state = 'queued'
+
+-- fragment: claim_in_order
         ORDER BY priority, run_at, id
         LIMIT :limit::int
         FOR UPDATE SKIP LOCKED
@@ -142,6 +156,7 @@ UNION ALL
 SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
 -- name: finish_jobs
+-- plan: steady
 -- Joined on id and lease alone: with one more condition the planner has chosen to scan the table. Whoever is in
 -- neither `gone` nor `back` had lost its lease; it changes nothing but the audit.
 WITH {+clock},
@@ -288,6 +303,55 @@ event AS (
     ) AS job
 )
 SELECT CAST(id AS text), CASE WHEN state = 'running' THEN 'running' ELSE 'cancelled' END FROM target
+
+-- name: set_control
+-- What holds already for this reason is left as it is, with who set it and since when.
+WITH {+clock},
+made AS (
+    INSERT INTO {controls} AS control (scope, name, set_at, actor_type, actor_id, reason)
+    SELECT :scope::text, :name::text, now, :actor_type::text, :actor_id::text, :reason::text FROM clock
+    ON CONFLICT (scope, name) DO UPDATE
+    SET actor_type = excluded.actor_type, actor_id = excluded.actor_id, reason = excluded.reason
+    WHERE control.reason <> excluded.reason
+    RETURNING scope
+),
+{+control_event}
+SELECT scope FROM made
+
+-- name: lift_control
+WITH {+clock},
+made AS (DELETE FROM {controls} WHERE scope = :scope::text AND name = :name::text RETURNING scope),
+{+control_event}
+SELECT scope FROM made
+
+-- fragment: control_event
+event AS (
+    INSERT INTO {audit} (at, event, job_type, org_id, actor_type, actor_id, detail)
+    SELECT
+        now, :event::text, :job_type::text, :org_id::text, :actor_type::text, :actor_id::text, :detail::json
+    FROM made, clock
+)
+
+-- name: lead
+-- Asked before the insert, so that whoever does not lead writes and locks nothing, and who leads only at half time.
+-- Of two that find the place free the second waits for the first, and then sees that it is taken.
+WITH {+clock},
+held AS MATERIALIZED (
+    SELECT worker_id FROM {leaders}, clock
+    WHERE name = :name::text
+        AND until > CASE WHEN worker_id = :worker::text THEN {later(now, :ttl::int / 2)} ELSE now END
+),
+taken AS (
+    INSERT INTO {leaders} AS leader (name, worker_id, until)
+    SELECT :name::text, :worker::text, {later(now, :ttl::int)} FROM clock
+    WHERE NOT EXISTS (SELECT FROM held)
+    ON CONFLICT (name) DO UPDATE SET worker_id = excluded.worker_id, until = excluded.until
+    WHERE leader.worker_id = excluded.worker_id OR leader.until <= (SELECT now FROM clock)
+    RETURNING worker_id
+)
+SELECT worker_id FROM taken
+UNION ALL
+SELECT worker_id FROM held WHERE worker_id = :worker::text
 
 -- name: tables_exist
 SELECT 1 WHERE to_regclass(:table::text) IS NOT NULL

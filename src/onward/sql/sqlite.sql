@@ -1,6 +1,8 @@
 -- Statements where SQLite needs its own form.
--- A name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of a set, and
--- the rows that they return are put together. The first one writes, so that a caller's transaction takes the
+-- A name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of a set, `-- all
+-- NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows that they return are
+-- put together. `-- packed` returns rows as JSON: each row that Python fetches is a release of its global lock, which
+-- a busy process takes milliseconds to get back. The first one writes, so that a caller's transaction takes the
 -- write lock at once instead of failing to raise a read lock to it.
 -- Python's sqlite3 opens a transaction by itself only before INSERT, UPDATE, DELETE or REPLACE: never start with WITH.
 
@@ -75,74 +77,122 @@ FROM {workers} AS me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live
 WHERE me.id = :worker AND me.lost_at IS NULL
 
 -- fragment: ready_jobs
-WHERE id IN (
-    SELECT id FROM {live} WHERE queue = :queue AND state = 'queued' ORDER BY priority, run_at, id LIMIT :limit
-) AND {+worker_lives}
+WHERE queue = :queue AND state = 'queued' AND {+worker_lives}
+ORDER BY priority, run_at, id
+LIMIT :limit
 
 -- fragment: worker_lives
 EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
 
+-- fragment: unpaused_jobs
+WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts)) AND {+worker_lives}
+ORDER BY priority, run_at, id
+LIMIT :limit
+
 -- name: claim_jobs
 -- One row of nulls says that the worker has no right to claim.
+{+log_start} {+ready_jobs};
+{+start};
+-- packed
+{+started}
+
+-- name: claim_unpaused_jobs
+-- Walks over what is paused, so only for when something is.
+{+log_start} {+unpaused_jobs};
+{+start};
+-- packed
+{+started}
+
+-- fragment: log_start
 INSERT INTO {audit} ({+audit_columns})
 SELECT
     :now, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
     attempt + 1, lease + 1, :worker, NULL
-FROM {live} {+ready_jobs};
+FROM {live}
+
+-- fragment: start
 UPDATE {live}
 SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
-{+ready_jobs}
-RETURNING {returned_columns};
-SELECT {job_nulls} WHERE NOT {+worker_lives}
+WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these})
+
+-- fragment: started
+-- Large ones each by itself, because SQLite makes no value of more than a gigabyte.
+SELECT json_group_array(json_array({returned_columns})) FROM {+just_started} WHERE NOT {+is_large}
+UNION ALL
+SELECT json_array(json_array({returned_columns})) FROM {+just_started} WHERE {+is_large}
+UNION ALL
+SELECT json_array(json_array({job_nulls})) WHERE NOT {+worker_lives}
+
+-- fragment: just_started
+(SELECT job_id FROM {audit} WHERE seq > {+before_these}) CROSS JOIN {live} ON id = job_id
+
+-- fragment: is_large
+length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+
+-- fragment: before_these
+-- The number before those rows that the last INSERT made. An UPDATE or DELETE of as many rows since changes nothing
+-- about it; an INSERT of none left the number of another table.
+CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
 
 -- name: finish_jobs
--- each ended
-INSERT INTO {audit} (at, event, job_id, attempt, lease)
-SELECT :now, 'job.stale_result_rejected', :ended.id, :ended.attempt, :ended.lease
-WHERE NOT EXISTS (SELECT 1 FROM {live} WHERE id = :ended.id AND lease = :ended.lease);
--- each returned
-INSERT INTO {audit} (at, event, job_id, attempt, lease)
-SELECT :now, 'job.stale_result_rejected', :returned.id, :returned.ran, :returned.lease
-WHERE NOT EXISTS (SELECT 1 FROM {live} WHERE id = :returned.id AND lease = :returned.lease);
--- each ended
+-- The audit comes first and tells the rest whose lease held.
+-- all ended
 INSERT INTO {audit} ({+audit_columns})
 SELECT
-    :now, :ended.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
-    :ended.attempt, lease, worker_id, NULL
-FROM {live} WHERE id = :ended.id AND lease = :ended.lease;
--- each ended
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :ended.event END, :ended.id, {+audited},
+    :ended.attempt, :ended.lease, live.worker_id, NULL
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON {+ended_of};
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 1)) FROM {audit} WHERE {+just_held};
+-- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
-    {carried}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, error),
+    {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, live.error),
     :ended.result, :ended.outcome, :now
-FROM {live} WHERE id = :ended.id AND lease = :ended.lease
-RETURNING id, 1;
--- each ended
-DELETE FROM {live} WHERE id = :ended.id AND lease = :ended.lease;
--- each returned
-SELECT id, 0 FROM {live}
-WHERE id = :returned.id AND lease = :returned.lease AND cancel_requested_at IS NOT NULL;
--- each returned
+FROM :ended::rows AS ended CROSS JOIN {live} AS live ON {+ended_of};
+-- all ended
+DELETE FROM {live} WHERE id IN (SELECT id FROM {ended} WHERE rowid > {+before_these});
+-- all returned
 INSERT INTO {audit} ({+audit_columns})
 SELECT
-    :now, :returned.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
-    :returned.ran, lease, worker_id, NULL
-FROM {live} WHERE {+returned_to};
--- each returned
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :returned.event END, :returned.id,
+    {+audited}, :returned.ran, :returned.lease, live.worker_id, NULL
+FROM :returned::rows AS returned LEFT JOIN {live} AS live ON {+returned_of}
+WHERE live.cancel_requested_at IS NULL;
+-- all returned
+-- packed
+SELECT json_group_array(json_array(job_id, 1)) FROM {audit} WHERE {+just_held}
+UNION ALL
+SELECT json_group_array(json_array(live.id, 0))
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
+WHERE live.cancel_requested_at IS NOT NULL;
+-- all returned
 INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
-SELECT id, lease, :returned.ran, worker_id, started_at, :now, :returned.outcome, :returned.error
-FROM {live} WHERE {+returned_to};
+SELECT
+    live.id, live.lease, :returned.ran, live.worker_id, live.started_at, :now, :returned.outcome, :returned.error
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
+WHERE live.cancel_requested_at IS NULL;
 -- The lease grows when a job is given back, too: else its last holder could still finish it.
--- each returned
-UPDATE {live}
+-- all returned
+UPDATE {live} AS live
 SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
-    attempt = :returned.attempt, lease = lease + 1, waits = :returned.waits, crashes = :returned.crashes,
-    error = coalesce(:returned.error, error)
-WHERE {+returned_to}
-RETURNING id, 1
+    attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
+    error = coalesce(:returned.error, live.error)
+FROM :returned::rows AS returned WHERE {+returned_of} AND live.cancel_requested_at IS NULL
 
--- fragment: returned_to
-id = :returned.id AND lease = :returned.lease AND cancel_requested_at IS NULL
+-- fragment: ended_of
+live.id = :ended.id AND live.lease = :ended.lease
+
+-- fragment: returned_of
+live.id = :returned.id AND live.lease = :returned.lease
+
+-- fragment: audited
+live.job_type, live.org_id, live.project_id, live.actor_type, live.actor_id, live.request_id, live.correlation_id
+
+-- fragment: just_held
+seq > {+before_these} AND event <> 'job.stale_result_rejected'
 
 -- name: find_lost_jobs
 -- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
@@ -175,6 +225,38 @@ SELECT {carried}, 'cancelled', attempt, waits, crashes, :error, NULL, 'cancelled
 FROM {live} WHERE id IN (:ids::ids) AND state <> 'running'
 RETURNING id, 'cancelled';
 DELETE FROM {live} WHERE id IN (:ids::ids) AND state <> 'running'
+
+-- name: set_control
+-- What holds already for this reason is left as it is, with who set it and since when.
+{+control_event}
+WHERE NOT EXISTS (SELECT 1 FROM {controls} WHERE scope = :scope AND name = :name AND reason = :reason);
+INSERT INTO {controls} (scope, name, set_at, actor_type, actor_id, reason)
+VALUES (:scope, :name, :now, :actor_type, :actor_id, :reason)
+ON CONFLICT (scope, name) DO UPDATE
+SET actor_type = excluded.actor_type, actor_id = excluded.actor_id, reason = excluded.reason
+WHERE reason <> excluded.reason
+RETURNING scope
+
+-- name: lift_control
+{+control_event}
+WHERE EXISTS (SELECT 1 FROM {controls} WHERE scope = :scope AND name = :name);
+DELETE FROM {controls} WHERE scope = :scope AND name = :name
+RETURNING scope
+
+-- fragment: control_event
+INSERT INTO {audit} (at, event, job_type, org_id, actor_type, actor_id, detail)
+SELECT :now, :event, :job_type, :org_id, :actor_type, :actor_id, :detail
+
+-- name: lead
+-- Whoever does not lead writes nothing, and who leads only at half time.
+INSERT INTO {leaders} (name, worker_id, until)
+SELECT :name, :worker, :now + :ttl
+WHERE NOT EXISTS (
+    SELECT 1 FROM {leaders}
+    WHERE name = :name AND until > CASE WHEN worker_id = :worker THEN :now + :ttl / 2 ELSE :now END
+)
+ON CONFLICT (name) DO UPDATE SET worker_id = excluded.worker_id, until = excluded.until;
+SELECT worker_id FROM {leaders} WHERE name = :name AND worker_id = :worker AND until > :now
 
 -- name: tables_exist
 SELECT 1 FROM sqlite_master WHERE name = :table

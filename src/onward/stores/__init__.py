@@ -42,6 +42,14 @@ class Store(Protocol):
         """Bring the schema up to this code; gives what was to do before."""
         ...
 
+    def vacuum(self) -> bool:
+        """Clear the hot table of dead rows, if there are many and the database does not do it itself."""
+        ...
+
+    def hang_up(self, seconds: float) -> None:
+        """Break off operations that wait for an answer for longer; may be called from any thread."""
+        ...
+
     def close(self) -> None:
         """Let go of the database."""
         ...
@@ -65,34 +73,45 @@ class AsyncStore(Protocol):
         """Bring the schema up to this code; gives what was to do before."""
         ...
 
+    async def vacuum(self) -> bool:
+        """Clear the hot table of dead rows, if there are many and the database does not do it itself."""
+        ...
+
+    def hang_up(self, seconds: float) -> None:
+        """Break off operations that wait for an answer for longer; may be called from any thread."""
+        ...
+
     async def close(self) -> None:
         """Let go of the database."""
         ...
 
 
-def open_store(url: str | None = None) -> Store:
-    """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use."""
+def open_store(url: str | None = None, *, schema: str = "onward") -> Store:
+    """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use.
+
+    `schema` holds the tables on PostgreSQL; on SQLite it begins their names.
+    """
     url = _chosen(url)
     if path := _sqlite_path(url):
-        return SqliteStore(path)
+        return SqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
     from onward.stores.postgres import PostgresStore
 
-    store = PostgresStore(url)
-    # A pool that is still open at exit waits for its threads, seconds each, on Python 3.13.
+    store = PostgresStore(url, schema=schema)
+    # A connection that is forgotten while open warns when it is collected.
     weakref.finalize(store, store.pool.close)
     return store
 
 
-def open_async_store(url: str | None = None) -> AsyncStore:
-    """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use."""
+def open_async_store(url: str | None = None, *, schema: str = "onward", steady: bool = False) -> AsyncStore:
+    """Open the database of a URL, of ONWARD_URL, or ./onward.db, for async callers."""
     url = _chosen(url)
     if path := _sqlite_path(url):
-        return AsyncSqliteStore(path)
+        return AsyncSqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
     from onward.stores.postgres_async import AsyncPostgresStore
 
-    return AsyncPostgresStore(url)
+    return AsyncPostgresStore(url, schema=schema, steady=steady)
 
 
 def open_wakeups(store: AsyncStore) -> Wakeups:
@@ -150,6 +169,6 @@ def _masked(url: str) -> str:
 
 def _require_psycopg() -> None:
     try:
-        import psycopg_pool  # noqa: F401
+        import psycopg  # noqa: F401
     except ImportError as error:
-        raise MissingExtra('PostgreSQL needs its driver: pip install "psycopg[binary,pool]"') from error
+        raise MissingExtra('PostgreSQL needs its driver: pip install "psycopg[binary]"') from error

@@ -7,35 +7,45 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import ConnectionPool, PoolTimeout
 
 from onward.connections.psycopg import PsycopgConnection
 from onward.connections.running import one_by_one, run
-from onward.errors import SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
+from onward.errors import SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
+from onward.stores.pool import Pool, Pooled
 
 __all__ = ["PostgresStore"]
 
 T = TypeVar("T")
 
 _TRIES = 4
-# Connection exceptions, and an operator or a crash that ends sessions.
-_CUT = ("08", "57P")
+# Connection exceptions, an operator or a crash that ends sessions, a server demoted, or out of means.
+_CUT = ("08", "57P", "25006", "53", "58")
 _MIGRATION_LOCK_TRIES = 30
-_TROUBLE = (psycopg.OperationalError, errors.UndefinedTable, errors.InvalidSchemaName, PoolTimeout)
-
-
-class OwnConnection(psycopg.Connection[Any]):
-    """A connection of the pool, adapted once for all operations that it will run."""
-
-    adapted: PsycopgConnection | None = None
+_LONGEST_CONNECT = 10
+_CHECKS_CLIENTS = 140_000
+_DEAD_ROWS = "SELECT pg_stat_get_dead_tuples(to_regclass(%s))"
+_MANY_DEAD_ROWS = 20_000
+# For who runs a few statements over and over: each is planned once, in the one way that is right for tables
+# of any size. To plan a claim takes as long as to claim a hundred jobs.
+_STEADY = """
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off
+"""
+_TROUBLE = (psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName)
+# Without them a connection whose other end vanished would be waited on for hours.
+_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 
 
 class PostgresStore:
@@ -44,24 +54,22 @@ class PostgresStore:
     database: Database = "postgres"
 
     def __init__(
-        self, url: str, *, schema: str = "onward", pool_size: int = 10, timeout: float = 30.0
+        self,
+        url: str,
+        *,
+        schema: str = "onward",
+        pool_size: int = 10,
+        timeout: float = 30.0,
+        steady: bool = False,
     ) -> None:
         self.url = url
+        self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
         self.pooler: bool | None = None
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
-        if "connect_timeout" not in url:
-            self._connecting["connect_timeout"] = max(2, int(timeout))
-        self.pool = ConnectionPool(
-            url,
-            connection_class=OwnConnection,
-            min_size=1,
-            max_size=pool_size,
-            timeout=timeout,
-            open=False,
-            kwargs=self._connecting,
-            configure=self._configure,
-        )
+        defaults = {"connect_timeout": max(2, min(int(timeout), _LONGEST_CONNECT)), **_ALIVE}
+        self._connecting |= {name: value for name, value in defaults.items() if name not in url}
+        self.pool = Pool(self._connect, size=pool_size, timeout=timeout)
         self._checked = False
         self._process = os.getpid()
         self._closed = False
@@ -75,9 +83,9 @@ class PostgresStore:
                 # A question is asked again; whether a write was done before the break, nobody knows.
                 if write or attempt > 1:
                     raise
-            except (errors.DeadlockDetected, errors.SerializationFailure):
+            except (errors.DeadlockDetected, errors.SerializationFailure) as error:
                 if attempt == _TRIES:
-                    raise
+                    raise StoreBusy(f"met others {_TRIES} times, nothing was stored: {error}") from error
                 time.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
 
@@ -90,19 +98,20 @@ class PostgresStore:
                     return self._run_atomic(make(), connection)
                 return run(make(), self._adapted(connection))
             finally:
-                self.pool.putconn(connection)
+                self.pool.give(connection)
         except _TROUBLE as error:
             self._explain(error)
             raise
 
-    def _run_atomic(self, operation: Operation[T], connection: OwnConnection) -> T:
+    def _run_atomic(self, operation: Operation[T], connection: Pooled) -> T:
         several = one_by_one if self.pooler else PsycopgConnection.fetch_ahead
         with connection.transaction():
             return run(operation, self._adapted(connection), several)
 
-    def _adapted(self, connection: OwnConnection) -> PsycopgConnection:
+    def _adapted(self, connection: Pooled) -> PsycopgConnection:
         if connection.adapted is None:
-            connection.adapted = PsycopgConnection(connection, self.prefix, exclusive=True)
+            prepare = self._steady and not self.pooler
+            connection.adapted = PsycopgConnection(connection, self.prefix, exclusive=True, prepare=prepare)
         return connection.adapted
 
     def plan(self) -> Plan:
@@ -118,18 +127,38 @@ class PostgresStore:
                 try:
                     self._apply(step)
                     break
-                except errors.LockNotAvailable:
+                except StoreBusy as error:
                     # Never queue behind a long transaction: everyone else would queue behind us.
-                    if attempt == _MIGRATION_LOCK_TRIES - 1:
+                    locked = isinstance(error.__cause__, errors.LockNotAvailable)
+                    if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
                         raise
                     time.sleep(random.uniform(0.5, 1.5))  # noqa: S311
         return before
 
+    def vacuum(self) -> bool:
+        """Clear the hot table of dead rows, if there are many: autovacuum comes by once a minute at best."""
+        with self._connection() as connection:
+            table = f"{self.prefix}live"
+            cursor = connection.execute(_DEAD_ROWS, (table,))
+            [dead] = cursor.fetchone() or (0,)
+            if dead < _MANY_DEAD_ROWS:
+                return False
+            self.pool.forget(connection)
+            try:
+                # Without truncation, which would lock out everyone else.
+                connection.execute(f"VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON, TRUNCATE OFF) {table}".encode())
+            except errors.InsufficientPrivilege:
+                return False
+            return True
+
+    def hang_up(self, seconds: float) -> None:
+        """Break the connections of operations that take longer; they raise, the next ones connect anew."""
+        self.pool.hang_up(seconds)
+
     def close(self) -> None:
         """Give the connections back to the database."""
         self._closed = True
-        if not self.pool.closed:
-            self.pool.close()
+        self.pool.close()
 
     def _apply(self, step: Migration) -> None:
         with self._connection() as connection, connection.transaction():
@@ -147,51 +176,55 @@ class PostgresStore:
         cursor = connection.execute(query.encode())
         return {version for (version,) in cursor.fetchall()}
 
-    def _open(self) -> None:
-        # Once without the pool, which would try for a long time and not say why it failed.
-        with psycopg.Connection.connect(self.url, **self._connecting) as connection:
+    def _connect(self) -> Pooled:
+        connection = Pooled.connect(self.url, **self._connecting)
+        self.pool.note(connection)
+        try:
+            self._configure(connection)
+        except BaseException:
+            self.pool.forget(connection)
+            connection.close()
+            raise
+        return connection
+
+    def _configure(self, connection: Pooled) -> None:
+        if self.pooler is None:
             # A pooler answers with a process id of its own; prepared plans would stay behind in it.
             cursor = connection.execute("SELECT pg_backend_pid()")
             self.pooler = cursor.fetchone() != (connection.info.backend_pid,)
-        # Waited for, else the first caller would have the pool grow beside its first connection.
-        self.pool.open(wait=True, timeout=self.pool.timeout)
-
-    def _drop_broken(self) -> None:
-        if not self.pool.closed:
-            with suppress(psycopg.Error, PoolTimeout):
-                self.pool.check()
-
-    def _configure(self, connection: psycopg.Connection[Any]) -> None:
         if self.pooler:
             connection.prepare_threshold = None
+        elif connection.info.server_version >= _CHECKS_CLIENTS:
+            # Else the statement of a worker that died would run on for minutes, and hold its locks.
+            connection.execute("SET client_connection_check_interval = '5s'")
+        if self._steady and not self.pooler:
+            connection.execute(_STEADY)
 
     @contextmanager
-    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+    def _connection(self) -> Iterator[Pooled]:
         """Lend a connection to what may run before the schema is right."""
         try:
             connection = self._take(check=False)
             try:
                 yield connection
             finally:
-                self.pool.putconn(connection)
+                self.pool.give(connection)
         except _TROUBLE as error:
             self._explain(error)
             raise
 
-    def _take(self, *, check: bool = True) -> OwnConnection:
+    def _take(self, *, check: bool = True) -> Pooled:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
-        if self.pool.closed:
-            self._open()
-        connection = self.pool.getconn()
+        connection = self.pool.take()
         if check and not self._checked:
             try:
                 plan("postgres", self.prefix, self._applied(connection)).check()
                 self._checked = True
             except BaseException:
-                self.pool.putconn(connection)
+                self.pool.give(connection)
                 raise
         return connection
 
@@ -202,9 +235,11 @@ class PostgresStore:
                 raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
             case errors.DiskFull():
                 raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
+            case errors.QueryCanceled() | errors.LockNotAvailable():
+                raise StoreBusy(f"PostgreSQL gave up on a statement, nothing was stored: {error}") from error
         if not _is_an_answer(error):
             # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
-            self._drop_broken()
+            self.pool.drop()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error

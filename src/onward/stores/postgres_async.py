@@ -6,35 +6,45 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from onward.connections.psycopg import AsyncPsycopgConnection
 from onward.connections.running import one_by_one_async, run_async
-from onward.errors import SchemaMissing, StorageFull, StoreClosed, StoreUnreachable
+from onward.errors import SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
+from onward.stores.pool_async import AsyncPool, AsyncPooled
 
 __all__ = ["AsyncPostgresStore"]
 
 T = TypeVar("T")
 
 _TRIES = 4
-# Connection exceptions, and an operator or a crash that ends sessions.
-_CUT = ("08", "57P")
+# Connection exceptions, an operator or a crash that ends sessions, a server demoted, or out of means.
+_CUT = ("08", "57P", "25006", "53", "58")
 _MIGRATION_LOCK_TRIES = 30
-_TROUBLE = (psycopg.OperationalError, errors.UndefinedTable, errors.InvalidSchemaName, PoolTimeout)
-
-
-class OwnConnection(psycopg.AsyncConnection[Any]):
-    """A connection of the pool, adapted once for all operations that it will run."""
-
-    adapted: AsyncPsycopgConnection | None = None
+_LONGEST_CONNECT = 10
+_CHECKS_CLIENTS = 140_000
+_DEAD_ROWS = "SELECT pg_stat_get_dead_tuples(to_regclass(%s))"
+_MANY_DEAD_ROWS = 20_000
+# For who runs a few statements over and over: each is planned once, in the one way that is right for tables
+# of any size. To plan a claim takes as long as to claim a hundred jobs.
+_STEADY = """
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off
+"""
+_TROUBLE = (psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName)
+# Without them a connection whose other end vanished would be waited on for hours.
+_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 
 
 class AsyncPostgresStore:
@@ -43,24 +53,22 @@ class AsyncPostgresStore:
     database: Database = "postgres"
 
     def __init__(
-        self, url: str, *, schema: str = "onward", pool_size: int = 10, timeout: float = 30.0
+        self,
+        url: str,
+        *,
+        schema: str = "onward",
+        pool_size: int = 10,
+        timeout: float = 30.0,
+        steady: bool = False,
     ) -> None:
         self.url = url
+        self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
         self.pooler: bool | None = None
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
-        if "connect_timeout" not in url:
-            self._connecting["connect_timeout"] = max(2, int(timeout))
-        self.pool = AsyncConnectionPool(
-            url,
-            connection_class=OwnConnection,
-            min_size=1,
-            max_size=pool_size,
-            timeout=timeout,
-            open=False,
-            kwargs=self._connecting,
-            configure=self._configure,
-        )
+        defaults = {"connect_timeout": max(2, min(int(timeout), _LONGEST_CONNECT)), **_ALIVE}
+        self._connecting |= {name: value for name, value in defaults.items() if name not in url}
+        self.pool = AsyncPool(self._connect, size=pool_size, timeout=timeout)
         self._checked = False
         self._process = os.getpid()
         self._closed = False
@@ -74,9 +82,9 @@ class AsyncPostgresStore:
                 # A question is asked again; whether a write was done before the break, nobody knows.
                 if write or attempt > 1:
                     raise
-            except (errors.DeadlockDetected, errors.SerializationFailure):
+            except (errors.DeadlockDetected, errors.SerializationFailure) as error:
                 if attempt == _TRIES:
-                    raise
+                    raise StoreBusy(f"met others {_TRIES} times, nothing was stored: {error}") from error
                 await asyncio.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
 
@@ -89,19 +97,22 @@ class AsyncPostgresStore:
                     return await self._run_atomic(make(), connection)
                 return await run_async(make(), self._adapted(connection))
             finally:
-                await self.pool.putconn(connection)
+                await self.pool.give(connection)
         except _TROUBLE as error:
             await self._explain(error)
             raise
 
-    async def _run_atomic(self, operation: Operation[T], connection: OwnConnection) -> T:
+    async def _run_atomic(self, operation: Operation[T], connection: AsyncPooled) -> T:
         several = one_by_one_async if self.pooler else AsyncPsycopgConnection.fetch_ahead
         async with connection.transaction():
             return await run_async(operation, self._adapted(connection), several)
 
-    def _adapted(self, connection: OwnConnection) -> AsyncPsycopgConnection:
+    def _adapted(self, connection: AsyncPooled) -> AsyncPsycopgConnection:
         if connection.adapted is None:
-            connection.adapted = AsyncPsycopgConnection(connection, self.prefix, exclusive=True)
+            prepare = self._steady and not self.pooler
+            connection.adapted = AsyncPsycopgConnection(
+                connection, self.prefix, exclusive=True, prepare=prepare
+            )
         return connection.adapted
 
     async def plan(self) -> Plan:
@@ -117,18 +128,40 @@ class AsyncPostgresStore:
                 try:
                     await self._apply(step)
                     break
-                except errors.LockNotAvailable:
+                except StoreBusy as error:
                     # Never queue behind a long transaction: everyone else would queue behind us.
-                    if attempt == _MIGRATION_LOCK_TRIES - 1:
+                    locked = isinstance(error.__cause__, errors.LockNotAvailable)
+                    if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
                         raise
                     await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
         return before
 
+    async def vacuum(self) -> bool:
+        """Clear the hot table of dead rows, if there are many: autovacuum comes by once a minute at best."""
+        async with self._connection() as connection:
+            table = f"{self.prefix}live"
+            cursor = await connection.execute(_DEAD_ROWS, (table,))
+            [dead] = await cursor.fetchone() or (0,)
+            if dead < _MANY_DEAD_ROWS:
+                return False
+            self.pool.forget(connection)
+            try:
+                # Without truncation, which would lock out everyone else.
+                await connection.execute(
+                    f"VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON, TRUNCATE OFF) {table}".encode()
+                )
+            except errors.InsufficientPrivilege:
+                return False
+            return True
+
+    def hang_up(self, seconds: float) -> None:
+        """Break the connections of operations that take longer; they raise, the next ones connect anew."""
+        self.pool.hang_up(seconds)
+
     async def close(self) -> None:
         """Give the connections back to the database."""
         self._closed = True
-        if not self.pool.closed:
-            await self.pool.close()
+        await self.pool.close()
 
     async def _apply(self, step: Migration) -> None:
         async with self._connection() as connection, connection.transaction():
@@ -146,51 +179,55 @@ class AsyncPostgresStore:
         cursor = await connection.execute(query.encode())
         return {version for (version,) in await cursor.fetchall()}
 
-    async def _open(self) -> None:
-        # Once without the pool, which would try for a long time and not say why it failed.
-        async with await psycopg.AsyncConnection.connect(self.url, **self._connecting) as connection:
+    async def _connect(self) -> AsyncPooled:
+        connection = await AsyncPooled.connect(self.url, **self._connecting)
+        self.pool.note(connection)
+        try:
+            await self._configure(connection)
+        except BaseException:
+            self.pool.forget(connection)
+            await connection.close()
+            raise
+        return connection
+
+    async def _configure(self, connection: AsyncPooled) -> None:
+        if self.pooler is None:
             # A pooler answers with a process id of its own; prepared plans would stay behind in it.
             cursor = await connection.execute("SELECT pg_backend_pid()")
             self.pooler = await cursor.fetchone() != (connection.info.backend_pid,)
-        # Waited for, else the first caller would have the pool grow beside its first connection.
-        await self.pool.open(wait=True, timeout=self.pool.timeout)
-
-    async def _drop_broken(self) -> None:
-        if not self.pool.closed:
-            with suppress(psycopg.Error, PoolTimeout):
-                await self.pool.check()
-
-    async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
         if self.pooler:
             connection.prepare_threshold = None
+        elif connection.info.server_version >= _CHECKS_CLIENTS:
+            # Else the statement of a worker that died would run on for minutes, and hold its locks.
+            await connection.execute("SET client_connection_check_interval = '5s'")
+        if self._steady and not self.pooler:
+            await connection.execute(_STEADY)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async def _connection(self) -> AsyncIterator[AsyncPooled]:
         """Lend a connection to what may run before the schema is right."""
         try:
             connection = await self._take(check=False)
             try:
                 yield connection
             finally:
-                await self.pool.putconn(connection)
+                await self.pool.give(connection)
         except _TROUBLE as error:
             await self._explain(error)
             raise
 
-    async def _take(self, *, check: bool = True) -> OwnConnection:
+    async def _take(self, *, check: bool = True) -> AsyncPooled:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
-        if self.pool.closed:
-            await self._open()
-        connection = await self.pool.getconn()
+        connection = await self.pool.take()
         if check and not self._checked:
             try:
                 plan("postgres", self.prefix, await self._applied(connection)).check()
                 self._checked = True
             except BaseException:
-                await self.pool.putconn(connection)
+                await self.pool.give(connection)
                 raise
         return connection
 
@@ -201,9 +238,11 @@ class AsyncPostgresStore:
                 raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
             case errors.DiskFull():
                 raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
+            case errors.QueryCanceled() | errors.LockNotAvailable():
+                raise StoreBusy(f"PostgreSQL gave up on a statement, nothing was stored: {error}") from error
         if not _is_an_answer(error):
             # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
-            await self._drop_broken()
+            await self.pool.drop()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error

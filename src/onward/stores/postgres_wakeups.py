@@ -17,6 +17,7 @@ log = logging.getLogger("onward.wakeups")
 
 _PROBE = "probe:"
 _LONGEST_PAUSE = 30.0
+_LONGEST_CONNECT = 10
 
 
 class PostgresWakeups:
@@ -30,13 +31,14 @@ class PostgresWakeups:
         self._probe_seconds = probe_seconds
         self._answer_seconds = answer_seconds
         self._woken = asyncio.Event()
+        self._heard: set[str] = set()
         self._unanswered = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._sessions: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
         self.poll_only = False
 
-    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
+    async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """Wait for a notification; the first one comes by itself once it listens, to catch up."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_listening(), name="onward wake-ups")
@@ -44,9 +46,14 @@ class PostgresWakeups:
             async with asyncio.timeout(timeout):
                 await self._woken.wait()
         except TimeoutError:
-            return False
+            return None
         self._woken.clear()
-        return True
+        heard, self._heard = frozenset(self._heard), set()
+        return heard
+
+    def wake(self) -> None:
+        """Wake whoever waits here."""
+        self._woken.set()
 
     async def close(self) -> None:
         """Stop listening."""
@@ -57,7 +64,7 @@ class PostgresWakeups:
                     await task
 
     async def _keep_listening(self) -> None:
-        failures = 0
+        failures, told = 0, False
         while not self.poll_only:
             self._unanswered.clear()
             session = asyncio.create_task(self._session())
@@ -70,11 +77,15 @@ class PostgresWakeups:
                     task.cancel()
                 self._sessions.add(session)
                 session.add_done_callback(self._ended)
-            failures = 0 if self.listening.is_set() else failures + 1
+            if self.listening.is_set():
+                failures, told = 0, False
+            else:
+                failures += 1
             self.listening.clear()
             if not self.poll_only:
-                if failures <= 1:
+                if not told:
                     log.warning("wake-ups lost, polling until they are back")
+                told = True
                 pause = min(_LONGEST_PAUSE, 0.1 * 2**failures)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
@@ -84,8 +95,11 @@ class PostgresWakeups:
             log.debug("a listening connection ended: %s", error)
 
     async def _session(self) -> None:
+        bound: dict[str, Any] = {"connect_timeout": _LONGEST_CONNECT}
+        if "connect_timeout" in self._url:
+            bound = {}
         connection = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, prepare_threshold=None, application_name="onward wake-ups"
+            self._url, autocommit=True, prepare_threshold=None, application_name="onward wake-ups", **bound
         )
         async with connection:
             await self._listen(connection)
@@ -108,8 +122,7 @@ class PostgresWakeups:
             heard = False
             async for notice in connection.notifies(timeout=self._probe_seconds, stop_after=1):
                 heard = True
-                if not notice.payload.startswith(_PROBE):
-                    self._woken.set()
+                self._note(notice.payload)
             if not heard:
                 await self._probe(connection)
 
@@ -122,7 +135,11 @@ class PostgresWakeups:
             async for notice in connection.notifies():
                 if notice.payload == token:
                     return
-                if not notice.payload.startswith(_PROBE):
-                    self._woken.set()
+                self._note(notice.payload)
         finally:
             timer.cancel()
+
+    def _note(self, payload: str) -> None:
+        if not payload.startswith(_PROBE):
+            self._heard.add(payload)
+            self._woken.set()

@@ -35,6 +35,9 @@ class _SqliteStore:
         self._closed = False
         self._threads: tuple[Reader, Writer] | None = None
 
+    def hang_up(self, seconds: float) -> None:
+        """Do nothing: a file answers, or fails."""
+
     def _submit(self, make: Callable[[], Operation[T]], *, write: bool) -> Future[T]:
         reader, writer = self._threads or self._open()
         return (writer if write else reader).submit(make)
@@ -102,6 +105,10 @@ class SqliteStore(_SqliteStore):
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         return self._migrate()
 
+    def vacuum(self) -> bool:
+        """Do nothing: SQLite uses the space of deleted rows again at once."""
+        return False
+
     def close(self) -> None:
         """Finish what was handed over and close the file."""
         self._close()
@@ -124,6 +131,10 @@ class AsyncSqliteStore(_SqliteStore):
     async def migrate(self) -> Plan:
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         return await asyncio.to_thread(self._migrate)
+
+    async def vacuum(self) -> bool:
+        """Do nothing: SQLite uses the space of deleted rows again at once."""
+        return False
 
     async def close(self) -> None:
         """Finish what was handed over and close the file."""

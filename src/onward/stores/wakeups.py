@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import suppress
 from typing import Protocol
 
 from onward.stores.sqlite_file import SqliteFile, translated
@@ -17,8 +18,12 @@ __all__ = ["SqliteWakeups", "Wakeups"]
 class Wakeups(Protocol):
     """A source of wake-ups."""
 
-    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """Wait for a wake-up; False when the time is over."""
+    async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
+        """Wait for a wake-up; gives the queues that it named, if any, and None when the time is over."""
+        ...
+
+    def wake(self) -> None:
+        """Wake whoever waits here."""
         ...
 
     async def close(self) -> None:
@@ -37,18 +42,26 @@ class SqliteWakeups:
         self._connection: sqlite3.Connection | None = None
         self._seen: int | None = None
         self._changed_at = 0.0
+        self._woken = asyncio.Event()
 
-    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
+    async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """Wait until the file has changed; the first call returns at once, to catch up."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        while not self._has_changed(loop.time()):
+        while not self._has_changed(loop.time()) and not self._woken.is_set():
             now = loop.time()
             if now >= deadline:
-                return False
+                return None
             pause = next(pause for idle, pause in self._PAUSES if now - self._changed_at < idle)
-            await asyncio.sleep(min(pause, deadline - now))
-        return True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(pause, deadline - now)):
+                    await self._woken.wait()
+        self._woken.clear()
+        return frozenset()
+
+    def wake(self) -> None:
+        """Wake whoever waits here."""
+        self._woken.set()
 
     async def close(self) -> None:
         """Close the connection."""

@@ -3,4 +3,4 @@
 import pytest
 
 # Only the asserts of test modules are explained by themselves.
-pytest.register_assert_rewrite(f"{__name__}.enqueueing", f"{__name__}.working")
+pytest.register_assert_rewrite(f"{__name__}.controlling", f"{__name__}.enqueueing", f"{__name__}.working")

@@ -20,6 +20,7 @@ from onward.core.lifecycle import (
     Skip,
     Snooze,
     Succeeded,
+    policy_of,
 )
 from onward.errors import WorkerLost
 from onward.operations import control, inspect, rescue, work
@@ -90,7 +91,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
     register(go)
     put(go), put(go), put(go)
     released, snoozed, limited = take(go)
-    policy = rescue.policy_of(released)
+    policy = policy_of(released)
     leases = go(
         work.finish(
             [

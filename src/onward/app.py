@@ -1,0 +1,149 @@
+"""The facade: one object that knows the database and the job types of an application."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from onward.client import Client
+from onward.client_async import AsyncClient
+from onward.core.arguments import whole
+from onward.core.duration import Duration, duration
+from onward.core.job import WAITING, NewJob
+from onward.errors import InvalidSetting
+from onward.handlers.clients import Clients
+from onward.handlers.definition import AnyJobFunction, JobDecorator
+from onward.handlers.handle import Handle
+from onward.handlers.handler import Handler
+
+if TYPE_CHECKING:
+    from onward.worker.worker import Worker
+
+__all__ = ["Onward", "Tick"]
+
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one tick did, and how many jobs still wait."""
+
+    processed: int
+    succeeded: int
+    retried: int
+    dead: int
+    remaining: int
+    duration: timedelta
+
+
+class Onward:
+    """An application's job types and where their jobs are kept: the URL, ONWARD_URL, or ./onward.db."""
+
+    def __init__(self, url: str | None = None, *, schema: str = "onward") -> None:
+        self.clients = Clients(url, schema=schema)
+        self.handlers: dict[str, Handler] = {}
+        self.jobs: dict[str, AnyJobFunction] = {}
+        self.job = JobDecorator(self.clients, self._add)
+
+    @property
+    def client(self) -> Client:
+        """Give the client that all threads share."""
+        return self.clients.sync
+
+    @property
+    def aclient(self) -> AsyncClient:
+        """Give the client of the running event loop."""
+        return self.clients.current()
+
+    def within(self, tx: object) -> Client:
+        """Bind the client to the caller's open transaction; an async one is bound by `aclient.within(tx)`."""
+        return self.clients.sync.within(tx)
+
+    def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Handle[Any]]:
+        """Store what `.build()` gave, all or none; answers in the order of asking."""
+        return [Handle(enqueued, self.clients) for enqueued in self.clients.sync.enqueue_many(jobs)]
+
+    async def aenqueue_many(self, jobs: Iterable[NewJob]) -> list[Handle[Any]]:
+        """Do the same, awaited."""
+        enqueued = await self.clients.current().enqueue_many(jobs)
+        return [Handle(one, self.clients) for one in enqueued]
+
+    def worker(self, **options: Any) -> Worker:
+        """Give a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
+        from onward.worker.worker import Worker
+
+        return Worker(self.handlers, self.clients, **options)
+
+    def tick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
+        """Run what is due, within bounds, and return: for cron and serverless hosts."""
+
+        async def once() -> Tick:
+            try:
+                return await self.atick(max_jobs, max_seconds)
+            finally:
+                await self.clients.aclose()
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(once())
+        # A loop can't wait for another in its own thread.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, once()).result()
+
+    async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
+        """Do the same, awaited."""
+        whole("max_jobs", max_jobs, 1, 1_000_000)
+        max_time = duration("max_seconds", max_seconds)
+        started = time.monotonic()
+        tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time).run()
+        counts = await self.clients.current().count()
+        return Tick(
+            tally.processed,
+            tally.succeeded,
+            tally.retried,
+            tally.dead,
+            sum(counts.total(state) for state in WAITING),
+            timedelta(seconds=time.monotonic() - started),
+        )
+
+    def lifespan(self, *, worker: bool = True, **options: Any) -> Lifespan:
+        """Give the lifespan of an ASGI application: a worker while it runs, and clients closed at its end."""
+
+        @asynccontextmanager
+        async def lifespan(_application: Any) -> AsyncIterator[None]:
+            try:
+                if worker:
+                    async with self.worker(**options):
+                        yield
+                else:
+                    yield
+            finally:
+                await self.aclose()
+
+        return lifespan
+
+    def close(self) -> None:
+        """Close the shared client; its next use opens a new one."""
+        self.clients.close()
+
+    async def aclose(self) -> None:
+        """Close the client of the running event loop, and the shared one."""
+        await self.clients.aclose()
+        await asyncio.to_thread(self.clients.close)
+
+    def _add(self, job_type: AnyJobFunction) -> None:
+        known = self.handlers.get(job_type.name)
+        if known is not None:
+            raise InvalidSetting(
+                f"the job type {job_type.name!r} is defined already, by {known.reference}; "
+                "give this one another name="
+            )
+        self.handlers[job_type.name] = job_type.handler
+        self.jobs[job_type.name] = job_type

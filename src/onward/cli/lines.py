@@ -1,0 +1,63 @@
+"""Lines for people; a value from outside can neither break a line nor control the terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import click
+
+__all__ = ["clean", "lasting", "masked", "say", "short"]
+
+_BLANKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# Control characters, surrogates, and those that turn the direction of what follows.
+_CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
+_SECONDS = 60
+_MINUTES = 60 * 60
+_HOURS = 48 * 60 * 60
+
+
+def clean(text: str, longest: int | None = None) -> str:
+    """Give a text as one line without control characters; cut if it is longer than it may be."""
+    line = _CONTROLS.sub("", _BLANKS.sub(" ", text)).strip()
+    return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def say(text: str, *, timed: bool = True) -> None:
+    """Write words to the standard error, with the time of day."""
+    # Local time, as on the clock beside the screen.
+    now = f"{datetime.now().astimezone():%H:%M:%S} " if timed else ""
+    # Whoever read it may be gone; the work goes on.
+    with suppress(OSError):
+        click.echo(f"{now}{text}", err=True)
+
+
+def short(job_id: str, *, stream: object = None) -> str:
+    """Shorten an id for a terminal; elsewhere, where it may be read by a program, it stays whole."""
+    is_terminal = getattr(stream or sys.stderr, "isatty", bool)()
+    return f"{job_id[:6]}…{job_id[-3:]}" if is_terminal else job_id
+
+
+def lasting(length: timedelta) -> str:
+    """Write a length of time as people say it: 184 ms, 5s, 7m 30s, 7h 41m, 3d."""
+    seconds = length.total_seconds()
+    whole = round(seconds)
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if whole < _SECONDS:
+        return f"{round(seconds, 1):g}s"
+    if whole < _MINUTES:
+        return f"{whole // 60}m" + (f" {whole % 60}s" if whole % 60 else "")
+    if whole < _HOURS:
+        return f"{whole // 3600}h" + (f" {whole % 3600 // 60}m" if whole % 3600 // 60 else "")
+    return f"{whole // 86400}d"
+
+
+def masked(url: str) -> str:
+    """Leave the password out of a URL, and the options, which may hold one."""
+    return _PASSWORD.sub(r"//\1@", url).partition("?")[0]

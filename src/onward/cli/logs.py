@@ -1,0 +1,44 @@
+"""Logging of a command: one line for each record, whatever is in it."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from datetime import datetime
+
+from onward.cli.lines import clean
+
+__all__ = ["LEVELS", "set_up_logs"]
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class _OneLine(logging.Formatter):
+    """`18:04:02 warning onward.worker: …`; a traceback is told by its end, at level debug in full."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        now = datetime.fromtimestamp(record.created).astimezone()
+        text = f"{record.name}: {record.getMessage()}"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            text += f" ({self._told(error)})"
+        return f"{now:%H:%M:%S} {record.levelname.lower()} {clean(text)}"
+
+    @staticmethod
+    def _told(error: BaseException) -> str:
+        if logging.getLogger().isEnabledFor(logging.DEBUG):
+            return " ⏎ ".join("".join(traceback.format_exception(error)).splitlines())
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        return f"{type(error).__name__}: {error}{where}"
+
+
+def set_up_logs(level: str) -> None:
+    """Send logs to the standard error, unless the app has set up logging by itself."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine())
+    root.addHandler(handler)
+    root.setLevel(level.upper())

@@ -1,0 +1,98 @@
+"""The command `onward`: finds the subcommand, runs it, and shows errors in one form.
+
+Only click is imported here. A subcommand's module, and with it drivers and the worker, is imported when it is
+called, so that `onward --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from onward.cli.lines import clean
+from onward.errors import OnwardError, SchemaBehind, SchemaMissing
+
+__all__ = ["INTERRUPTED", "main"]
+
+INTERRUPTED = 130
+
+# The module of each subcommand is named like it; its help is repeated here to be shown without an import.
+_COMMANDS = {
+    "dev": "Run a worker here, started again whenever a file changes.",
+    "worker": "Run the jobs of an app.",
+    "enqueue": "Put a job into the queue.",
+    "tick": "Run what is due for a few seconds, then end.",
+    "migrate": "Make or update Onward's tables.",
+    "version": "Print the versions of Onward and Python.",
+}
+
+
+class _Commands(click.Group):
+    """Subcommands that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        command = import_module(f"onward.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 - for the type checker
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            nearest = get_close_matches(name, _COMMANDS, 1)
+            hint = f'Did you mean "{nearest[0]}"?' if nearest else "onward --help lists them."
+            raise click.UsageError(f'there is no command "{clean(name)}". {hint}', ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+def _onward() -> None:
+    """Onward: a durable job queue in the database you already have."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; ends the process with the exit code of the command."""
+    try:
+        code = _onward.main(arguments, prog_name="onward", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except OnwardError as error:
+        click.echo(_shown(error), err=True)
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python would complain once more when it flushes at exit.
+        sys.stdout = None
+        code = 1
+    sys.exit(code or 0)
+
+
+def _shown(error: OnwardError) -> str:
+    first, *rest = str(error).splitlines() or [type(error).__name__]
+    lines = [f"error {error.code}: {clean(first)}", *(f"  {clean(line).strip()}" for line in rest)]
+    if isinstance(error, SchemaMissing | SchemaBehind):
+        lines.append("  on the command line: onward migrate")
+    return "\n".join(lines)

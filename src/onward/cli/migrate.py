@@ -1,0 +1,40 @@
+"""`onward migrate`: make or update the tables, or say what would be done."""
+
+from __future__ import annotations
+
+import click
+
+from onward.cli.lines import say
+from onward.cli.loading import find_app
+
+__all__ = ["command"]
+
+
+@click.command("migrate")
+@click.option("--plan", "only_plan", is_flag=True, help="Print the SQL; change nothing.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="End with 5 unless the tables are up to date; change nothing."
+)
+@click.option(
+    "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
+)
+@click.option(
+    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+)
+def command(*, only_plan: bool, only_check: bool, app: str | None, url: str | None) -> None:
+    """Make or update Onward's tables."""
+    if only_plan and only_check:
+        raise click.UsageError("give --plan or --check, not both")
+    from onward.handlers.clients import Clients
+
+    known = find_app(app, url)
+    with (known.clients if known else Clients(url)).open() as client:
+        plan = client.plan() if only_plan or only_check else client.migrate()
+    if only_plan:
+        click.echo(plan.sql, nl=False)
+    if only_check:
+        plan.check()
+    if not plan.pending:
+        say(f"schema {plan.version} is up to date", timed=False)
+    elif not only_plan:
+        say(f"schema {plan.version} → {plan.newest}", timed=False)

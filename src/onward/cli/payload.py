@@ -1,0 +1,78 @@
+"""The payload of `onward enqueue`: from `key=value` words, from a file, or from the standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from onward.errors import InvalidSetting
+
+__all__ = ["read_payload", "words_to_payload"]
+
+_Fits = Callable[[str, Any], bool]
+
+
+def read_payload(source: str) -> dict[str, Any]:
+    """Read a JSON object: the text itself, `@file`, or `-` for the standard input."""
+    try:
+        if source == "-":
+            text, name = sys.stdin.buffer.read(), "the standard input"
+        elif source.startswith("@"):
+            text, name = Path(source[1:]).read_bytes(), source[1:]
+        else:
+            text, name = source.encode(errors="surrogateescape"), "--payload"
+    except OSError as error:
+        raise InvalidSetting(f"can't read {source[1:]}: {error.strerror}") from None
+    try:
+        payload = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidSetting(f"{name} is not JSON: {error}") from None
+    if not isinstance(payload, dict):
+        raise InvalidSetting(f'{name} holds a {type(payload).__name__}; give an object, such as {{"id": 42}}')
+    return payload
+
+
+def words_to_payload(words: Sequence[str], function: Callable[..., Any] | None) -> dict[str, Any]:
+    """Read `key=value` words; a value is JSON where the function takes it so, else text."""
+    payload: dict[str, Any] = {}
+    fits = _fitting(function)
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise InvalidSetting(f"{word!r:.80} is no argument; give key=value, such as booking_id=42")
+        if key in payload:
+            raise InvalidSetting(f'the argument "{key}" is given twice; give a list as {key}=[1,2]')
+        payload[key] = _value(key, text, fits)
+    return payload
+
+
+def _value(key: str, text: str, fits: _Fits) -> Any:
+    try:
+        value = msgspec.json.decode(text.encode(errors="surrogateescape"))
+    except msgspec.DecodeError:
+        return text
+    # 42 for a `str` is the text "42"; what fits neither way is told as what it looks like.
+    return text if not fits(key, value) and fits(key, text) else value
+
+
+def _fitting(function: Callable[..., Any] | None) -> _Fits:
+    """Tell whether a parameter takes a value; where nothing is known of it, it takes any."""
+    if function is None:
+        return lambda _key, _value: True
+    from onward.handlers.parameters import read_parameters
+
+    read = read_parameters(function)
+    kinds = {parameter.name: parameter.annotation for parameter in read.parameters}
+
+    def fits(key: str, value: Any) -> bool:
+        try:
+            msgspec.convert(value, kinds.get(key, Any), **read.hooks)
+        except (msgspec.ValidationError, ValueError, TypeError):
+            return False
+        return True
+
+    return fits

@@ -1,0 +1,17 @@
+"""`onward version`."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("version")
+def command() -> None:
+    """Print the versions of Onward and Python."""
+    from onward import __version__
+
+    click.echo(f"onward {__version__} (Python {platform.python_version()})")

@@ -1,0 +1,163 @@
+"""Callers that enqueue at the same time share a statement, and so a commit.
+
+Who comes alone goes at once. While some are under way the next ones gather, and go together when one is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from onward.errors import DuplicateJob, InvalidJob, StoreError
+
+__all__ = ["AsyncGathering", "Gathering"]
+
+Ask = TypeVar("Ask")
+Answer = TypeVar("Answer")
+
+# Two at once keep the server busy while answers travel; more would make the groups smaller.
+_UNDER_WAY = 2
+_MOST_AT_ONCE = 1000
+# These are about one of the group, and have changed nothing: the others must not suffer.
+_OF_ONE = (InvalidJob, DuplicateJob)
+
+
+class AsyncGathering(Generic[Ask, Answer]):
+    """For tasks of one event loop."""
+
+    def __init__(
+        self,
+        one: Callable[[Ask], Awaitable[Answer]],
+        many: Callable[[Sequence[Ask]], Awaitable[Sequence[Answer]]],
+    ) -> None:
+        self._one = one
+        self._many = many
+        self._under_way = 0
+        self._gathered: list[tuple[Ask, asyncio.Future[Answer]]] = []
+        self._groups: set[asyncio.Task[None]] = set()
+
+    async def ask(self, asked: Ask) -> Answer:
+        """Give the answer to one ask, whoever shared its statement."""
+        if self._under_way >= _UNDER_WAY:
+            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._gathered.append((asked, future))
+            return await future
+        self._under_way += 1
+        try:
+            return await self._one(asked)
+        finally:
+            self._land()
+
+    def _land(self) -> None:
+        self._under_way -= 1
+        if self._gathered:
+            self._under_way += 1
+            # A task of its own: no caller's being cancelled is to be felt by the others.
+            group = asyncio.create_task(self._go())
+            self._groups.add(group)
+            group.add_done_callback(self._groups.discard)
+
+    async def _go(self) -> None:
+        group, self._gathered = self._gathered[:_MOST_AT_ONCE], self._gathered[_MOST_AT_ONCE:]
+        group = [pair for pair in group if not pair[1].done()]
+        try:
+            answers = await self._many([asked for asked, _ in group])
+            for (_, future), answer in zip(group, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+        except _OF_ONE:
+            await asyncio.gather(*(self._alone(asked, future) for asked, future in group))
+        except BaseException as error:
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(_passed_on(error))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._land()
+
+    async def _alone(self, asked: Ask, future: asyncio.Future[Answer]) -> None:
+        try:
+            answer = await self._one(asked)
+        except Exception as error:  # noqa: BLE001 - it is its caller's
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(answer)
+
+
+class Gathering(Generic[Ask, Answer]):
+    """For threads."""
+
+    def __init__(
+        self, one: Callable[[Ask], Answer], many: Callable[[Sequence[Ask]], Sequence[Answer]]
+    ) -> None:
+        self._one = one
+        self._many = many
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._gathered: list[tuple[Ask, Future[Answer | None]]] = []
+
+    def ask(self, asked: Ask) -> Answer:
+        """Give the answer to one ask, whoever shared its statement."""
+        future: Future[Answer | None] | None = None
+        with self._lock:
+            if self._under_way < _UNDER_WAY:
+                self._under_way += 1
+            else:
+                future = Future()
+                self._gathered.append((asked, future))
+        if future is not None:
+            answer = future.result()
+            return self._lead(asked) if answer is None else answer
+        try:
+            return self._one(asked)
+        finally:
+            self._land()
+
+    def _lead(self, asked: Ask) -> Answer:
+        with self._lock:
+            group, self._gathered = self._gathered[:_MOST_AT_ONCE], self._gathered[_MOST_AT_ONCE:]
+        try:
+            if not group:
+                return self._one(asked)
+            answers = self._many([asked, *(other for other, _ in group)])
+        except _OF_ONE:
+            for other, future in group:
+                self._alone(other, future)
+            return self._one(asked)
+        except BaseException as error:
+            for _, future in group:
+                future.set_exception(_passed_on(error))
+            raise
+        else:
+            for (_, future), answer in zip(group, answers[1:], strict=True):
+                future.set_result(answer)
+            return answers[0]
+        finally:
+            self._land()
+
+    def _alone(self, asked: Ask, future: Future[Answer | None]) -> None:
+        try:
+            future.set_result(self._one(asked))
+        except Exception as error:  # noqa: BLE001 - it is its caller's
+            future.set_exception(error)
+
+    def _land(self) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if self._gathered:
+                self._under_way += 1
+                _, future = self._gathered.pop(0)
+                future.set_result(None)
+
+
+def _passed_on(error: BaseException) -> Exception:
+    """Give the error of the one who went to those that it went for; its being cancelled is not theirs."""
+    if isinstance(error, Exception):
+        return error
+    return StoreError("the statement was cut short; whether the job was stored is not known")

@@ -1,0 +1,1 @@
+"""Job types and the functions that run them: defined, checked, enqueued."""

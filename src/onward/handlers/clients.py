@@ -1,0 +1,73 @@
+"""The clients of one database: new ones for who closes them, and shared ones that open on first use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from weakref import WeakKeyDictionary
+
+from onward.client import Client
+from onward.client_async import AsyncClient
+from onward.stores import open_async_store, open_store
+
+__all__ = ["Clients"]
+
+
+class Clients:
+    """Where jobs are kept; connects when the first client is used."""
+
+    def __init__(self, url: str | None = None, *, schema: str = "onward") -> None:
+        self.url = url
+        self.schema = schema
+        self._opening = threading.Lock()
+        self._sync: Client | None = None
+        self._process = os.getpid()
+        self._current: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
+
+    def open(self) -> Client:
+        """Give a new client, for the caller to close."""
+        return Client(store=open_store(self.url, schema=self.schema))
+
+    def open_async(self, *, steady: bool = False) -> AsyncClient:
+        """Give a new async client, for the caller to close; a steady one plans each statement once."""
+        return AsyncClient(store=open_async_store(self.url, schema=self.schema, steady=steady))
+
+    @property
+    def sync(self) -> Client:
+        """Give the client that all threads share; after `close()` it is a new one."""
+        client = self._sync
+        if client is None or self._process != os.getpid():
+            client = self._open_sync()
+        return client
+
+    def current(self) -> AsyncClient:
+        """Give the client of the running event loop; after `aclose()` it is a new one."""
+        loop = asyncio.get_running_loop()
+        client = self._current.get(loop)
+        if client is None:
+            with self._opening:
+                client = self._current[loop] = self.open_async()
+        return client
+
+    def close(self) -> None:
+        """Close the shared sync client."""
+        with self._opening:
+            client, self._sync = self._sync, None
+        if client is not None and self._process == os.getpid():
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close the client of the running event loop."""
+        with self._opening:
+            client = self._current.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _open_sync(self) -> Client:
+        with self._opening:
+            # What was opened before a fork belongs to the parent, who still uses it.
+            if self._sync is None or self._process != os.getpid():
+                self._sync = self.open()
+                self._process = os.getpid()
+            return self._sync

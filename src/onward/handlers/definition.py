@@ -1,0 +1,144 @@
+"""Make a job type of a function, as `@app.job` does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
+
+from onward.core.arguments import whole
+from onward.core.job import NewJob
+from onward.errors import InvalidSetting
+from onward.handlers.clients import Clients
+from onward.handlers.context import Context
+from onward.handlers.handler import Executor, Handler
+from onward.handlers.job_type import JobFunction
+from onward.handlers.options import Defaults, Request, check_names
+from onward.handlers.signature import Signature
+from onward.operations.asked import asked_row
+
+__all__ = ["JobDecorator", "define"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AnyJobFunction = JobFunction[..., Any, ..., Any]
+
+_EXECUTORS = ("async", "thread", "process")
+_MOST_MEMORY = 2**50
+
+
+class _Anything:
+    """What only a parameter without an annotation, or with object or Any, accepts."""
+
+
+class JobDecorator:
+    """`@app.job` and `@app.job(…)`: each call with options gives a decorator that has them."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        add: Callable[[AnyJobFunction], None],
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._clients = clients
+        self._add = add
+        self._options = options or {}
+
+    # A first parameter without an annotation may be a Context or not, so its job type takes any arguments.
+    # Then with a Context and without; each time first a coroutine, whose result is what awaiting it gives.
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, P], Coroutine[Any, Any, R]], /
+    ) -> JobFunction[..., Coroutine[Any, Any, R], ..., R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, P], R], /
+    ) -> JobFunction[..., R, ..., R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> JobFunction[Concatenate[Context, P], Coroutine[Any, Any, R], P, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> JobFunction[Concatenate[Context, P], R, P, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> JobFunction[P, Coroutine[Any, Any, R], P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R, P, R]: ...
+    @overload
+    def __call__(self, /, **options: Unpack[Defaults]) -> JobDecorator: ...
+    def __call__(self, function: Any = None, /, **options: Any) -> Any:
+        """Define a job type, or give a decorator with these options."""
+        if function is None:
+            return JobDecorator(self._clients, self._add, {**self._options, **options})
+        job_type = define(function, self._clients, cast("Defaults", {**self._options, **options}))
+        self._add(job_type)
+        return job_type
+
+
+def define(function: Callable[..., Any], clients: Clients, options: Defaults) -> AnyJobFunction:
+    """Make a job type; what could never run is refused here, not when its first job does."""
+    check_names("job()", options, Defaults.__annotations__)
+    if not inspect.isfunction(function):
+        raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
+    name = options.get("name", function.__name__)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidSetting(f"job type {name!r}: its function yields; return the result instead")
+    executor = _executor(name, function, options.get("executor"))
+    memory = options.get("memory")
+    if memory is not None:
+        whole("memory", memory, 1, _MOST_MEMORY)
+        if executor != "process":
+            raise InvalidSetting(
+                f"job type {name!r}: memory can be limited for a process only; give executor='process'"
+            )
+    request = _request(name, options)
+    signature = Signature(function)
+    handler = Handler(
+        job_type=name,
+        function=function,
+        executor=executor,
+        arguments=signature.arguments,
+        template=request.new,
+        reference=f"{function.__module__}:{function.__qualname__}",
+        context=signature.context,
+        memory=memory,
+    )
+    return JobFunction(handler, signature, clients, request)
+
+
+def _request(name: str, options: Defaults) -> Request:
+    new = NewJob(job_type=name, category=options.get("category", "default"))
+    said = {key: value for key, value in options.items() if key in _SAID}
+    request = Request(new).using(said)
+    # The checks of an enqueue, so that a wrong default is seen at once.
+    asked_row(request.new, "")
+    return request
+
+
+_SAID = {"queue", "priority", "timeout", "max_attempts", "deadline"}
+
+
+def _executor(name: str, function: Callable[..., Any], chosen: Executor | None) -> Executor:
+    is_async = inspect.iscoroutinefunction(function)
+    executor = chosen or ("async" if is_async else "thread")
+    if executor not in _EXECUTORS:
+        raise InvalidSetting(
+            f"job type {name!r}: executor is {executor!r}; give one of {', '.join(_EXECUTORS)}"
+        )
+    if is_async and executor != "async":
+        raise InvalidSetting(
+            f"job type {name!r}: an async def can't run by executor={executor!r}; make it a def"
+        )
+    if not is_async and executor == "async":
+        raise InvalidSetting(f"job type {name!r}: executor='async' needs an async def; make it one")
+    if executor == "process" and "<" in function.__qualname__:
+        raise InvalidSetting(
+            f"job type {name!r}: another process can't import {function.__qualname__}; "
+            "define it with def at the top of a module"
+        )
+    return executor

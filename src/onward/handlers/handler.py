@@ -1,0 +1,50 @@
+"""How a job type is run: what a worker needs to know of it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from onward.core.job import Job, NewJob
+
+__all__ = ["Executor", "Handler", "Run"]
+
+Executor = Literal["async", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The function of a job type, and how to call it.
+
+    `arguments` checks a payload against the signature and gives keyword arguments; `context` names the
+    parameter that takes the Context; `reference` is `module:qualname`, by which another process
+    finds the job type.
+    """
+
+    job_type: str
+    function: Callable[..., Any]
+    executor: Executor
+    arguments: Callable[[Mapping[str, Any]], dict[str, Any]]
+    template: NewJob
+    reference: str
+    context: str | None = None
+    memory: int | None = None
+
+
+class Run(Protocol):
+    """One attempt of a job, as the worker that runs it sees it; a Context asks it."""
+
+    @property
+    def job(self) -> Job:
+        """Give the job as it was claimed."""
+        ...
+
+    @property
+    def cancel_reason(self) -> str | None:
+        """Say why the handler should give way; None while it should not."""
+        ...
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block until the handler should give way; False when the time is over."""
+        ...

@@ -1,0 +1,148 @@
+"""What a handler takes, read from its signature: payloads become arguments, and a call becomes a payload.
+
+A call is checked at enqueue just as the worker will check it, so what was accepted can run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from onward.errors import InvalidArguments, InvalidSetting
+from onward.handlers.parameters import Parameters, read_parameters
+
+__all__ = ["Signature"]
+
+_PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
+
+
+class Signature:
+    """The arguments of one function; `context` names the parameter that takes the Context."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        read = read_parameters(function)
+        self.context = read.context
+        self.text = f"{self.name}{read.shown}"
+        self._names = [parameter.name for parameter in read.parameters]
+        self._positional = [p.name for p in read.parameters if p.kind is not p.KEYWORD_ONLY]
+        self._required = [p.name for p in read.parameters if p.default is p.empty]
+        self._open = read.open
+        self._form = _form(self.name, read)
+        self._hooks = read.hooks
+        self.arguments = self._choose()
+
+    def _choose(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        """Choose the cheapest way from a payload to arguments: a worker takes it for every job."""
+        if not self._names:
+            return dict if self._open else self._nothing
+        if self._open:
+            return lambda payload: {**payload, **self._given(payload)}
+        if len(self._required) < len(self._names) or self._hooks:
+            return self._given
+        return self._all
+
+    def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Bind a call's arguments as the function would, and give them as JSON values."""
+        most = len(self._positional)
+        if len(args) > most:
+            raise self._refused(f"takes at most {most} positional arguments, but {len(args)} were given")
+        given = dict(zip(self._positional, args, strict=False))
+        for name in kwargs.keys() & given.keys():
+            raise self._refused(f'was given the argument "{name}" twice')
+        given.update(kwargs)
+        try:
+            payload = msgspec.to_builtins(given, str_keys=True, enc_hook=_dumped)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            raise self._unstorable(given) from None
+        payload = {name: _listed(value) for name, value in payload.items()}
+        self.arguments(payload)
+        return payload
+
+    def _all(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return _asdict(_convert(payload, self._form))
+        except msgspec.ValidationError as error:
+            raise self._explained(payload, error) from None
+
+    def _given(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            given = _asdict(_convert(payload, self._form, **self._hooks))
+        except msgspec.ValidationError as error:
+            raise self._explained(payload, error) from None
+        if len(payload) == len(given) and not self._open:
+            return given
+        # Left to the function, whose default need not be JSON.
+        return {name: value for name, value in given.items() if value is not msgspec.UNSET}
+
+    def _nothing(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        if payload:
+            raise self._unknown(next(iter(payload)))
+        return {}
+
+    def _explained(self, payload: Mapping[str, Any], error: Exception) -> InvalidArguments:
+        if not self._open:
+            for name in payload.keys() - set(self._names):
+                return self._unknown(name)
+        for name in self._required:
+            if name not in payload:
+                return self._refused(f'needs the argument "{name}".')
+        text = str(error)
+        place = _PLACE.search(text)
+        message = " ".join(text[: place.start() if place else None].replace("`", "").split())
+        return self._refused(f'argument "{place[1] if place else ""}": {message[:1].lower()}{message[1:]}')
+
+    def _unknown(self, name: str) -> InvalidArguments:
+        near = get_close_matches(name, self._names, 1)
+        advice = f' Did you mean "{near[0]}"?' if near else ""
+        return self._refused(f'has no argument "{name}".{advice}')
+
+    def _unstorable(self, given: Mapping[str, Any]) -> InvalidArguments:
+        """Find the argument that no JSON can hold."""
+        for name, value in given.items():
+            try:
+                msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                return self._refused(f'argument "{name}" can\'t be stored as JSON: {error}')
+        return self._refused("was given arguments that can't be stored as JSON")
+
+    def _refused(self, why: str) -> InvalidArguments:
+        return InvalidArguments(f"{self.name}() {why}\n  signature: {self.text}")
+
+
+_convert = msgspec.convert
+_asdict = msgspec.structs.asdict
+
+
+def _form(name: str, read: Parameters) -> type[msgspec.Struct]:
+    """Make one type of all parameters, so that a payload is checked in one call."""
+    # UNSET is no value of the field's type, but defaults are never checked.
+    fields: Iterable[Any] = (
+        (p.name, p.annotation) if p.default is p.empty else (p.name, p.annotation, msgspec.UNSET)
+        for p in read.parameters
+    )
+    try:
+        return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=not read.open)
+    except (TypeError, ValueError) as error:
+        raise InvalidSetting(f"{name}(): its parameters can't be read from a payload: {error}") from None
+
+
+def _dumped(value: Any) -> Any:
+    """Give a pydantic model as JSON values; known by its method, since pydantic need not be installed."""
+    if hasattr(value, "model_dump") and not inspect.isclass(value):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} is no type of JSON; give what identifies it, such as an id")
+
+
+def _listed(value: Any) -> Any:
+    """Give tuples as the lists that JSON makes of them."""
+    if isinstance(value, list | tuple):
+        return [_listed(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _listed(item) for name, item in value.items()}
+    return value

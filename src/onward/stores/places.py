@@ -1,0 +1,44 @@
+"""So many at once: places that are taken and freed, waited for in a thread or on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+__all__ = ["AsyncPlaces", "Places"]
+
+
+class Places:
+    """Places for threads."""
+
+    def __init__(self, count: int) -> None:
+        self._semaphore = threading.Semaphore(count)
+
+    def take(self, timeout: float) -> bool:
+        """Take a place; False if none came free in time."""
+        return self._semaphore.acquire(timeout=timeout)
+
+    def free(self) -> None:
+        """Give a place back."""
+        self._semaphore.release()
+
+
+class AsyncPlaces:
+    """Places for tasks."""
+
+    def __init__(self, count: int) -> None:
+        self._semaphore = asyncio.Semaphore(count)
+
+    async def take(self, timeout: float) -> bool:  # noqa: ASYNC109
+        """Take a place; False if none came free in time."""
+        if not self._semaphore.locked():
+            return await self._semaphore.acquire()
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._semaphore.acquire()
+        except TimeoutError:
+            return False
+
+    def free(self) -> None:
+        """Give a place back."""
+        self._semaphore.release()

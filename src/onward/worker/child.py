@@ -1,0 +1,206 @@
+"""A child process of a worker: runs one job after the other, for as long as its parent lives.
+
+It is a new interpreter: it inherits no memory, handle or socket but the one to its parent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any, NoReturn
+
+import msgspec
+
+from onward.core.job import Job
+from onward.handlers.clients import Clients
+from onward.handlers.context import Context
+from onward.handlers.handler import Handler
+from onward.handlers.job_type import JobType
+from onward.worker.exchange import HEADER, Ask, Start, to_answer
+
+__all__ = ["check_not_importing", "main"]
+
+_MAIN = ("__main__", "__mp_main__")
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+
+_importing = False
+
+
+def main() -> NoReturn:
+    """Serve the parent whose socket and process id are the first arguments."""
+    # A Ctrl-C is for the parent, which decides what becomes of its jobs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
+    _die_with(parent)
+    # What a handler starts must not hold this line open.
+    os.set_inheritable(descriptor, False)
+    connection = socket.socket(fileno=descriptor)
+    messages: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, messages), name="onward parent", daemon=True).start()
+    child = Child(msgspec.json.decode(messages.get(), type=Start))
+    read = msgspec.json.Decoder(Ask).decode
+    while True:
+        answer = child.answer(read(messages.get()))
+        try:
+            connection.sendall(answer)
+        except OSError:
+            # The parent is gone, or the handler has closed the line; either way nobody hears.
+            os._exit(1)
+
+
+def check_not_importing() -> None:
+    """Refuse to start a worker in a child that is only looking for a handler in its parent's script."""
+    if _importing:
+        raise RuntimeError(
+            "the script starts a worker when it is imported, and its child processes have to import it; "
+            'put the start under: if __name__ == "__main__":'
+        )
+
+
+class Child:
+    """Runs the jobs that the parent asks for."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._clients = Clients(start.url, schema=start.schema)
+        sys.argv[:] = start.argv
+
+    def answer(self, ask: Ask) -> bytes:
+        """Run a job and write what its handler returned or raised."""
+        end: object
+        try:
+            end = self._run(ask)
+        except BaseException as error:  # noqa: BLE001 - SystemExit too ends the job and not the process
+            end = _without_our_frames(error)
+        for stream in (sys.stdout, sys.stderr):
+            # What was printed would be lost when this process is ended.
+            with suppress(Exception):
+                stream.flush()
+        return to_answer(end)
+
+    def _run(self, ask: Ask) -> object:
+        handler = self._find(ask.reference)
+        context = (
+            {} if handler.context is None else {handler.context: Context(ChildRun(ask.job), self._clients)}
+        )
+        with limited(ask.memory):
+            return handler.function(**handler.arguments(ask.job.payload), **context)
+
+    @cache  # noqa: B019 - there is one Child in a process
+    def _find(self, reference: str) -> Handler:
+        name, _, path = reference.partition(":")
+        module = self._main() if name in _MAIN else importlib.import_module(name)
+        found: Any = module
+        try:
+            for part in path.split("."):
+                found = getattr(found, part)
+        except AttributeError:
+            raise LookupError(
+                f"{reference!r} is not found by another process; define the job type at the top of its module"
+            ) from None
+        # A name may stand for the plain function, where the job type was made from it and has another name.
+        for value in (found, *vars(module).values()):
+            if isinstance(value, JobType) and (value is found or value.handler.function is found):
+                return value.handler
+        raise LookupError(f"{reference!r} is no job type; keep what @app.job gives in a name of its module")
+
+    def _main(self) -> ModuleType:
+        """Import the parent's script under another name, so that what it guards by its name does not run."""
+        global _importing  # noqa: PLW0603 - one process, one script
+        if sys.modules["__main__"].__name__ in {"__mp_main__", self._start.main_name}:
+            return sys.modules["__main__"]
+        _importing = True
+        try:
+            if self._start.main_name is not None:
+                module = importlib.import_module(self._start.main_name)
+            else:
+                module = _import_script(self._start.main_path)
+        finally:
+            _importing = False
+        sys.modules["__main__"] = module
+        return module
+
+
+class ChildRun:
+    """The attempt as its own process sees it: who cancels it ends the process, so it never learns."""
+
+    cancel_reason: str | None = None
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block for that time."""
+        time.sleep(timeout)
+        return False
+
+
+@contextmanager
+def limited(memory: int | None) -> Iterator[None]:
+    """Let the process map so many bytes more than it has mapped; only Linux can tell how many that are."""
+    statm = Path("/proc/self/statm")
+    if memory is None or not statm.exists():
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(statm.read_text().split()[0]) * resource.getpagesize()
+    limits = [limit for limit in (mapped + memory, soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to end this process with its parent: a handler may keep every thread of ours waiting."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _listen(connection: socket.socket, messages: SimpleQueue[bytes]) -> None:
+    """Hand over what the parent sends; end the process when it is gone."""
+    try:
+        # Not to be closed on the way out: the process ends here.
+        stream = connection.makefile("rb")
+        while len(header := stream.read(HEADER.size)) == HEADER.size:
+            messages.put(stream.read(HEADER.unpack(header)[0]))
+    finally:
+        os._exit(1)
+
+
+def _import_script(path: str | None) -> ModuleType:
+    if path is None or not Path(path).is_file():
+        raise LookupError("the job type is defined in no file; put it in a module that can be imported")
+    module = ModuleType("__mp_main__")
+    # Without a spec, as a script is: multiprocessing, if the handler uses it, would import what a spec names.
+    module.__file__ = path
+    sys.modules["__mp_main__"] = module
+    SourceFileLoader("__mp_main__", path).exec_module(module)
+    return module
+
+
+def _without_our_frames(error: BaseException) -> BaseException:
+    """Leave the frames of this file out of a traceback, unless there are no others."""
+    inner = error.__traceback__
+    while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
+        inner = inner.tb_next
+    return error if inner is None else error.with_traceback(inner)

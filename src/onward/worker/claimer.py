@@ -1,0 +1,266 @@
+"""Claims jobs ahead of the slots, and waits for new ones when there are none."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Collection, Iterable
+
+from onward.client_async import AsyncClient
+from onward.core.job import Job
+from onward.errors import StoreError, WorkerLost
+from onward.operations.control import Controls
+from onward.operations.rescue import find_held
+from onward.stores.wakeups import Wakeups
+from onward.worker.buffer import Buffer, Lane
+from onward.worker.keeper import Keeper
+from onward.worker.outage import Outage
+from onward.worker.pace import Pace
+
+__all__ = ["Claimer"]
+
+_MOST_AT_ONCE = 500
+_POLL_SECONDS = 1.0
+_LEASE_SECONDS = 0.1
+_DOUBT_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
+
+
+class Claimer:
+    """Keeps the buffer filled from those queues that have ready jobs."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        keeper: Keeper,
+        outage: Outage,
+        wakeups: Wakeups,
+        *,
+        buffer: Buffer,
+        pace: Pace,
+        feed: Callable[[], None],
+        known: Callable[[], set[str]],
+        queues: Collection[str] | None,
+        budget: int | None,
+        drain: bool,
+    ) -> None:
+        self._client = client
+        self._keeper = keeper
+        self._outage = outage
+        self._wakeups = wakeups
+        self._buffer = buffer
+        self._pace = pace
+        self._feed = feed
+        self._known = known
+        self._queues = None if queues is None else frozenset(queues)
+        self._budget = budget
+        self._drain = drain
+        self._ready: set[str] = set()
+        self._seen: set[str] = set()
+        self._barren: set[str] = set()
+        self._room = asyncio.Event()
+        self._free = asyncio.Event()
+        self._free.set()
+        self._controls = Controls()
+        self._closing = False
+        self._under_way: list[asyncio.Task[None]] = []
+        self._doubted_at: float | None = None
+        self._adopt_at = 0.0
+        self.quiet = False
+        self.dry = asyncio.Event()
+        self.waited_at = self._looked_at = time.monotonic()
+
+    @property
+    def spent(self) -> bool:
+        """As many jobs were claimed as were asked for."""
+        return self._budget is not None and self._budget <= 0
+
+    def told(self, watch: Controls) -> None:
+        """Take note of the gate and of what is paused."""
+        if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
+            return
+        self._controls = watch
+        self._ready = {queue for queue in self._ready if self._serves(queue)}
+        self._set_free()
+        self._room.set()
+        self._wakeups.wake()
+
+    def set_quiet(self, on: bool) -> None:
+        """Claim nothing, or again."""
+        self.quiet = on
+        self._set_free()
+
+    def close(self) -> None:
+        """Claim no more; a claim under way is waited for, because its jobs are ours already."""
+        self._closing = True
+        self._buffer.close()
+        self._free.set()
+        self._room.set()
+        self._wakeups.wake()
+
+    def ended(self) -> None:
+        """Note that a slot is free."""
+        self._room.set()
+        if self._drain and self._buffer.running == 0 and self._buffer.length == 0:
+            self._wakeups.wake()
+
+    def ready(self, queues: Iterable[str]) -> None:
+        """Note that these queues may have jobs."""
+        served = {queue for queue in queues if self._serves(queue)}
+        if served:
+            self._ready |= served
+            self._room.set()
+            self._wakeups.wake()
+
+    async def more(self) -> bool:
+        """Tell whether there may be anything to claim, now or within a second, or is being claimed."""
+        try:
+            look = await self._client.look()
+        except StoreError as error:
+            await asyncio.sleep(self._outage.pause("drain", error))
+            return True
+        self._outage.over("drain")
+        wait = _POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
+        held_back = self._barren if self._controls.pauses else set()
+        if any(self._serves(queue) for queue in look.ready - held_back):
+            self.dry.clear()
+            self._wakeups.wake()
+        elif wait < _POLL_SECONDS:
+            await asyncio.sleep(max(wait, _LEASE_SECONDS))
+            return True
+        # What was claimed while we looked is neither ready nor here yet.
+        return not self.dry.is_set()
+
+    async def run(self) -> None:
+        """Claim until cancelled, or until as many jobs as were asked for are claimed."""
+        while not self.spent and not self._closing:
+            try:
+                await self._adopt()
+                await self._free.wait()
+                await (self._claim() if self._ready else self._wait())
+            except WorkerLost:
+                # The keeper registers anew; until then there is nothing to claim with.
+                await asyncio.sleep(_LEASE_SECONDS)
+            except Exception as error:  # noqa: BLE001 - no error may end the claiming
+                self._doubted_at, self._adopt_at = time.monotonic(), 0.0
+                await asyncio.sleep(self._outage.pause("claimer", error))
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        self.dry.set()
+
+    async def _adopt(self) -> None:
+        """Find what a claim took whose answer never came: under our own lease nobody would rescue it.
+
+        Asked for some time, because the server may be done with that claim only after we have given it up.
+        """
+        now = time.monotonic()
+        if self._doubted_at is None or now < self._adopt_at:
+            return
+        await self._arrived()
+        self._adopt_at = now + _POLL_SECONDS
+        # Read before: what ends while the database answers is not in its answer by mistake.
+        known, worker_id = self._known(), self._keeper.worker_id
+        held = await self._client.store.run(lambda: find_held(worker_id), write=False)
+        self._outage.over("claimer")
+        if now - self._doubted_at > _DOUBT_SECONDS:
+            self._doubted_at = None
+        if worker_id == self._keeper.worker_id:
+            for job in held:
+                if job.id not in known:
+                    self._take(job.queue, [job])
+
+    async def _claim(self) -> None:
+        """Fill the buffer from the ready queues, or wait until there is room."""
+        now = time.monotonic()
+        # Else what comes to another queue would wait until those that we know run dry.
+        if now - self._looked_at > _LOOK_SECONDS:
+            self._barren.clear()
+            if not await self._look():
+                return
+        ahead = self._pace.ahead(now)
+        self._room.clear()
+        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
+        enough = self._buffer.queued + self._buffer.coming > ahead // 2
+        shares = [] if enough else self._buffer.shares(self._ready, ahead)
+        if not shares:
+            await (self._arrived() if self._under_way else self._room.wait())
+            return
+        if self._closing:
+            return
+        for lane, share in shares:
+            if share >= _MOST_AT_ONCE and self._budget is None:
+                await self._claim_beside(lane)
+            else:
+                await self._claim_from(lane, share)
+
+    async def _claim_beside(self, lane: Lane) -> None:
+        """Claim while the claim before is under way: jobs run faster than one after the other brings them."""
+        self._under_way.append(asyncio.create_task(self._claim_from(lane, _MOST_AT_ONCE)))
+        await asyncio.sleep(0)
+        if len(self._under_way) > 1:
+            await self._under_way.pop(0)
+
+    async def _arrived(self) -> None:
+        """Wait for the claims that are under way."""
+        while self._under_way:
+            await self._under_way.pop(0)
+
+    async def _claim_from(self, lane: Lane, share: int) -> None:
+        self.dry.clear()
+        limit = min(share, _MOST_AT_ONCE, self._budget or share)
+        with self._buffer.expecting(lane, limit):
+            jobs = await self._client.claim(
+                lane.queue,
+                limit,
+                worker_id=self._keeper.worker_id,
+                paused_orgs=self._controls.paused("org"),
+                paused_types=self._controls.paused("job_type"),
+            )
+        if len(jobs) < limit:
+            self._ready.discard(lane.queue)
+        if not jobs and lane.queue in self._seen:
+            self._barren.add(lane.queue)
+        self._seen.discard(lane.queue)
+        self._take(lane.queue, jobs)
+
+    def _take(self, queue: str, jobs: list[Job]) -> None:
+        if self._budget is not None:
+            self._budget -= len(jobs)
+        self._buffer.add(queue, jobs)
+        self._feed()
+
+    async def _wait(self) -> None:
+        """Wait for new jobs; before, say so in the database, so that whoever enqueues knows to wake us."""
+        await self._arrived()
+        if await self._look():
+            return
+        if not self._keeper.marked_idle:
+            self._keeper.idle = True
+            await self._client.extend(self._keeper.worker_id, (), lease=self._keeper.lease, idle=True)
+            self._keeper.marked_idle = True
+            if await self._look():
+                return
+        if self._buffer.running == 0 and self._buffer.length == 0:
+            self.dry.set()
+        woken = await self._wakeups.wait(_POLL_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311
+        self.waited_at = time.monotonic()
+        self._barren.clear()
+        self._ready |= {queue for queue in woken or () if self._serves(queue)}
+
+    async def _look(self) -> bool:
+        look = await self._client.look()
+        self._looked_at = time.monotonic()
+        # A queue whose ready jobs are not for us (paused, or just being claimed elsewhere) is left alone
+        # until the next wake-up: else we would ask for them without end.
+        self._seen = {queue for queue in look.ready if self._serves(queue)}
+        self._ready = self._seen - self._barren
+        return bool(self._ready)
+
+    def _serves(self, queue: str) -> bool:
+        return (self._queues is None or queue in self._queues) and queue not in self._controls.paused("queue")
+
+    def _set_free(self) -> None:
+        if self.quiet or self._controls.gate is not None:
+            self._free.clear()
+        else:
+            self._free.set()

@@ -1,0 +1,164 @@
+"""What a worker and its child process say to each other: JSON, with its length before it.
+
+Exceptions travel as data. Only those listed here come back as what they were; the name of any other class
+stays a name, so that nothing a child sends can choose what is called.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.classify import Retry, Unrecoverable, describe
+from onward.core.job import Job
+from onward.core.lifecycle import Cancelled, RateLimited, Skip, Snooze
+from onward.core.payload import encode, lenient
+from onward.errors import InvalidJob, PayloadTooLarge
+
+__all__ = [
+    "HEADER",
+    "LARGEST",
+    "Answer",
+    "Ask",
+    "ChildError",
+    "Raised",
+    "Returned",
+    "Start",
+    "pack",
+    "rebuilt",
+    "to_answer",
+]
+
+HEADER = struct.Struct(">I")
+LARGEST = 64 * 1024 * 1024
+"""The most bytes of one answer: a child must not be able to exhaust its worker."""
+
+_LARGEST_FIELDS = 65_536
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Said first: where the child finds what its parent has."""
+
+    argv: list[str]
+    main_name: str | None
+    main_path: str | None
+    url: str | None
+    schema: str
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Run this job, with at most so many bytes of memory more than now."""
+
+    reference: str
+    memory: int | None
+    job: Job
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    """The handler returned."""
+
+    result: Any
+
+
+class Raised(msgspec.Struct, frozen=True, tag=True):
+    """The handler raised: what `describe` says of it, and for one of our own its name and fields."""
+
+    described: dict[str, Any]
+    name: str | None = None
+    fields: dict[str, Any] = {}
+
+
+Answer = Returned | Raised
+
+
+class ChildError(Exception):
+    """What a handler raised in another process; `described` shows its own class, message and traceback."""
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        super().__init__(f"{described.get('class')}: {described.get('message')}")
+        self.described = described
+
+
+# What comes back as it was, and the arguments to make it again; `message` stands for its text.
+_OURS: Mapping[type[Exception], tuple[str, ...]] = {
+    Skip: ("reason",),
+    Snooze: ("delay",),
+    RateLimited: ("after", "error", "counted"),
+    Cancelled: ("reason",),
+    Retry: ("message", "after"),
+    Unrecoverable: ("message", "hint", "link"),
+    InvalidJob: ("message",),
+}
+_BY_NAME = {kind.__name__: kind for kind in _OURS}
+
+
+def pack(message: msgspec.Struct) -> bytes:
+    """Write a message with its length before it."""
+    body = msgspec.json.encode(message)
+    return HEADER.pack(len(body)) + body
+
+
+def to_answer(end: object) -> bytes:
+    """Write what a handler returned or raised; a result that is no JSON is a failure like any other."""
+    if isinstance(end, BaseException):
+        return pack(_raised(end))
+    try:
+        return pack(Returned(_checked(end)))
+    except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
+        # Never as one of our own: an InvalidJob would blame the arguments.
+        return pack(Raised(_plain(describe(error.with_traceback(None)))))
+
+
+def rebuilt(raised: Raised) -> Exception:
+    """Make the exception again that a child told of."""
+    kind = None if raised.name is None else _BY_NAME.get(raised.name)
+    if kind is None:
+        return ChildError(raised.described)
+    fields = dict(raised.fields)
+    message = fields.pop("message", None)
+    error = kind(**fields) if message is None else kind(message, **fields)
+    # A subclass of the handler's own, or the place where it was raised, is still shown.
+    error.described = raised.described  # type: ignore[attr-defined]
+    return error
+
+
+def _checked(result: object) -> msgspec.Raw:
+    """Write a result as JSON; the error names what in it is none."""
+    try:
+        # Tuples, dates, UUIDs, dataclasses and the like have an obvious form.
+        raw = msgspec.json.encode(result)
+    except Exception:  # noqa: BLE001 - whatever it was, the stricter encoder says where and what to do
+        raw = encode(result, limit=LARGEST, what="result").encode()
+    if len(raw) > LARGEST - _LARGEST_FIELDS:
+        raise PayloadTooLarge(
+            f"result takes {len(raw)} bytes of JSON; the limit is {LARGEST}: store it and return a reference"
+        )
+    return msgspec.Raw(raw)
+
+
+def _raised(error: BaseException) -> Raised:
+    described = _plain(describe(error))
+    for kind, names in _OURS.items():
+        if isinstance(error, kind):
+            fields = {name: _field(error, name) for name in names}
+            return Raised(described, kind.__name__, _plain(fields))
+    return Raised(described)
+
+
+def _field(error: Exception, name: str) -> object:
+    value = str(error) if name == "message" else getattr(error, name)
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case BaseException():
+            return describe(value)
+    return value
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(lenient(dict(value), _LARGEST_FIELDS))
+    return plain

@@ -1,0 +1,236 @@
+"""Runs claimed jobs in a fixed number of slots, each by the executor of its job type."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.classify import classify, describe
+from onward.core.job import Job
+from onward.core.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
+from onward.errors import InvalidJob
+from onward.handlers.clients import Clients
+from onward.handlers.context import Context
+from onward.handlers.handler import Handler
+from onward.worker.buffer import Buffer
+from onward.worker.processes import ProcessPool
+from onward.worker.running import Running, Why, isolated
+from onward.worker.threads import Threads
+
+__all__ = ["Executor"]
+
+log = logging.getLogger("onward.worker")
+
+_AT_ONCE = 50
+_PATIENCE = 5.0
+_UNKNOWN_DELAY = timedelta(seconds=10)
+_UNKNOWN_AFTER = timedelta(minutes=10)
+_SUCCEEDED = Succeeded()
+
+
+class Executor:
+    """Slots that take jobs from the buffer, run their handlers, and tell what each came to."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        clients: Clients,
+        buffer: Buffer,
+        ended: Callable[[Job, Outcome], None],
+        *,
+        concurrency: int,
+    ) -> None:
+        self._handlers = handlers
+        self._clients = clients
+        self._buffer = buffer
+        self._ended = ended
+        self._concurrency = concurrency
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._slots: list[asyncio.Task[None]] = []
+        self._timed: set[Running] = set()
+        self._threads = Threads()
+        self._processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
+        self._loop = asyncio.get_running_loop()
+        self.runs: dict[str, Running] = {}
+        self.stuck = 0
+        self._unwanted: Mapping[str, str] = {}
+
+    def start(self) -> None:
+        """Open the slots."""
+        self._slots = [
+            asyncio.create_task(self._slot(), name=f"onward slot {number}")
+            for number in range(self._concurrency)
+        ]
+
+    def feed(self) -> None:
+        """Wake as many slots as there are jobs for."""
+        for _ in range(min(len(self._idle), self._buffer.length)):
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def cancel(self, job_id: str, why: Why, reason: str | None = None) -> None:
+        """Ask the handler of a running job to give way."""
+        run = self.runs.get(job_id)
+        if run is None or not run.cancel(why, reason):
+            return
+        if run.handler.executor == "process":
+            self._processes.cancel(job_id)
+        elif run.handler.executor == "thread" and why != "requested":
+            # Nobody can stop a thread. If it does not give way, the job goes on without it.
+            self._loop.call_later(_PATIENCE, self._abandon, run)
+
+    def requested(self, reasons: Mapping[str, str]) -> None:
+        """Cancel those of our jobs for which somebody asked, also those that have not begun."""
+        self._unwanted = reasons
+        for job_id, reason in reasons.items():
+            self.cancel(job_id, "requested", reason)
+
+    def cancel_all(self, why: Why) -> None:
+        """Ask every running handler to give way."""
+        for job_id in list(self.runs):
+            self.cancel(job_id, why)
+
+    def abandon_all(self) -> None:
+        """Let go of threads that do not give way."""
+        for run in list(self.runs.values()):
+            if run.why is not None:
+                self._abandon(run)
+
+    def check_times(self) -> None:
+        """Cancel what ran into its time-out or deadline."""
+        now = time.monotonic()
+        for run in [run for run in self._timed if run.ends_at is not None and run.ends_at <= now]:
+            self._timed.discard(run)
+            self.cancel(run.job.id, run.late)
+
+    def running_in(self, task: asyncio.Task[Any] | None) -> Running | None:
+        """Find the run that a task is working on."""
+        return next((run for run in list(self.runs.values()) if run.task is task), None)
+
+    async def close(self) -> None:
+        """Close the slots; what still runs is given up."""
+        for slot in self._slots:
+            slot.cancel()
+        await asyncio.gather(*self._slots, return_exceptions=True)
+        self._threads.close()
+        await self._processes.close()
+
+    async def _slot(self) -> None:
+        task = asyncio.current_task()
+        taken = 0
+        while True:
+            job = self._buffer.take()
+            if job is None:
+                waiter = self._loop.create_future()
+                self._idle.append(waiter)
+                await waiter
+                continue
+            try:
+                outcome = await self._run(job, task)
+            finally:
+                self._buffer.done(job.queue)
+            self._ended(job, outcome)
+            taken += 1
+            if taken % _AT_ONCE == 0:
+                # A handler that never waits would keep the loop from claiming and from writing results.
+                await asyncio.sleep(0)
+
+    async def _run(  # noqa: PLR0911 - one way out for each way to end
+        self, job: Job, task: asyncio.Task[Any] | None
+    ) -> Outcome:
+        handler = self._handlers.get(job.job_type)
+        if handler is None:
+            return unknown(job)
+        if job.id in self._unwanted:
+            return Cancelled(self._unwanted[job.id])
+        try:
+            arguments = handler.arguments(job.payload)
+        except InvalidJob as error:
+            return Failed({**describe(error), "reason": "invalid_arguments"}, retryable=False)
+        run = Running(job, handler, task)
+        self.runs[job.id] = run
+        try:
+            if job.timeout_micros is not None or job.deadline is not None:
+                self._time(run)
+            return _judged(await self._call(run, arguments))
+        except asyncio.CancelledError:
+            if run.why is None:
+                raise
+            run.uncancel()
+            return run.gave_way()
+        except Cancelled as error:
+            return run.gave_way() if run.why else error
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            return run.gave_way() if run.why in {"timeout", "deadline"} else classify(error)
+        finally:
+            self.runs.pop(job.id, None)
+            self._timed.discard(run)
+
+    async def _call(self, run: Running, arguments: dict[str, Any]) -> Any:
+        handler = run.handler
+        if run.why is not None:
+            raise Cancelled
+        if handler.executor == "process":
+            return await self._processes.run(handler, run, timeout=None)
+        if handler.context is not None:
+            arguments[handler.context] = Context(run, self._clients)
+        if handler.executor == "async":
+            run.coroutine = handler.function(**arguments)
+            return await isolated(run.coroutine)
+        run.future = self._threads.call(handler.function, arguments)
+        return await run.future
+
+    def _time(self, run: Running) -> None:
+        """Note when a run is to give way, counted from its claim by the database's clock."""
+        job = run.job
+        seconds: list[tuple[float, Why]] = []
+        if job.timeout_micros is not None:
+            seconds.append((job.timeout_micros / 1e6, "timeout"))
+        if job.deadline is not None:
+            seconds.append(((job.deadline - _claimed_at(job)).total_seconds(), "deadline"))
+        left, run.late = min(seconds)
+        run.ends_at = time.monotonic() + left
+        self._timed.add(run)
+        if left <= 0:
+            run.why, run.cancel_reason = run.late, f"its {run.late} passed before it ran"
+
+    def _abandon(self, run: Running) -> None:
+        """Let the slot of a thread that does not give way go on without it."""
+        if run.future is not None and not run.future.done():
+            self.stuck += 1
+            log.warning(
+                "job %s %s ignores that it should give way; its thread is left to itself",
+                run.job.job_type,
+                run.job.id,
+            )
+            run.future.set_exception(Cancelled(run.cancel_reason or "cancelled"))
+
+
+def _judged(result: Any) -> Outcome:
+    return _SUCCEEDED if result is None else classify(result)
+
+
+def _claimed_at(job: Job) -> datetime:
+    """Give the instant of the claim, by the database's clock."""
+    return job.started_at or job.created_at
+
+
+def unknown(job: Job) -> Outcome:
+    """Give back a job that another version of the program may know, and bury it when none came for long."""
+    now = _claimed_at(job).timestamp()
+    told = job.error or {}
+    since = told.get("since") if told.get("class") == "UnknownJobType" else None
+    error = {
+        "class": "UnknownJobType",
+        "message": f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job",
+        "since": since or now,
+    }
+    if now - float(error["since"]) >= _UNKNOWN_AFTER.total_seconds():
+        return Failed({**error, "reason": "unknown_job_type"}, retryable=False)
+    return Released(_UNKNOWN_DELAY, error)

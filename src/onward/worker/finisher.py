@@ -1,0 +1,173 @@
+"""Writes what attempts came to, many at once; what can't be written now is kept until it can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from onward.client_async import AsyncClient
+from onward.core.classify import describe
+from onward.core.job import Job
+from onward.core.lifecycle import End, Failed, Outcome, policy_of
+from onward.errors import OnwardError, StoreError
+from onward.worker.outage import Outage
+
+__all__ = ["Finisher", "Written"]
+
+log = logging.getLogger("onward.worker")
+
+_MOST_AT_ONCE = 500
+_PATIENCE = 0.005
+
+
+class Written(NamedTuple):
+    """An end that was written, or refused because the lease was lost."""
+
+    job: Job
+    end: End
+    held: bool
+
+
+class Finisher:
+    """Collects ends and writes them by hundreds; a single one goes at once when nothing else runs."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        outage: Outage,
+        *,
+        busy: Callable[[], bool],
+        written: Callable[[Sequence[Written]], None],
+    ) -> None:
+        self._client = client
+        self._outage = outage
+        self._busy = busy
+        self._written = written
+        self._ends: list[tuple[Job, End]] = []
+        self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
+        self._any = asyncio.Event()
+        self._many = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def add(self, job: Job, outcome: Outcome) -> None:
+        """Take what an attempt came to."""
+        self._ends.append((job, _settled(job, outcome)))
+        if not self._any.is_set():
+            self._any.set()
+            self._empty.clear()
+        if len(self._ends) >= _MOST_AT_ONCE:
+            self._many.set()
+
+    def ids(self) -> set[str]:
+        """Give the jobs whose ends are not written yet."""
+        batches = [self._ends, *(batch for batch, _ in self._writing)]
+        return {job.id for batch in batches for job, _ in batch}
+
+    async def emptied(self) -> None:
+        """Wait until everything is written."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        try:
+            while True:
+                await self._rest()
+                batch = await self._next()
+                self._writing.append((batch, asyncio.create_task(self._write(batch))))
+                # Only what is full goes beside another write: else there would be many small ones.
+                await self._see_off(1 if len(batch) == _MOST_AT_ONCE else 0)
+        finally:
+            for _, writing in self._writing:
+                writing.cancel()
+
+    async def _rest(self) -> None:
+        """Wait for something to write."""
+        if not self._ends:
+            await self._see_off(0)
+        if not self._ends:
+            self._any.clear()
+            self._empty.set()
+        await self._any.wait()
+
+    async def _see_off(self, left: int) -> None:
+        while len(self._writing) > left:
+            await self._writing[0][1]
+            self._writing.pop(0)
+
+    async def _next(self) -> list[tuple[Job, End]]:
+        """Give what to write next; a few wait a moment for others, if others are to come."""
+        if len(self._ends) < _MOST_AT_ONCE and self._busy():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await self._many.wait()
+        batch, self._ends = self._ends[:_MOST_AT_ONCE], self._ends[_MOST_AT_ONCE:]
+        if len(self._ends) < _MOST_AT_ONCE:
+            self._many.clear()
+        return batch
+
+    async def _write(self, batch: list[tuple[Job, End]]) -> None:
+        unsure = False
+        while batch:
+            try:
+                if unsure:
+                    batch = await self._unwritten(batch)
+                leases = await self._client.write([end for _, end in batch])
+            except StoreError as error:
+                unsure = True
+                await asyncio.sleep(self._outage.pause("finisher", error))
+            except Exception as error:  # noqa: BLE001 - whichever end it is about, the others must be written
+                await self._part(batch, error)
+                return
+            else:
+                self._outage.over("finisher")
+                self._tell(batch, leases.lost)
+                return
+
+    async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:
+        """Leave out what the write before did after all, though its answer never came."""
+        found = await self._client.get_many([job.id for job, _ in batch])
+        ours = {job.id for job, end in batch if job.id in found and await self._did(end, found[job.id])}
+        self._tell([pair for pair in batch if pair[0].id in ours], frozenset())
+        return [pair for pair in batch if pair[0].id not in ours]
+
+    async def _did(self, end: End, now: Job) -> bool:
+        # Only who held a lease could end its job, and an ended job keeps the lease under which it ended.
+        if now.ended_at is not None and now.lease == end.lease:
+            return True
+        if now.lease == end.lease or end.transition.ends:
+            return False
+        # It went back, or a rescuer took it: the record of that run tells which.
+        runs = await self._client.attempts(end.job_id)
+        return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
+
+    async def _part(self, batch: list[tuple[Job, End]], error: Exception) -> None:
+        """Find the end that the database refuses, so that it holds up no other; it ends as failed instead."""
+        if len(batch) > 1:
+            await self._write(batch[: len(batch) // 2])
+            await self._write(batch[len(batch) // 2 :])
+            return
+        [(job, end)] = batch
+        log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
+        if end.transition.outcome != "failed":
+            await self._write([(job, _settled(job, Failed(describe(error), retryable=False)))])
+
+    def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
+        for job, _ in batch:
+            if job.id in lost:
+                log.warning(
+                    "job %s %s: lease %d was lost, its result is refused", job.job_type, job.id, job.lease
+                )
+        self._written([Written(job, end, job.id not in lost) for job, end in batch])
+
+
+def _settled(job: Job, outcome: Outcome) -> End:
+    try:
+        return End.of(job, outcome, policy_of(job), random.random())  # noqa: S311
+    except OnwardError as error:
+        # The handler's outcome makes no sense, such as a delay that is none: that is a failure of its own.
+        return End.of(job, Failed(describe(error)), policy_of(job), random.random())  # noqa: S311

@@ -1,0 +1,63 @@
+"""The loss of the database: one line when it goes, one when it is back, and growing pauses in between."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+
+__all__ = ["Outage"]
+
+log = logging.getLogger("onward.worker")
+
+_FIRST_PAUSE = 0.05
+# A server that restarts is found within half a second; one that stays away for long is asked less often.
+_SHORT, _LONG, _LONG_AFTER = 0.4, 5.0, 60.0
+_SETTLING = 2.0
+
+
+class Outage:
+    """What all loops and threads of a worker know about their database being away.
+
+    Each tells its own failures and successes: it is over when everyone who had failed has succeeded.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures: dict[str, int] = {}
+        self._since = self._over_at = float("-inf")
+        self._told = False
+
+    def pause(self, who: str, error: Exception) -> float:
+        """Note a failed try; gives the seconds to wait before the next one."""
+        now = time.monotonic()
+        with self._lock:
+            if not self._failures:
+                self._since = now
+            failures = self._failures[who] = self._failures.get(who, 0) + 1
+            # What breaks just after the return, and once, is an old connection of the same outage.
+            tell = not self._told and (failures > 1 or now - self._over_at > _SETTLING)
+            self._told = self._told or tell
+        if tell:
+            text = " ".join(str(error).split())
+            log.warning("database trouble, trying again until it is over: %s: %s", type(error).__name__, text)
+        longest = _LONG if now - self._since > _LONG_AFTER else _SHORT
+        return min(longest, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+
+    def over(self, who: str) -> None:
+        """Note a success."""
+        if not self._failures:
+            return
+        with self._lock:
+            if self._failures.pop(who, None) is None or self._failures:
+                return
+            told, self._told = self._told, False
+            self._over_at = time.monotonic()
+        if told:
+            log.warning("database is back after %.1f s", self._over_at - self._since)
+
+    @property
+    def lasts(self) -> bool:
+        """Somebody failed, and has not succeeded since."""
+        return bool(self._failures)

@@ -1,0 +1,130 @@
+"""One attempt of a job while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from typing import Any, Literal
+
+import msgspec
+
+from onward.core.job import Job
+from onward.core.lifecycle import Cancelled, Failed, Outcome, Released
+from onward.handlers.handler import Handler
+
+__all__ = ["Running", "Why", "isolated"]
+
+Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
+
+_REASONS: dict[Why, str] = {
+    "requested": "cancelled on request",
+    "timeout": "ran longer than its time-out",
+    "deadline": "its deadline passed while it ran",
+    "lease_lost": "this worker lost its lease",
+    "shutdown": "the worker is shutting down",
+}
+
+
+class Running(msgspec.Struct, eq=False):
+    """A job in its slot; whatever makes it give way is told to it once, and the first reason counts."""
+
+    job: Job
+    handler: Handler
+    task: asyncio.Task[Any] | None = None
+    future: asyncio.Future[Any] | None = None
+    coroutine: Any = None
+    why: Why | None = None
+    cancel_reason: str | None = None
+    ends_at: float | None = None
+    late: Why = "timeout"
+    flag: threading.Event | None = None
+
+    def cancel(self, why: Why, reason: str | None = None) -> bool:
+        """Ask the handler to give way; False if it was asked before."""
+        if self.why is not None:
+            return False
+        self.why = why
+        self.cancel_reason = reason or _REASONS[why]
+        if self.flag is not None:
+            self.flag.set()
+        if self.handler.executor == "async" and self.task is not None:
+            self.task.cancel()
+        return True
+
+    def uncancel(self) -> None:
+        """Let the slot go on after its handler was cancelled."""
+        if self.task is not None:
+            self.task.uncancel()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block until the handler should give way; False when the time is over."""
+        if self.flag is None:
+            self.flag = threading.Event()
+            if self.why is not None:
+                self.flag.set()
+        return self.flag.wait(timeout)
+
+    def stack(self) -> list[str]:
+        """Show where the handler waits, innermost last; empty for one that runs in a thread or a process."""
+        lines = []
+        waiting = self.coroutine
+        while (frame := getattr(waiting, "cr_frame", None)) is not None:
+            lines.append(
+                f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'
+            )
+            waiting = waiting.cr_await
+        return lines
+
+    def gave_way(self) -> Outcome:
+        """Give the outcome of an attempt that ended because it was asked to."""
+        match self.why:
+            case "timeout":
+                return Failed({"class": "TimeoutError", "message": self.cancel_reason})
+            case "deadline":
+                return Failed(
+                    {"class": "TimeoutError", "message": self.cancel_reason, "reason": "deadline_passed"},
+                    retryable=False,
+                )
+            case "requested":
+                return Cancelled(self.cancel_reason or "cancelled on request")
+        # Of a lost lease this is refused, and the refusal is what gets recorded.
+        return Released()
+
+
+async def isolated(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Await a coroutine in context variables of its own: slots are reused, what a job sets is its own."""
+    context = copy_context()
+    try:
+        awaited = context.run(coroutine.send, None)
+    except StopIteration as done:
+        # It never waited: many handlers do not.
+        return done.value
+    return await _Resumed(context, coroutine, awaited)
+
+
+class _Resumed:
+    """A coroutine that has begun to wait, driven on within its context."""
+
+    __slots__ = ("_awaited", "_context", "_coroutine")
+
+    def __init__(self, context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        self._context = context
+        self._coroutine = coroutine
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        awaited = self._awaited
+        step: Callable[[Any], Any]
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine
+                step, value = self._coroutine.throw, error
+            else:
+                step = self._coroutine.send
+            try:
+                awaited = self._context.run(step, value)
+            except StopIteration as done:
+                return done.value

@@ -1,0 +1,285 @@
+"""Several worker processes under one parent, which restarts those that die and gives back what they held.
+
+Each child has a line to its parent, a socket. Over it the child tells the worker ids that it registers under,
+and the parent tells it to stop; when the line ends, the parent is gone and the child stops by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["Child", "Parent", "Supervisor", "worst"]
+
+_FD = "ONWARD_PARENT_FD"
+_REGISTERED = "registered "
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_SETTLED = 10.0
+"""A child that lived for so many seconds has not died soon."""
+_QUICK_DEATHS = 5
+_LAST_WORDS = 0.5
+_ABANDON_AFTER = 3
+_KILL_AFTER = 2.0
+_GIVE_BACK_WITHIN = 5.0
+
+# From harmless to grave; what is not listed is graver still.
+_GRAVITY = (0, 6, 130, 143, 5, 2)
+
+_log = logging.getLogger("onward.supervisor")
+
+
+def worst(codes: Sequence[int]) -> int:
+    """Choose the gravest of several exit codes; a child that a signal ended counts as failed."""
+    shown = [code if code >= 0 else 1 for code in codes]
+    return max(shown, key=lambda code: _GRAVITY.index(code) if code in _GRAVITY else len(_GRAVITY), default=0)
+
+
+class Parent:
+    """The parent process, as its child sees it."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    @classmethod
+    def find(cls) -> Parent | None:
+        """Give the parent that started this process as a child; None if there is none."""
+        # Taken out of the environment: what this process starts is no child of that parent.
+        number = os.environ.pop(_FD, None)
+        if number is None:
+            return None
+        line = socket.socket(fileno=int(number))
+        line.set_inheritable(False)
+        return cls(line)
+
+    def tell_registered(self, worker_id: str) -> None:
+        """Say under which id the worker is known, so that its jobs can be given back if it dies."""
+        try:
+            self._line.sendall(f"{_REGISTERED}{worker_id}\n".encode())
+        except OSError:
+            _log.warning("the parent process is gone")
+
+    def watch(self, stop: Callable[[int], None]) -> None:
+        """Call `stop`, in a thread, with the signal of each request to stop, and once if the parent is gone.
+
+        Requests come by this line, not as signals: a service manager that signals every process of a group
+        would else be heard twice.
+        """
+
+        def listen() -> None:
+            asked = False
+            while True:
+                with contextlib.suppress(OSError):
+                    if numbers := self._line.recv(16):
+                        asked = True
+                        for number in numbers:
+                            stop(number)
+                        continue
+                if not asked:
+                    stop(signal.SIGTERM)
+                return
+
+        threading.Thread(target=listen, name="onward-parent", daemon=True).start()
+
+
+class Child:
+    """One process, from its start to its end."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        line: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        self.process = process
+        self.worker_ids: list[str] = []
+        self.ready = asyncio.Event()
+        self.started = time.monotonic()
+        # Both are kept: a writer that is forgotten closes the line.
+        self._reader, self._writer = line
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, command: Sequence[str], env: Mapping[str, str] | None = None) -> Child:
+        """Start a process that finds us with `Parent.find()`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **(env or {}), _FD: str(theirs.fileno())},
+                # A group of its own: a terminal's Ctrl-C must not reach it beside what we pass on.
+                process_group=0,
+            )
+        return cls(process, await asyncio.open_connection(sock=ours))
+
+    @property
+    def alive(self) -> bool:
+        """Has not ended, as far as we know."""
+        return self.process.returncode is None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        if self.alive:
+            self.process.send_signal(number)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ask it to stop, as that signal would."""
+        if not self.ready.is_set():
+            # One that is still starting does not listen yet, and has nothing to give back.
+            self.send(signal.SIGTERM)
+        self._writer.write(bytes([number]))
+
+    async def wait(self) -> int:
+        """Wait for the end, and for the last words before it; gives the exit code."""
+        code = await self.process.wait()
+        # Not for the end of the line: a process that the child has forked may hold it open.
+        await asyncio.wait({self._listening}, timeout=_LAST_WORDS)
+        self._listening.cancel()
+        self._writer.close()
+        return code
+
+    async def _listen(self) -> None:
+        while line := await self._reader.readline():
+            text = line.decode(errors="replace")
+            if text.startswith(_REGISTERED):
+                self.worker_ids.append(text.removeprefix(_REGISTERED).strip())
+                self.ready.set()
+
+
+class Supervisor:
+    """Keeps so many children running until they are done or it is told to stop.
+
+    `give_back` takes the id of a worker that died, and makes its jobs ready again; it is called in a thread.
+    """
+
+    def __init__(self, command: Sequence[str], processes: int, *, give_back: Callable[[str], object]) -> None:
+        self._command = command
+        self._processes = processes
+        self._give_back = give_back
+        self._children: dict[int, Child] = {}
+        self._stops = 0
+        self._stopping = asyncio.Event()
+        self._quiet = False
+        self._ever_ready = False
+        self._quick_deaths = 0
+        self._giving_back: list[threading.Thread] = []
+
+    async def run(self) -> int:
+        """Run until every child has ended for good; gives the gravest of their exit codes."""
+        loop = asyncio.get_running_loop()
+        handled = {
+            signal.SIGTERM: self.stop,
+            signal.SIGINT: self.stop,
+            signal.SIGUSR1: self._toggle_quiet,
+            signal.SIGUSR2: self._pass_on,
+        }
+        for number, act in handled.items():
+            loop.add_signal_handler(number, act, number)
+        try:
+            return worst(await asyncio.gather(*(self._keep(slot) for slot in range(self._processes))))
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+            until = time.monotonic() + _GIVE_BACK_WITHIN
+            for thread in self._giving_back:
+                thread.join(max(until - time.monotonic(), 0))
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Pass a request to stop on, and restart nothing; the third one also ends who does not listen."""
+        self._stops += 1
+        self._stopping.set()
+        if self._stops == 1:
+            _log.info("stopping; again: give back what runs")
+        for child in self._children.values():
+            child.stop(number)
+        if self._stops == _ABANDON_AFTER:
+            asyncio.get_running_loop().call_later(_KILL_AFTER, self._pass_on, signal.SIGKILL)
+
+    def _toggle_quiet(self, number: signal.Signals) -> None:
+        self._quiet = not self._quiet
+        self._pass_on(number)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        for child in self._children.values():
+            # One that is not ready has no handler yet, and would die of it.
+            if child.ready.is_set() or number == signal.SIGKILL:
+                child.send(number)
+
+    async def _keep(self, slot: int) -> int:
+        """Keep one place filled; gives the exit code of the last process in it."""
+        deaths = 0
+        while True:
+            child = await Child.start(self._command)
+            self._children[slot] = child
+            if self._stopping.is_set():
+                # The signal came between the decision to start and the start.
+                child.stop()
+            welcome = asyncio.create_task(self._welcome(child))
+            code = await child.wait()
+            welcome.cancel()
+            del self._children[slot]
+            if code in {0, 6}:
+                return code
+            soon = time.monotonic() - child.started < _SETTLED
+            deaths = deaths + 1 if soon else 1
+            self._mourn(child, code)
+            if self._stopping.is_set():
+                # Who was still starting had taken nothing.
+                return code if child.ready.is_set() else 0
+            if self._gives_up(child, code):
+                return code
+            await self._pause(deaths)
+            if self._stopping.is_set():
+                return 0
+
+    async def _welcome(self, child: Child) -> None:
+        await child.ready.wait()
+        self._ever_ready = True
+        if self._quiet:
+            child.send(signal.SIGUSR1)
+
+    def _mourn(self, child: Child, code: int) -> None:
+        """Say that a child died, and give its jobs back at once."""
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        if not self._stopping.is_set() or (code < 0 and child.ready.is_set()):
+            _log.warning("process %s %s", child.process.pid, how)
+        # A thread that nobody must wait for: the database may be the reason why the child died.
+        thread = threading.Thread(target=self._give_back_jobs, args=(child,), daemon=True)
+        thread.start()
+        self._giving_back = [thread, *(other for other in self._giving_back if other.is_alive())]
+
+    def _give_back_jobs(self, child: Child) -> None:
+        for worker_id in child.worker_ids:
+            try:
+                self._give_back(worker_id)
+            except Exception as error:  # noqa: BLE001 - the lease gives them back, only later
+                _log.warning("jobs of worker %s wait for the end of its lease: %s", worker_id, error)
+
+    def _gives_up(self, child: Child, code: int) -> bool:
+        """Tell whether restarting is in vain: no child ever became ready, and they keep dying."""
+        if self._ever_ready or child.ready.is_set():
+            return False
+        self._quick_deaths += 1
+        if self._quick_deaths < _QUICK_DEATHS:
+            return False
+        _log.error(
+            "giving up: no process became ready in %s starts; the last ended with %s",
+            self._quick_deaths,
+            code,
+        )
+        self.stop()
+        return True
+
+    async def _pause(self, deaths: int) -> None:
+        longest = min(_FIRST_PAUSE * 2.0 ** min(deaths - 1, 10), _LONGEST_PAUSE)
+        pause = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads restarts, guards nothing
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause)

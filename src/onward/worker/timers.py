@@ -1,0 +1,80 @@
+"""What a worker does by the clock: make due jobs ready, take back those of the dead, keep tables small."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+
+from onward.client_async import AsyncClient
+from onward.worker.keeper import Keeper
+from onward.worker.outage import Outage
+
+__all__ = ["Sweeper", "promote"]
+
+_PROMOTE_SECONDS = 1.0
+_SWEEP_SECONDS = 2.0
+_VACUUM_SECONDS = 5.0
+_LEAD = timedelta(seconds=6)
+_AT_ONCE = 500
+
+
+async def promote(client: AsyncClient, outage: Outage, ready: Callable[[Iterable[str]], None]) -> None:
+    """Make jobs ready when they are due; every worker does, and no two take the same."""
+
+    async def once() -> float:
+        # Asked first, because to promote is to write, and there is mostly nothing to do.
+        look = await client.look()
+        if look.next_due is None:
+            return _PROMOTE_SECONDS
+        if look.next_due > look.now:
+            return min(_PROMOTE_SECONDS, (look.next_due - look.now).total_seconds())
+        ready((await client.promote(_AT_ONCE)).queues)
+        return 0.0
+
+    await _forever(once, outage, "promoter")
+
+
+class Sweeper:
+    """One worker leads in this, as long as it is heard of."""
+
+    def __init__(self, client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
+        self._client = client
+        self._keeper = keeper
+        self._outage = outage
+        # For the jobs of a leader that died nobody must wait longer than for those of any other worker.
+        self._ttl = min(_LEAD, keeper.lease)
+        self._leads = False
+
+    async def sweep(self) -> None:
+        """Take back the jobs of workers that fell silent."""
+        await _forever(self._sweep, self._outage, "sweeper")
+
+    async def vacuum(self) -> None:
+        """Have the hot table cleared of what is dead: every claim would have to walk over it."""
+        await _forever(self._vacuum, self._outage, "vacuum")
+
+    async def _sweep(self) -> float:
+        swept = await self._client.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
+        self._leads = swept.leader
+        if len(swept.leases.held) >= _AT_ONCE:
+            return 0.0
+        # Spread, else workers that were started together would all ask in the same moment.
+        return _SWEEP_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
+
+    async def _vacuum(self) -> float:
+        if self._leads:
+            await self._client.store.vacuum()
+        return _VACUUM_SECONDS
+
+
+async def _forever(once: Callable[[], Awaitable[float]], outage: Outage, who: str) -> None:
+    while True:
+        try:
+            pause = await once()
+        except Exception as error:  # noqa: BLE001 - no error may end this
+            pause = outage.pause(who, error)
+        else:
+            outage.over(who)
+        await asyncio.sleep(pause)

@@ -1,0 +1,396 @@
+"""The worker: its loops, started and stopped in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from onward.core.arguments import whole
+from onward.core.job import Job, JobState
+from onward.core.lifecycle import Outcome, Released, Transition
+from onward.errors import InvalidSetting, StoreUnreachable
+from onward.handlers.clients import Clients
+from onward.handlers.handler import Handler
+from onward.operations.watch import Watch
+from onward.stores import open_wakeups
+from onward.worker.buffer import Buffer
+from onward.worker.claimer import Claimer
+from onward.worker.executor import Executor
+from onward.worker.finisher import Finisher, Written
+from onward.worker.keeper import Keeper
+from onward.worker.outage import Outage
+from onward.worker.pace import Pace
+from onward.worker.stopping import Stopping
+from onward.worker.timers import Sweeper, promote
+
+__all__ = ["Tally", "Worker"]
+
+log = logging.getLogger("onward.worker")
+
+LEASE = GRACE = timedelta(seconds=30)
+_TIDY_SECONDS = 0.1
+_TIDIES_HELD = 10
+_BUSY_SECONDS = 1.0
+_LAST_WRITES = 2.0
+_LEAST_PATIENCE = 4.0
+_STANDSTILL = 1.0
+_LAST_WORDS = 0.5
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the attempts of a worker came to."""
+
+    processed: int = 0
+    succeeded: int = 0
+    retried: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    released: int = 0
+    refused: int = 0
+
+    def add(self, transition: Transition) -> None:
+        """Count one attempt."""
+        if transition.outcome == "released":
+            self.released += 1
+            return
+        self.processed += 1
+        match transition.state:
+            case JobState.SUCCEEDED:
+                self.succeeded += 1
+            case JobState.DEAD:
+                self.dead += 1
+            case JobState.CANCELLED:
+                self.cancelled += 1
+            case _:
+                self.retried += 1
+
+
+class Worker:
+    """Runs the jobs of some queues until it is stopped."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        clients: Clients,
+        *,
+        queues: Mapping[str, int | None] | None = None,
+        concurrency: int = 10,
+        lease: timedelta = LEASE,
+        grace: timedelta = GRACE,
+        drain: bool = False,
+        max_jobs: int | None = None,
+        max_time: timedelta | None = None,
+        on_registered: Callable[[str], None] | None = None,
+        on_end: Callable[[Job, Transition], None] | None = None,
+    ) -> None:
+        whole("concurrency", concurrency, 1, 10_000)
+        for name, most in (queues or {}).items():
+            if most is not None:
+                whole(f"the concurrency of {name}", most, 1, 10_000)
+        if queues is not None and not queues:
+            raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")
+        self._handlers = handlers
+        self._clients = clients
+        self._queues = queues
+        self._concurrency = concurrency
+        self._lease = lease
+        self._grace = grace
+        self._drain = drain
+        self._max_jobs = max_jobs
+        self._max_time = max_time
+        self._on_registered = on_registered
+        self._on_end = on_end
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._quiet = False
+        self._stopping = Stopping()
+        self._resting = asyncio.Event()
+        self._resting.set()
+        self._running: asyncio.Task[Tally] | None = None
+        self.ready = asyncio.Event()
+        self.tally = Tally()
+
+    @property
+    def worker_id(self) -> str | None:
+        """Give the id under which the worker holds its jobs now."""
+        return self._keeper.worker_id if self.ready.is_set() else None
+
+    async def __aenter__(self) -> Self:
+        """Start the worker in the background; returns when it is ready."""
+        self._running = asyncio.create_task(self.run(), name="onward worker")
+        ready = asyncio.create_task(self.ready.wait())
+        await asyncio.wait({self._running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._running.done():
+            self._running.result()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it, and wait until it has."""
+        self.stop()
+        if self._running is not None:
+            await self._running
+
+    def stop(self) -> None:
+        """Once: claim no more, finish within the grace; twice: give back what runs now; thrice: abandon it.
+
+        May be called from any thread.
+        """
+        self._stopping.ask()
+
+    def quiet(self, on: bool) -> None:
+        """Claim nothing and let what runs end, or claim again; from any thread, also before the start."""
+        self._quiet = on
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._hush)
+
+    def describe(self) -> str:
+        """Tell what runs, and where in its code each handler is."""
+        if not self.ready.is_set():
+            return "the worker has not started"
+        lines = [
+            f"worker {self.worker_id}: {len(self._executor.runs)} running, {self._buffer.length} waiting"
+        ]
+        for run in list(self._executor.runs.values()):
+            lines.append(f"job {run.job.job_type} {run.job.id} attempt {run.job.attempt}")
+            lines += run.stack()
+        for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to another thread
+            lines += [f"thread {ident}", *(line.rstrip() for line in traceback.format_stack(frame))]
+        return "\n".join(lines)
+
+    async def run(self) -> Tally:
+        """Work until stopped, drained, or through with `max_jobs`."""
+        self._stopping.begin()
+        self._open()
+        loops: list[asyncio.Task[None]] = []
+        try:
+            await self._keeper.start()
+            self._executor.start()
+            loops = self._start_loops()
+            self.ready.set()
+            await self._until_over(loops)
+            await self._finish(loops)
+        finally:
+            await self._close(loops)
+        return self.tally
+
+    def _open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client = self._clients.open_async(steady=True)
+        self._wakeups = open_wakeups(self._client.store)
+        self._outage = Outage()
+        self._pace = Pace(time.monotonic())
+        self._buffer = Buffer(self._concurrency, self._queues)
+        self._keeper = Keeper(
+            self._clients.open(),
+            self._outage,
+            lease=self._lease,
+            info=self._info(),
+            told=self._told,
+            lost=self._lost,
+            blocking=self._blocking,
+            registered=self._on_registered,
+        )
+        self._executor = Executor(
+            self._handlers, self._clients, self._buffer, self._ended, concurrency=self._concurrency
+        )
+        self._finisher = Finisher(self._client, self._outage, busy=self._busy, written=self._written)
+        self._sweeper = Sweeper(self._client, self._keeper, self._outage)
+        self._claimer = Claimer(
+            self._client, self._keeper, self._outage, self._wakeups, buffer=self._buffer, pace=self._pace,
+            feed=self._feed, known=self._known, queues=self._queues, budget=self._max_jobs, drain=self._drain,
+        )  # fmt: skip
+        self._hush()
+
+    def _start_loops(self) -> list[asyncio.Task[None]]:
+        loops: dict[str, Coroutine[Any, Any, None]] = {
+            "claimer": self._claimer.run(),
+            "finisher": self._finisher.run(),
+            "promoter": promote(self._client, self._outage, self._claimer.ready),
+            "sweeper": self._sweeper.sweep(),
+            "vacuum": self._sweeper.vacuum(),
+            "tidier": self._tidy(),
+        }
+        return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in loops.items()]
+
+    async def _until_over(self, loops: list[asyncio.Task[None]]) -> None:
+        """Wait for a reason to end; a loop that fails is one: without it jobs would wait in silence."""
+        over = [asyncio.create_task(self._stopping.finish.wait()), asyncio.create_task(self._worked_off())]
+        seconds = None if self._max_time is None else self._max_time.total_seconds()
+        try:
+            done, _ = await asyncio.wait(
+                {*over, *loops[1:]}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                task.result()
+        finally:
+            for task in over:
+                task.cancel()
+
+    async def _worked_off(self) -> None:
+        """Wait until there is nothing more to do, if that is when to end."""
+        if not self._drain and self._max_jobs is None:
+            await self._stopping.finish.wait()
+        while True:
+            await self._claimer.dry.wait()
+            await self._resting.wait()
+            await self._finisher.emptied()
+            if self._claimer.spent or not await self._claimer.more():
+                return
+
+    async def _finish(self, loops: list[asyncio.Task[None]]) -> None:
+        """Claim no more, let what runs end within the grace, give back the rest; the lease is kept."""
+        until = time.monotonic() + self._grace.total_seconds()
+
+        def left() -> float:
+            return max(0.0, until - time.monotonic())
+
+        self._claimer.close()
+        await asyncio.wait({loops[0]}, timeout=left())
+        for job in self._buffer.trim(0):
+            self._finisher.add(job, Released())
+        self._rest()
+        await self._wait_for(self._resting, left(), self._stopping.release)
+        if not self._resting.is_set():
+            self._executor.cancel_all("shutdown")
+            await self._wait_for(self._resting, 2.0, self._stopping.abandon)
+            self._executor.abandon_all()
+            await asyncio.sleep(0)
+        if not self._stopping.abandon.is_set():
+            written = asyncio.ensure_future(self._finisher.emptied())
+            await asyncio.wait({written}, timeout=max(left(), _LAST_WRITES))
+            if not written.done():
+                written.cancel()
+                raise StoreUnreachable(
+                    "stopped before all results could be written; their jobs will be rescued and run again"
+                )
+            if self._outage.lasts:
+                await self._require_database()
+
+    async def _require_database(self) -> None:
+        look = asyncio.ensure_future(self._client.look())
+        await asyncio.wait({look}, timeout=_LAST_WRITES)
+        if not look.done() or look.exception() is not None:
+            look.cancel()
+            raise StoreUnreachable("stopped while its database was away; nothing was left to write")
+
+    async def _wait_for(self, event: asyncio.Event, seconds: float, unless: asyncio.Event) -> None:
+        waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(unless.wait())]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _close(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        # Twice: after the first time psycopg asks the server to cancel, and waits for an answer.
+        for _ in range(2 if loops else 0):
+            for loop in loops:
+                loop.cancel()
+            await asyncio.wait(loops, timeout=_LAST_WORDS)
+        for loop in loops:
+            if loop.done() and not loop.cancelled():
+                loop.exception()
+        await self._executor.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._wakeups.close()
+        await self._keeper.close(retire=not self._outage.lasts)
+        await self._client.close()
+
+    async def _tidy(self) -> None:
+        """See to time-outs, to jobs that wait here for too long, and to the mark that asks for wake-ups."""
+        held = 0
+        seen = stood_still = time.monotonic()
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            now = time.monotonic()
+            self._executor.check_times()
+            # After a standstill of our own the answers are there, only not read yet.
+            stood_still = now if now - seen > _STANDSTILL else stood_still
+            seen = now
+            if now - stood_still > _STANDSTILL:
+                self._hang_up()
+            # Seen several times in a row, else a pause of the whole process would look like slow jobs.
+            held = held + 1 if self._buffer.length > self._pace.most(now) + self._concurrency else 0
+            if held >= _TIDIES_HELD:
+                held = 0
+                for job in self._buffer.trim(self._pace.ahead(now)):
+                    self._finisher.add(job, Released())
+            if self._keeper.idle and now - self._claimer.waited_at > _BUSY_SECONDS:
+                self._keeper.idle = False
+
+    def _hang_up(self) -> None:
+        """Break connections that live and do not answer: they would be waited on for ever."""
+        self._keeper.hang_up()
+        self._client.store.hang_up(max(_LEAST_PATIENCE, self._lease.total_seconds() * 2 / 3))
+
+    def _feed(self) -> None:
+        if self._buffer.length:
+            self._resting.clear()
+            self._executor.feed()
+
+    def _ended(self, job: Job, outcome: Outcome) -> None:
+        self._finisher.add(job, outcome)
+        self._pace.ended(time.monotonic())
+        self._claimer.ended()
+        self._rest()
+
+    def _rest(self) -> None:
+        if not self._busy():
+            self._resting.set()
+
+    def _busy(self) -> bool:
+        return self._buffer.running > 0 or self._buffer.length > 0
+
+    def _written(self, batch: Sequence[Written]) -> None:
+        for job, end, held in batch:
+            if not held:
+                self.tally.refused += 1
+                continue
+            self.tally.add(end.transition)
+            if self._on_end is not None:
+                try:
+                    self._on_end(job, end.transition)
+                except Exception:
+                    log.exception("on_end failed for job %s", job.id)
+
+    def _told(self, watch: Watch) -> None:
+        self._claimer.told(watch)
+        self._executor.requested(watch.cancel_requested)
+
+    def _lost(self, _worker_id: str) -> None:
+        self._buffer.trim(0)
+        self._executor.cancel_all("lease_lost")
+        self._rest()
+
+    def _blocking(self) -> str:
+        """Name the job that the event loop is busy with; asked from another thread."""
+        run = self._executor.running_in(asyncio.current_task(self._loop))
+        return "something that is no job" if run is None else f"job {run.job.job_type} {run.job.id}"
+
+    def _known(self) -> set[str]:
+        return self._buffer.ids() | set(self._executor.runs) | self._finisher.ids()
+
+    def _hush(self) -> None:
+        self._claimer.set_quiet(self._quiet)
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "concurrency": self._concurrency,
+            "queues": None if self._queues is None else dict(self._queues),
+            "job_types": sorted(self._handlers),
+        }

@@ -1,0 +1,171 @@
+"""`onward enqueue` and `onward tick`: from words to a job, and from a job to its result."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from onward import Client, Job, JobState
+from onward.cli.times import read_instant, read_length
+from onward.cli.worker import parse_queues
+from onward.errors import InvalidSetting
+from tests.cli.program import Program
+
+APP = """
+from onward import Context, Onward
+
+app = Onward("sqlite:///jobs.db")
+
+@app.job(category="notification", deadline="1h")
+async def send_confirmation(ctx: Context, booking_id: int, to: str) -> dict:
+    return {"sent": True, "to": to}
+
+@app.job(max_attempts=1)
+def fails() -> None:
+    raise ValueError("bad card")
+"""
+
+
+@pytest.fixture
+def app(folder):
+    (folder / "app.py").write_text(APP)
+
+
+def stored() -> Job:
+    with Client("sqlite:///jobs.db") as client:
+        [job] = client.list_jobs().jobs
+        return job
+
+
+def test_words_are_converted_by_the_signature_and_the_id_is_printed(onward, app):
+    ran = onward("enqueue", "send_confirmation", "booking_id=42", "to=42")
+    job = stored()
+    assert (ran.code, ran.out, ran.err) == (0, f"{job.id}  queued\n", "")
+    assert job.payload == {"booking_id": 42, "to": "42"}
+    assert (job.queue, job.max_attempts) == ("q:notifications", 10)
+    assert job.deadline is not None
+
+
+def test_a_misspelt_argument_is_refused_with_the_signature(onward, app):
+    ran = onward("enqueue", "send_confirmation", "bookin_id=42")
+    assert ran.code == 2
+    assert ran.err == (
+        'error ON-ARG-001: send_confirmation() has no argument "bookin_id". Did you mean "booking_id"?\n'
+        "  signature: send_confirmation(booking_id: int, to: str)\n"
+    )
+
+
+def test_a_misspelt_job_type_is_told_its_nearest_neighbour(onward, app):
+    ran = onward("enqueue", "send_confirmatoin")
+    assert ran.code == 2
+    assert 'the app has no job type "send_confirmatoin". Did you mean "send_confirmation"?' in ran.err
+
+
+def test_options_reach_the_job(onward, app):
+    arguments = [
+        "--payload",
+        '{"booking_id": 1, "to": "a"}',
+        "--priority",
+        "1",
+        "--queue",
+        "q:x",
+        "--org",
+        "acme",
+    ]
+    options = ["--key", "k", "--unique", "active", "--max-attempts", "7", "--delay", "1h", "--json"]
+    ran = onward("enqueue", "send_confirmation", *arguments, *options)
+    job = stored()
+    assert json.loads(ran.out) == {"id": job.id, "state": "scheduled", "created": True}
+    assert (job.priority, job.queue, job.org_id, job.key, job.max_attempts) == (1, "q:x", "acme", "k", 7)
+    assert timedelta(minutes=59) < job.run_at - datetime.now(UTC) <= timedelta(hours=1)
+
+    again = onward("enqueue", "send_confirmation", *arguments, *options[:4])
+    assert again.out == f"{job.id}  scheduled   (it holds the key already)\n"
+    refused = onward("enqueue", "send_confirmation", *arguments, *options[:4], "--on-conflict", "raise")
+    assert refused.code == 4
+    assert refused.err.startswith("error ON-KEY-001: ")
+
+
+def test_without_an_app_a_job_is_enqueued_by_name_with_a_note(onward, folder):
+    ran = onward(
+        "enqueue", "anything", "n=1", "s=x", "--url", "sqlite:///jobs.db", "--at", "2040-01-01T00:00Z"
+    )
+    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert "the arguments are not checked" in ran.err
+    job = stored()
+    assert (job.job_type, job.payload) == ("anything", {"n": 1, "s": "x"})
+    assert job.run_at == datetime(2040, 1, 1, tzinfo=UTC)
+
+
+def test_waiting_tells_how_it_went_and_prints_the_result(onward, app, folder):
+    with Program(folder, "worker", "app:app") as worker:
+        worker.wait_for("  worker ")
+        ran = onward("enqueue", "send_confirmation", "booking_id=42", "to=ada", "--wait")
+        dead = onward("enqueue", "fails", "--wait")
+        shown = onward("enqueue", "fails", "--wait", "--json")
+    assert (ran.code, json.loads(ran.out)) == (0, {"sent": True, "to": "ada"})
+    assert re.fullmatch(r"\S{36}  queued → running → succeeded   attempt 1/10   [\d.]+ ?m?s\n", ran.err)
+    assert (dead.code, dead.out) == (6, "")
+    assert "queued → running → dead   attempt 1/1 " in dead.err
+    assert dead.err.endswith("  ValueError: bad card: attempts_exhausted\n")
+    assert shown.code == 6
+    assert json.loads(shown.out)["error"]["class"] == "ValueError"
+
+
+def test_waiting_has_an_end(onward, app):
+    ran = onward("enqueue", "fails", "--wait", "--timeout", "0.05")
+    assert ran.code == 1
+    assert ran.err.startswith("error ON-JOB-003: ")
+    assert stored().state == JobState.QUEUED
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["x=1", "--payload", "{}"], ["--timeout", "5"], ["--delay", "soon"], ["--at", "noon"], ["word"]],
+)
+def test_arguments_that_make_no_sense_are_refused(onward, app, arguments):
+    ran = onward("enqueue", "fails", *arguments)
+    assert ran.code == 2
+    assert ran.err.startswith("error ON-SET-001: ")
+
+
+def test_a_tick_runs_what_is_due_and_tells_it_as_one_document(onward, app):
+    onward("enqueue", "send_confirmation", "booking_id=1", "to=a")
+    onward("enqueue", "fails")
+    onward("enqueue", "fails", "--delay", "1h")
+    ran = onward("tick", "app:app", "--json")
+    told = json.loads(ran.out)
+    assert (told.pop("durationMs") >= 0, told.pop("asOfUtc")[-1]) == (True, "Z")
+    assert told == {
+        "ok": True, "processed": 2, "succeeded": 1, "retried": 0, "dead": 1, "remainingPending": 1,
+    }  # fmt: skip
+    assert onward("tick", "app:app").err.startswith(
+        "0 processed: 0 succeeded, 0 to try again, 0 dead; 1 waiting; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "queues"),
+    [
+        ([], None),
+        (["q:critical=4,q:default=16"], {"q:critical": 4, "q:default": 16}),
+        (["q:a", "q:b=2"], {"q:a": None, "q:b": 2}),
+    ],
+)
+def test_queues_are_read_with_their_numbers(given, queues):
+    assert parse_queues(given) == queues
+
+
+@pytest.mark.parametrize("text", ["", "q:a,", "=4", "q:a=", "q:a=0", "q:a=-1", "q:a=x", "q:a,q:a=2"])
+def test_queues_that_make_no_sense_are_refused(text):
+    with pytest.raises(InvalidSetting, match="-q "):
+        parse_queues([text])
+
+
+def test_times_are_read_as_people_write_them():
+    assert read_length("--grace", "30") == timedelta(seconds=30)
+    assert read_length("--grace", "0.5") == timedelta(seconds=0.5)
+    assert read_length("--grace", "1h30m") == timedelta(minutes=90)
+    assert read_instant("--at", "2026-01-31T18:00+01:00") == datetime(2026, 1, 31, 17, tzinfo=UTC)
+    assert read_instant("--at", "2026-01-31").tzinfo is not None

@@ -1,0 +1,113 @@
+"""A line stays one line, shows no secret, and says times as people do."""
+
+import io
+import logging
+from datetime import timedelta
+
+import pytest
+
+from onward.cli.lines import clean, lasting, masked, short
+from onward.cli.logs import set_up_logs
+
+
+# A23
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("two\r\nlines\tand more", "two lines and more"),
+        ("\x1b[31mred\x1b[0m \x1b]0;title\x07", "red ]0;title"),
+        ("bell\x07 null\x00 c1\x9b2J", "bell null c12J"),
+        ("turned \u202eback\u2069", "turned back"),
+        ("next\x85line\u2028and\u2029more", "next line and more"),
+        ("lone \ud800 surrogate", "lone  surrogate"),
+        ("naïve ✓ 漢字", "naïve ✓ 漢字"),
+    ],
+)
+def test_nothing_from_outside_breaks_a_line_or_controls_the_terminal(text, line):
+    assert clean(text) == line
+
+
+def test_a_long_text_is_cut():
+    assert clean("x" * 50, 10) == "xxxxxxxxx…"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://app:s3cret@db/app", "postgresql://app@db/app"),
+        ("postgresql://app:a@s3/cret?x@db:5432/app?sslmode=require", "postgresql://app@db:5432/app"),
+        ("postgresql://db/app?password=s3cret", "postgresql://db/app"),
+        ("postgresql://app@db/app", "postgresql://app@db/app"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, shown):
+    assert masked(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 ms"),
+        (0.184, "184 ms"),
+        (5, "5s"),
+        (4.13, "4.1s"),
+        (60, "1m"),
+        (450, "7m 30s"),
+        (27_660, "7h 41m"),
+        (259_200, "3d"),
+    ],
+)
+def test_a_length_of_time_is_told_as_people_say_it(seconds, text):
+    assert lasting(timedelta(seconds=seconds)) == text
+
+
+def test_an_id_is_whole_where_a_program_may_read_it():
+    job_id = "019a8c00-0000-7000-8000-0000000009k2"
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    assert short(job_id, stream=Terminal()) == "019a8c…9k2"
+    assert short(job_id, stream=io.StringIO()) == job_id
+
+
+@pytest.fixture
+def fresh_logs(monkeypatch):
+    """Make the root logger new; called within the test, since pytest listens from its start."""
+    root = logging.getLogger()
+    level = root.level
+
+    def clear() -> logging.Logger:
+        monkeypatch.setattr(root, "handlers", [])
+        return root
+
+    yield clear
+    root.setLevel(level)
+
+
+def fail_order(level: int) -> None:
+    try:
+        int("bad\nvalue")
+    except ValueError:
+        logging.getLogger("shop").log(level, "order\r\n\x1b[2Jfailed", exc_info=True)
+
+
+def test_a_record_is_one_line_also_with_a_traceback(fresh_logs, capsys):
+    root = fresh_logs()
+    set_up_logs("info")
+    fail_order(logging.ERROR)
+    fail_order(logging.DEBUG)
+    [line] = capsys.readouterr().err.splitlines()
+    assert " error shop: order failed (ValueError: invalid literal for int() with base 10: " in line
+    assert "test_lines.py:" in line
+    set_up_logs("debug")
+    assert len(root.handlers) == 1, "an app that has set up its logs keeps them"
+
+
+def test_at_level_debug_the_line_holds_the_whole_traceback(fresh_logs, capsys):
+    fresh_logs()
+    set_up_logs("debug")
+    fail_order(logging.WARNING)
+    [line] = capsys.readouterr().err.splitlines()
+    assert " warning shop: order failed (Traceback (most recent call last): ⏎ " in line

@@ -1,0 +1,90 @@
+"""Which app a command is about, and what is said when there is none."""
+
+import pytest
+
+from onward.cli.loading import find_app, load_app
+from onward.errors import InvalidSetting
+
+APP = "from onward import Onward\napp = Onward('sqlite:///own.db')\n"
+
+
+def test_an_app_is_named_by_module_and_attribute(folder):
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").touch()
+    (folder / "shop" / "jobs.py").write_text(APP)
+    assert load_app("shop.jobs:app").clients.url == "sqlite:///own.db"
+
+
+def test_a_module_alone_will_do_if_it_has_one_app(folder):
+    (folder / "app.py").write_text(f"{APP}also = app\n")
+    assert load_app("app") is load_app("app:also")
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "message"),
+    [
+        (APP, "ap:app", 'there is no module "ap" in .* Did you mean "app"?'),
+        (APP, "app:ap", 'module "app" has no attribute "ap". Did you mean "app"?'),
+        (APP, "app:zzz", 'module "app" has no attribute "zzz". Did you mean "app"?'),
+        (APP, "app:Onward", '"app:Onward" is a type, not an Onward. Did you mean "app:app"?'),
+        (APP, "app.py", '"app.py" names no module; give module:attribute, such as app:app'),
+        (APP, "./shop/app.py:app", '"./shop/app.py:app" names no module; .* such as shop.app:app'),
+        (APP, "", '"" names no module'),
+        ("", "app", 'module "app" has no Onward; make one there: app = Onward()'),
+        (f"{APP}two = Onward()", "app", 'module "app" has several Onwards; give one of app:app, app:two'),
+        ("import sys\n1/0", "app:app", 'importing "app" failed: ZeroDivisionError: division by zero'),
+        ("import nonesuch", "app:app", 'importing "app" failed: ModuleNotFoundError: .* .nonesuch'),
+        ("import app.inner", "app:app", 'importing "app" failed: ModuleNotFoundError: '),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_loaded_is_told_with_what_was_meant(folder, text, reference, message):
+    (folder / "app.py").write_text(text)
+    pattern = message.replace("(", r"\(").replace(")", r"\)").replace("?", r"\?")
+    with pytest.raises(InvalidSetting, match=pattern):
+        load_app(reference)
+
+
+def test_an_app_that_fails_is_shown_from_its_own_first_line_on(folder, capsys):
+    (folder / "app.py").write_text("def broken():\n    raise OSError('no disk')\nbroken()\n")
+    with pytest.raises(InvalidSetting):
+        load_app("app:app")
+    shown = capsys.readouterr().err
+    assert shown.splitlines()[0] == "Traceback (most recent call last):"
+    assert "app.py" in shown.splitlines()[1]
+    assert "loading.py" not in shown
+    assert "importlib" not in shown
+
+
+def test_a_url_of_the_command_or_the_environment_replaces_that_of_the_app(folder, monkeypatch):
+    (folder / "app.py").write_text(APP)
+    monkeypatch.setenv("ONWARD_URL", "sqlite:///env.db")
+    assert load_app("app:app").clients.url == "sqlite:///env.db"
+    assert load_app("app:app", "sqlite:///given.db").clients.url == "sqlite:///given.db"
+
+
+def test_the_app_is_found_by_argument_then_environment_then_settings_then_the_folder(folder, monkeypatch):
+    for name in ("app", "shop", "jobs"):
+        (folder / f"{name}.py").write_text(
+            f"from onward import Onward\n{name} = Onward('sqlite:///{name}.db')\n"
+        )
+    assert find_app(None).clients.url == "sqlite:///app.db"
+    (folder / "pyproject.toml").write_text('[tool.onward]\napp = "shop"\n')
+    assert find_app(None).clients.url == "sqlite:///shop.db"
+    (folder / "onward.toml").write_text('app = "jobs:jobs"\n')
+    assert find_app(None).clients.url == "sqlite:///jobs.db"
+    monkeypatch.setenv("ONWARD_APP", "shop:shop")
+    assert find_app(None).clients.url == "sqlite:///shop.db"
+    assert find_app("app").clients.url == "sqlite:///app.db"
+
+
+def test_a_script_that_has_nothing_to_do_with_onward_is_not_imported(folder):
+    (folder / "app.py").write_text("raise SystemExit('formats the disk')")
+    (folder / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert find_app(None) is None
+
+
+@pytest.mark.parametrize("text", ["app = 5", 'app = ""', "app = "])
+def test_settings_that_make_no_sense_are_refused_by_the_name_of_their_file(folder, text):
+    (folder / "onward.toml").write_text(text)
+    with pytest.raises(InvalidSetting, match=r"onward\.toml"):
+        find_app(None)

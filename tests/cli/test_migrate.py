@@ -1,0 +1,47 @@
+"""`onward migrate`: says what it would do, does it, and checks that it was done."""
+
+import pytest
+
+from onward import Client
+from tests.postgres import fresh_database
+
+
+@pytest.fixture
+def url(postgres_server_url, worker_id, folder):
+    with fresh_database(postgres_server_url, f"onward_cli_{worker_id}") as url:
+        yield url
+
+
+def test_a_database_is_planned_checked_and_migrated(onward, url):
+    check = onward("migrate", "--check", "--url", url)
+    assert check.code == 5
+    assert check.err.startswith("error ON-DB-001: ")
+    assert check.err.endswith("  on the command line: onward migrate\n")
+    plan = onward("migrate", "--plan", "--url", url)
+    assert plan.out.startswith("-- migration 0001: foundation\nCREATE SCHEMA IF NOT EXISTS onward;")
+    with Client(url) as client:
+        assert client.plan().version == 0
+
+    done = onward("migrate", "--url", url)
+    assert (done.code, done.err) == (0, "schema 0 → 2\n")
+    again = onward("migrate", "--check", "--url", url)
+    assert (again.code, again.err) == (0, "schema 2 is up to date\n")
+    assert onward("migrate", "--plan", "--url", url).out == ""
+
+
+def test_a_worker_without_tables_is_told_the_command_that_makes_them(onward, folder, url, monkeypatch):
+    monkeypatch.setenv("ONWARD_URL", url)
+    (folder / "app.py").write_text("from onward import Onward\napp = Onward('sqlite:///other.db')\n")
+    ran = onward("worker", "app:app", "--drain")
+    assert ran.code == 5
+    assert ran.err.endswith("  on the command line: onward migrate\n")
+
+
+def test_the_database_of_the_app_is_the_one_that_is_migrated(onward, folder):
+    (folder / "app.py").write_text("from onward import Onward\napp = Onward('sqlite:///own.db')\n")
+    assert onward("migrate").code == 0
+    assert (folder / "own.db").exists()
+
+
+def test_plan_and_check_at_once_are_refused(onward):
+    assert onward("migrate", "--plan", "--check").code == 2

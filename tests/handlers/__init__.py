@@ -1,0 +1,1 @@
+"""Job types, their signatures and handles."""

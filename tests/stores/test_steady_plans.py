@@ -1,0 +1,77 @@
+"""A worker plans each statement once: on an empty table, and in the way that is right for a full one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from onward.connections.parameters import postgres_call
+from onward.core.job import JobState
+from onward.core.lifecycle import End, Transition
+from onward.operations import watch, work
+from onward.operations.statement import Operation, Statement
+from onward.sql.catalogue import catalogue
+from onward.stores.postgres import _STEADY, PostgresStore
+from tests.stores.postgres_schema import fill, fresh_schema
+from tests.stores.test_postgres_plans import nodes, scans_of_live
+
+ENDED = Transition(JobState.SUCCEEDED, "job.succeeded", "succeeded", 1, 0, 0)
+BACK = Transition(JobState.SCHEDULED, "job.failed", "failed", 1, 0, 0)
+
+
+def ends(count: int) -> list[End]:
+    return [End(str(uuid4()), 1, 1, (ENDED, BACK)[number % 2]) for number in range(count)]
+
+
+HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
+    "claim": (lambda: work.claim("q:default", 100, worker_id="w"), {"live_ready", "Tid Scan"}),
+    "claim beside pauses": (
+        lambda: work.claim("q:default", 100, worker_id="w", paused_types=["t"]),
+        {"live_ready", "Tid Scan"},
+    ),
+    "finish": (lambda: work.finish(ends(100)), {"live_pkey"}),
+    "finish one": (lambda: work.finish(ends(1)), {"live_pkey"}),
+    "look": (watch.look, {"live_ready", "live_due"}),
+    "watch": (lambda: watch.watch("w"), {"live_held"}),
+}
+
+
+def test_these_are_all_that_are_planned_once(store):
+    steady = {name for name, query in catalogue("postgres", "dollar", store.prefix).items() if query.steady}
+    assert {next(make()).name for make, _ in HOT.values()} == steady
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    with fresh_schema(postgres_url) as store:
+        yield store
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_plan_made_on_an_empty_table_is_the_one_for_a_full_table(store, name):
+    make, expected = HOT[name]
+    statement = next(make())
+    assert isinstance(statement, Statement)
+    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
+    with psycopg.connect(store.url, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+        connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
+        connection.execute(_STEADY.encode())
+        connection.execute(b"PREPARE hot AS " + query.encoded)
+        before = scans_of_live(plan_of_hot(connection, values))
+        fill(connection, store, 20_000)
+        fill(connection, store, 20_000, state="scheduled", due="1 day")
+        assert (before, scans_of_live(plan_of_hot(connection, values))) == (expected, expected)
+
+
+def plan_of_hot(connection: psycopg.Connection, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+    marks = ", ".join(["%s"] * len(values))
+    with psycopg.ClientCursor(connection) as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE hot({marks})".encode(), values)
+        [[found]] = cursor.fetchall()
+    return list(nodes((json.loads(found) if isinstance(found, str) else found)[0]["Plan"]))

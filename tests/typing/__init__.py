@@ -1,0 +1,1 @@
+"""What type checkers say about the use of job types."""

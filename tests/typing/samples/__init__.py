@@ -1,0 +1,1 @@
+"""Code for type checkers to read; it is never run."""

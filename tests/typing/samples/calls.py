@@ -1,0 +1,92 @@
+"""Right and wrong uses of job types; a type checker reports just the lines that say so."""
+
+from collections.abc import Coroutine
+from typing import Any, assert_type
+
+from onward import Context, Handle, NewJob, Onward
+
+app = Onward()
+
+
+@app.job(category="notification", timeout=30)
+async def send_confirmation(ctx: Context, booking_id: int, to: str = "") -> dict[str, bool]:
+    return {str(booking_id): bool(to)}
+
+
+@app.job
+def report(day: str, *, pages: int = 1) -> int:
+    return pages
+
+
+@app.job(queue="q:exports")
+def nightly(ctx: Context) -> None:
+    ctx.check_cancelled()
+
+
+@app.job
+async def no_arguments() -> str:
+    return ""
+
+
+@app.job
+def whatever(anything: Any, more: int) -> int:
+    return more
+
+
+# Arguments, without the Context.
+send_confirmation.enqueue(booking_id=42, to="ada@example.com")
+send_confirmation.enqueue(42, "ada@example.com")
+send_confirmation.enqueue(42)
+report.enqueue("2026-01-31", pages=2)
+nightly.enqueue()
+no_arguments.enqueue()
+whatever.enqueue(anything=1, more=2)
+
+send_confirmation.enqueue(bookin_id=42)  # error
+send_confirmation.enqueue(booking_id="42")  # error
+send_confirmation.enqueue()  # error
+send_confirmation.enqueue(42, "ada", 3)  # error
+report.enqueue("2026-01-31", 2)  # error
+report.enqueue(day=31)  # error
+nightly.enqueue(1)  # error
+no_arguments.enqueue(1)  # error
+send_confirmation.build(booking_id="42")  # error
+assert_type(send_confirmation.build(1), NewJob)
+
+# Results, without the coroutine.
+assert_type(send_confirmation.enqueue(1), Handle[dict[str, bool]])
+assert_type(send_confirmation.enqueue(1).result(), dict[str, bool])
+assert_type(report.enqueue("d").result(), int)
+assert_type(nightly.using(delay="1h").enqueue(), Handle[None])
+send_confirmation.enqueue(1).result().upper()  # error
+report.enqueue("d").result().upper()  # error
+
+
+async def asynchronous() -> None:
+    handle = await send_confirmation.aenqueue(booking_id=42)
+    assert_type(await handle.aresult(), dict[str, bool])
+    assert_type(await (await no_arguments.aenqueue()).aresult(timeout="1m"), str)
+    await send_confirmation.aenqueue(bookin_id=42)  # error
+    await report.aenqueue(31)  # error
+
+
+# Options never collide with arguments.
+send_confirmation.using(delay="10m", priority=1, key="k", unique="7d", actor="user:1", tags=["a"]).enqueue(1)
+send_confirmation.using(dely="10m")  # error
+send_confirmation.using(priority="high")  # error
+send_confirmation.using(on_conflict="explode")  # error
+send_confirmation.using(priority=1).enqueue(bookin_id=42)  # error
+
+
+# A direct call is that of the function.
+async def direct(ctx: Context) -> None:
+    assert_type(await send_confirmation(ctx, 42), dict[str, bool])
+    assert_type(send_confirmation(ctx, 42, to=""), Coroutine[Any, Any, dict[str, bool]]).close()
+    assert_type(report("d"), int)
+    await send_confirmation(42)  # error
+    await send_confirmation(ctx, "42")  # error
+    report(31)  # error
+
+
+@app.job(nam="x")  # error
+def misnamed() -> None: ...

@@ -1,0 +1,1 @@
+"""Workers: loops, executors and processes."""

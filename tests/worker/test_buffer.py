@@ -1,0 +1,121 @@
+"""Whose turn it is among claimed jobs, and how many are claimed ahead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from onward import Job, JobState
+from onward.core.job import COLUMNS
+from onward.worker.buffer import Buffer
+from onward.worker.pace import Pace
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NOTHING: Any = dict.fromkeys(COLUMNS)
+BLANK = Job(**NOTHING)
+
+
+def jobs(queue: str, count: int, priority: int = 5, after: int = 0) -> list[Job]:
+    return [
+        replace(
+            BLANK,
+            id=f"{queue}-{priority}-{number:05}",
+            queue=queue,
+            priority=priority,
+            state=JobState.RUNNING,
+            run_at=START + timedelta(seconds=number),
+        )
+        for number in range(after, after + count)
+    ]
+
+
+def take_all(buffer: Buffer, count: int) -> list[Job]:
+    taken = []
+    for _ in range(count):
+        job = buffer.take()
+        assert job is not None
+        buffer.done(job.queue)
+        taken.append(job)
+    return taken
+
+
+def test_the_critical_queue_gets_more_turns_and_leaves_some_to_the_others():
+    buffer = Buffer(10)
+    for queue in ("q:critical", "q:default", "q:exports"):
+        buffer.add(queue, jobs(queue, 100))
+    first = Counter(job.queue for job in take_all(buffer, 60))
+    assert first == {"q:critical": 40, "q:default": 10, "q:exports": 10}
+
+
+def test_a_more_urgent_job_overtakes_those_that_wait():
+    buffer = Buffer(10)
+    buffer.add("q", jobs("q", 3))
+    buffer.add("q", jobs("q", 2, priority=1))
+    buffer.add("q", jobs("q", 2, after=3))
+    assert [job.id for job in take_all(buffer, 7)] == [
+        "q-1-00000", "q-1-00001", "q-5-00000", "q-5-00001", "q-5-00002", "q-5-00003", "q-5-00004",
+    ]  # fmt: skip
+    assert buffer.take() is None
+
+
+def test_a_queue_that_is_full_waits_while_another_goes_on():
+    buffer = Buffer(10, {"small": 1, "large": None})
+    buffer.add("small", jobs("small", 3))
+    buffer.add("large", jobs("large", 3))
+    taken = [job.queue for _ in range(4) if (job := buffer.take())]
+    assert Counter(taken) == {"small": 1, "large": 3}
+    assert buffer.take() is None
+    buffer.done("small")
+    assert buffer.take().queue == "small"
+
+
+def test_what_to_claim_is_shared_by_weight_and_bounded_by_each_queue():
+    buffer = Buffer(10, {"q:critical": None, "q:default": None, "tiny": 1})
+    shares = {lane.queue: share for lane, share in buffer.shares(["q:critical", "q:default", "tiny"], 0)}
+    assert shares["q:critical"] > shares["q:default"] > 0
+    assert shares["tiny"] == 1
+    assert [(lane.queue, share) for lane, share in buffer.shares(["q:default"], 90)] == [("q:default", 100)]
+    buffer.add("q:default", jobs("q:default", 100))
+    assert buffer.shares(["q:default"], 90) == []
+
+
+def test_what_a_full_queue_has_claimed_ahead_keeps_no_slot_from_the_others():
+    buffer = Buffer(10, {"small": 1, "large": None})
+    buffer.add("small", jobs("small", 10))
+    assert buffer.take().queue == "small"
+    assert buffer.take() is None
+    assert buffer.queued == 0
+    assert [(lane.queue, share) for lane, share in buffer.shares(["large"], 0)] == [("large", 9)]
+    assert buffer.shares(["small"], 12) == []
+
+
+def test_trimming_gives_back_the_least_urgent_of_the_longest_queue():
+    buffer = Buffer(10)
+    buffer.add("long", jobs("long", 5))
+    buffer.add("short", jobs("short", 1))
+    assert [job.id for job in buffer.trim(3)] == ["long-5-00004", "long-5-00003", "long-5-00002"]
+    assert buffer.length == 3
+
+
+def test_fast_jobs_are_claimed_ahead_and_slow_ones_are_not():
+    pace = Pace(0.0)
+    assert pace.ahead(0.0) == 0
+    for step in range(1, 200):
+        pace.ended(step * 0.01, 300)
+    assert pace.ahead(2.0) == 1000, "30 000 a second, bounded"
+    slow = Pace(0.0)
+    for step in range(1, 200):
+        slow.ended(step * 0.2, 1)
+    assert slow.ahead(40.0) == 0
+    assert slow.most(40.0) <= 10
+
+
+def test_the_pace_falls_when_nothing_ends():
+    pace = Pace(0.0)
+    for step in range(1, 100):
+        pace.ended(step * 0.01, 300)
+    assert pace.most(1.0) > 10_000
+    assert pace.most(3.0) < 10
