@@ -15,10 +15,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fmt lock clean
+.PHONY: help demo test check bench bench-peers fmt lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## Run the guided demonstration
 	$(BIN)/python -m examples.demo $(ARGS)
@@ -35,6 +35,9 @@ check: $(STAMP) ## Check format, lint, types, layers and generated files
 
 bench: $(STAMP) ## Run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(STAMP) ## Measure Onward beside its peers
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 fmt: $(STAMP) ## Format, fix what can be fixed, regenerate the sync twins
 	$(BIN)/ruff check --fix-only .

@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m bench [--json] [--rounds N] [--only TEXT]`.
+"""Run the benchmarks: `make bench [ARGS="--json --rounds N --only drains,latencies.postgres --full"]`.
 
 Each is measured beside its limit in the same round; what counts is the median of the rounds' ratios.
 """
@@ -13,15 +13,26 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bench import claims, enqueues
-from bench.measuring import Measure
+from bench import bursts, callers, claims, drains, enqueues, growth, latencies, memory, rests
+from bench.measuring import Measure, met
+from bench.sizes import FULL, SMALL, Sizes
 from tests.postgres import start_postgres
 
-MEASURES: list[Callable[[str], Iterator[Measure]]] = [
+MEASURES: list[Callable[[str, Sizes], Iterator[Measure]]] = [
     enqueues.postgres,
     enqueues.sqlite,
+    callers.postgres,
+    callers.sqlite,
     claims.postgres,
     claims.sqlite,
+    drains.postgres,
+    drains.sqlite,
+    latencies.postgres,
+    latencies.sqlite,
+    rests.postgres,
+    bursts.postgres,
+    growth.postgres,
+    memory.postgres,
 ]
 
 
@@ -31,16 +42,18 @@ def main() -> int:
     parser.add_argument(
         "--rounds", type=int, default=3, help="interleaved rounds; the median counts (default 3)"
     )
-    parser.add_argument("--only", default="", help="only measures whose name holds this text")
+    parser.add_argument("--only", default="", help="only these, by commas: drains, latencies.sqlite, …")
+    parser.add_argument("--full", action="store_true", help="the sizes that the targets name; takes long")
     options = parser.parse_args()
+    chosen = [measure for measure in MEASURES if asked(measure, options.only)]
+    if not chosen:
+        parser.error(f"nothing is called {options.only!r}; there are {[called(m) for m in MEASURES]}")
     with server() as url:
         results: dict[str, list[Measure]] = {}
         for number in range(options.rounds):
-            for measure in MEASURES:
-                if options.only and options.only not in f"{measure.__module__}.{measure.__name__}":
-                    continue
-                print(f"round {number + 1}: {measure.__module__}.{measure.__name__}", file=sys.stderr)
-                for result in measure(url):
+            for measure in chosen:
+                print(f"round {number + 1}: {called(measure)}", file=sys.stderr)
+                for result in measure(url, FULL if options.full else SMALL):
                     results.setdefault(result.name, []).append(result)
     summary = [summed(name, measures) for name, measures in results.items()]
     if options.json:
@@ -48,6 +61,14 @@ def main() -> int:
     else:
         show(summary)
     return 0
+
+
+def called(measure: Callable[..., object]) -> str:
+    return f"{measure.__module__.removeprefix('bench.')}.{measure.__name__}"
+
+
+def asked(measure: Callable[..., object], only: str) -> bool:
+    return any(part.strip() in called(measure) for part in only.split(","))
 
 
 @contextmanager
@@ -61,21 +82,29 @@ def server() -> Iterator[str]:
 
 
 def summed(name: str, measures: list[Measure]) -> dict[str, object]:
+    ours = statistics.median(m.ours for m in measures)
+    limited = bool(measures[0].limit)
+    ratio = statistics.median(m.ratio for m in measures) if limited else None
     return {
         "name": name,
         "unit": measures[0].unit,
-        "ours": round(statistics.median(m.ours for m in measures), 2),
-        "limit": round(statistics.median(m.limit for m in measures), 2) if measures[0].limit else None,
-        "ratio": round(statistics.median(m.ratio for m in measures), 3) if measures[0].limit else None,
+        "ours": round(ours, 2),
+        "limit": round(statistics.median(m.limit for m in measures), 2) if limited else None,
+        "ratio": None if ratio is None else round(ratio, 3),
         "target": measures[0].target,
+        "met": met(measures[0].target, ours, ratio),
+        "rounds": [round(m.ours, 2) for m in measures],
     }
 
 
 def show(summary: list[dict[str, object]]) -> None:
-    print(f"{'measure':58} {'ours':>10} {'limit':>10}  {'unit':10} {'ratio':>6}  target")
+    width = max(len(str(row["name"])) for row in summary)
+    print(f"{'measure':{width}} {'ours':>10} {'limit':>10}  {'unit':7} {'ratio':>6}  target")
     for row in summary:
         limit, ratio = ("-" if row[key] is None else row[key] for key in ("limit", "ratio"))
-        print(f"{row['name']:58} {row['ours']:>10} {limit:>10}  {row['unit']:10} {ratio:>6}  {row['target']}")
+        said = {True: "met", False: "MISSED", None: ""}[row["met"]]  # type: ignore[index]
+        line = f"{row['name']:{width}} {row['ours']:>10} {limit:>10}  {row['unit']:7} {ratio:>6}"
+        print(f"{line}  {row['target']:9} {said}".rstrip())
 
 
 if __name__ == "__main__":

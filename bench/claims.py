@@ -12,8 +12,12 @@ from pathlib import Path
 import psycopg
 
 from bench.measuring import Measure, fresh_store, new_job, seconds
+from bench.sizes import Sizes
 from onward.client import Client
+from onward.connections.parameters import postgres_call
 from onward.core.lifecycle import Succeeded
+from onward.operations.statement import Statement
+from onward.sql.catalogue import catalogue
 from onward.stores.postgres import PostgresStore
 from onward.stores.sqlite import SqliteStore
 from tests.stores.postgres_schema import fill
@@ -34,7 +38,7 @@ def drained(client: Client) -> float:
     return JOBS / seconds(drain)
 
 
-def postgres(url: str) -> Iterator[Measure]:
+def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
     with fresh_store(url) as store:
         rate = drained(Client(store=store))
     yield Measure("postgres: claim 500 and finish 500, no worker", "jobs/s", rate, 0, "")
@@ -57,6 +61,25 @@ def postgres(url: str) -> Iterator[Measure]:
         planned_now,
         "< 5 ms",
     )
+    with fresh_store(url) as store, psycopg.connect(url, autocommit=True) as connection:
+        fill(connection, store, sizes.scheduled, state="scheduled", due="1 day")
+        spent = idle_claim(connection, store)
+    yield Measure(f"postgres: idle claim over {sizes.scheduled:,} scheduled", "ms", spent, 0, "< 1 ms")
+
+
+def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
+    """Give the database's own time for a claim that finds nothing, planning included."""
+    Client(store=store).register("w", lease=timedelta(days=1))
+    asked = Statement("claim_jobs", {"queue": "q:default", "limit": 100, "worker": "w", "now": None})
+    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)["claim_jobs"], asked)
+    times = []
+    with psycopg.RawCursor(connection) as cursor:
+        for _ in range(20):
+            explained = cursor.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + query.encoded, values).fetchone()
+            assert explained
+            [plan] = explained[0]
+            times.append(float(plan["Planning Time"] + plan["Execution Time"]))
+    return statistics.median(times)
 
 
 def claims_of_100(client: Client) -> float:
@@ -64,7 +87,7 @@ def claims_of_100(client: Client) -> float:
     return statistics.median(times) * 1e3
 
 
-def sqlite(_url: str) -> Iterator[Measure]:
+def sqlite(_url: str, _sizes: Sizes) -> Iterator[Measure]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Client(store=SqliteStore(Path(folder) / "onward.db")) as client,

@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 
 from bench.measuring import Measure, fresh_store, new_job, payload, seconds
+from bench.sizes import Sizes
 from onward.client import Client
 from onward.core.ids import IdMaker
 from onward.core.job import NewJob
@@ -33,7 +34,7 @@ COLUMNS = (
 ids = IdMaker(time.time_ns, os.urandom)
 
 
-def postgres(url: str) -> Iterator[Measure]:
+def postgres(url: str, _sizes: Sizes) -> Iterator[Measure]:
     with fresh_store(url) as store, psycopg.connect(url, autocommit=True) as connection:
         client = Client(store=store)
         for keyed in (False, True):
@@ -118,7 +119,7 @@ def empty(connection: psycopg.Connection, prefix: str) -> None:
     connection.execute("CHECKPOINT")
 
 
-def sqlite(_url: str) -> Iterator[Measure]:
+def sqlite(_url: str, _sizes: Sizes) -> Iterator[Measure]:
     jobs = [new_job(number, keyed=True) for number in range(BULK)]
     insert = f"INSERT INTO onward_live ({COLUMNS}) VALUES ({', '.join('?' * 12)})"
     now = time.time_ns() // 1000

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import ge, le, lt
 from typing import Any
 from uuid import uuid4
 
@@ -14,10 +15,15 @@ import psycopg
 from onward.core.job import NewJob
 from onward.stores.postgres import PostgresStore
 
+COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">=": ge}
+
 
 @dataclass(frozen=True)
 class Measure:
-    """Ours and the limit in one unit; `ratio` is ours by limit for costs and rates alike."""
+    """Ours and the limit in one unit; `ratio` is ours by limit for costs and rates alike.
+
+    A target with a unit (`<= 20 ms`) is about ours, one without (`>= 0.7`) about the ratio.
+    """
 
     name: str
     unit: str
@@ -28,6 +34,15 @@ class Measure:
     @property
     def ratio(self) -> float:
         return self.ours / self.limit
+
+
+def met(target: str, ours: float, ratio: float | None) -> bool | None:
+    """Tell whether a target was met; None without one."""
+    if not target:
+        return None
+    sign, number, *unit = target.split()
+    value = ours if unit or ratio is None else ratio
+    return COMPARED[sign](value, float(number))
 
 
 def seconds(work: Callable[[], Any]) -> float:

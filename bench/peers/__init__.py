@@ -1,0 +1,1 @@
+"""Other job queues, called through their public interfaces, to be measured beside Onward in one run."""
