@@ -65,6 +65,7 @@ class Claimer:
         self._controls = Controls()
         self._closing = False
         self._under_way: list[asyncio.Task[None]] = []
+        self._claims = 0
         self._doubted_at: float | None = None
         self._adopt_at = 0.0
         self.quiet = False
@@ -115,6 +116,7 @@ class Claimer:
 
     async def more(self) -> bool:
         """Tell whether there may be anything to claim, now or within a second, or is being claimed."""
+        claims = self._claims
         try:
             look = await self._client.look()
         except StoreError as error:
@@ -130,7 +132,7 @@ class Claimer:
             await asyncio.sleep(max(wait, _LEASE_SECONDS))
             return True
         # What was claimed while we looked is neither ready nor here yet.
-        return not self.dry.is_set()
+        return claims != self._claims or not self.dry.is_set()
 
     async def run(self) -> None:
         """Claim until cancelled, or until as many jobs as were asked for are claimed."""
@@ -207,6 +209,7 @@ class Claimer:
 
     async def _claim_from(self, lane: Lane, share: int) -> None:
         self.dry.clear()
+        self._claims += 1
         limit = min(share, _MOST_AT_ONCE, self._budget or share)
         with self._buffer.expecting(lane, limit):
             jobs = await self._client.claim(
@@ -242,8 +245,11 @@ class Claimer:
                 return
         if self._buffer.running == 0 and self._buffer.length == 0:
             self.dry.set()
+        # It waits until it says otherwise: only who was busy for a while gives up being woken.
+        self.waited_at = float("inf")
         woken = await self._wakeups.wait(_POLL_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311
-        self.waited_at = time.monotonic()
+        # We have just looked: a wake-up that names its queue needs no other look before the claim.
+        self.waited_at = self._looked_at = time.monotonic()
         self._barren.clear()
         self._ready |= {queue for queue in woken or () if self._serves(queue)}
 
