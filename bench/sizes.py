@@ -21,7 +21,7 @@ class Sizes:
 
 
 SMALL = Sizes(
-    drained=20_000,
+    drained=60_000,
     sampled=80,
     loaded_seconds=2,
     ended=200_000,
@@ -32,7 +32,7 @@ SMALL = Sizes(
     remembered=40_000,
 )
 FULL = Sizes(
-    drained=50_000,
+    drained=100_000,
     sampled=500,
     loaded_seconds=10,
     ended=10_000_000,

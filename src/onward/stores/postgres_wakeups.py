@@ -101,9 +101,12 @@ class PostgresWakeups:
         connection = await psycopg.AsyncConnection.connect(
             self._url, autocommit=True, prepare_threshold=None, application_name="onward wake-ups", **bound
         )
-        async with connection:
+        try:
             await self._listen(connection)
             await self._hear(connection)
+        finally:
+            # Not as a context, which would try to roll back a connection that is still listening.
+            await connection.close()
 
     async def _listen(self, connection: psycopg.AsyncConnection[Any]) -> None:
         cursor = await connection.execute("SELECT pg_backend_pid()")
