@@ -107,6 +107,13 @@ def test_it_serves_only_the_queues_that_it_was_given(folder, jobs):
     assert "q:critical (at most 2)" in worker.output
 
 
+def test_a_queue_to_which_no_job_type_goes_is_noted(folder, jobs):
+    with Program(folder, "worker", "app", "-q", "q:lonk,q:default", "--drain") as worker:
+        assert worker.end() == 0
+    noted = 'note: no job type of this app goes to the queue "q:lonk"; did you mean "q:long"?'
+    assert [line for line in worker.lines if line.startswith("note")] == [noted]
+
+
 # F09
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_one_signal_lets_short_jobs_end_and_gives_long_ones_back_unburnt(folder, jobs, number):

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -175,3 +177,24 @@ async def test_a_child_inherits_nothing_and_no_signals_of_our_group(shared):  # 
 
 async def test_a_keyboard_interrupt_is_for_the_parent(shared):
     assert await run(shared, jobs.kill, number=signal.SIGINT) == "alive"
+
+
+def test_a_script_that_enqueues_when_it_is_imported_is_told_so_and_multiplies_nothing(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import asyncio\n"
+        "from onward import Onward\n"
+        f"app = Onward('sqlite:///{tmp_path}/onward.db')\n"
+        "@app.job(executor='process')\n"
+        "def square(n: int) -> int:\n"
+        "    return n * n\n"
+        "job = square.enqueue(4)\n"
+        "asyncio.run(app.worker(drain=True).run())\n"
+        "print(job.refresh().error['message'])\n"
+        "print(sum(app.client.count().ended.values()))\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    message, count = ran.stdout.splitlines()
+    assert 'put that under: if __name__ == "__main__":' in message
+    assert count == "1"

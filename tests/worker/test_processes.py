@@ -279,7 +279,7 @@ async def test_a_script_without_a_guard_is_told_so(tmp_path):
     with script(tmp_path / "script.py", MAIN.replace("GUARD", "if True:")) as parent:
         _, err = parent.communicate(timeout=60)
     assert parent.returncode == 1
-    assert 'put the start under: if __name__ == "__main__":' in err.splitlines()[-1]
+    assert 'put that under: if __name__ == "__main__":' in err.splitlines()[-1]
 
 
 QUIET = """

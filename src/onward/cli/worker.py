@@ -10,10 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onward.cli.lines import clean
 from onward.cli.loading import load_app
 from onward.cli.logs import LEVELS, set_up_logs
 from onward.cli.times import to_length
@@ -94,6 +96,7 @@ def command(**given: Any) -> int:
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
     set_up_logs(options.log_level)
+    _warn_of_unknown(queues or {}, app)
     if options.processes > 1:
         return _supervise(app, options, queues)
     return _work(app, options, queues)
@@ -112,6 +115,19 @@ def parse_queues(given: Sequence[str]) -> dict[str, int | None] | None:
             raise InvalidSetting(f"-q names {name!r:.80} twice; give each queue once")
         queues[name] = int(most) if equals else None
     return queues or None
+
+
+def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
+    """Say that no job type here goes to a queue: it may be misspelt, or meant for `.using(queue=…)`."""
+    from onward.core.category import QUEUES, category
+
+    templates = [handler.template for handler in app.handlers.values()]
+    known = {*QUEUES, *(job.queue or category(job.category).queue for job in templates)}
+    for queue in queues:
+        if queue not in known:
+            near = get_close_matches(queue, sorted(known), 1)
+            meant = f'; did you mean "{near[0]}"?' if near else ""
+            click.echo(clean(f'note: no job type of this app goes to the queue "{queue}"{meant}'), err=True)
 
 
 def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:

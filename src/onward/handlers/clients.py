@@ -5,13 +5,38 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 from onward.client import Client
 from onward.client_async import AsyncClient
+from onward.core.classify import Unrecoverable
 from onward.stores import open_async_store, open_store
 
-__all__ = ["Clients"]
+__all__ = ["Clients", "check_not_importing", "importing"]
+
+_importing = False
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Mark that a script is imported by a child of the process that runs it."""
+    global _importing  # noqa: PLW0603 - one process, one script
+    _importing = True
+    try:
+        yield
+    finally:
+        _importing = False
+
+
+def check_not_importing() -> None:
+    """Refuse what a script would do again in each of its children, which only look for a handler there."""
+    if _importing:
+        raise Unrecoverable(
+            "the script enqueues jobs or starts a worker when it is imported, and its child processes have "
+            'to import it; put that under: if __name__ == "__main__":'
+        )
 
 
 class Clients:
@@ -27,10 +52,12 @@ class Clients:
 
     def open(self) -> Client:
         """Give a new client, for the caller to close."""
+        check_not_importing()
         return Client(store=open_store(self.url, schema=self.schema))
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
         """Give a new async client, for the caller to close; a steady one plans each statement once."""
+        check_not_importing()
         return AsyncClient(store=open_async_store(self.url, schema=self.schema, steady=steady))
 
     @property

@@ -24,18 +24,16 @@ from typing import Any, NoReturn
 import msgspec
 
 from onward.core.job import Job
-from onward.handlers.clients import Clients
+from onward.handlers.clients import Clients, importing
 from onward.handlers.context import Context
 from onward.handlers.handler import Handler
 from onward.handlers.job_type import JobType
 from onward.worker.exchange import HEADER, Ask, Start, to_answer
 
-__all__ = ["check_not_importing", "main"]
+__all__ = ["main"]
 
 _MAIN = ("__main__", "__mp_main__")
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
-
-_importing = False
 
 
 def main() -> NoReturn:
@@ -58,15 +56,6 @@ def main() -> NoReturn:
         except OSError:
             # The parent is gone, or the handler has closed the line; either way nobody hears.
             os._exit(1)
-
-
-def check_not_importing() -> None:
-    """Refuse to start a worker in a child that is only looking for a handler in its parent's script."""
-    if _importing:
-        raise RuntimeError(
-            "the script starts a worker when it is imported, and its child processes have to import it; "
-            'put the start under: if __name__ == "__main__":'
-        )
 
 
 class Child:
@@ -118,17 +107,13 @@ class Child:
 
     def _main(self) -> ModuleType:
         """Import the parent's script under another name, so that what it guards by its name does not run."""
-        global _importing  # noqa: PLW0603 - one process, one script
         if sys.modules["__main__"].__name__ in {"__mp_main__", self._start.main_name}:
             return sys.modules["__main__"]
-        _importing = True
-        try:
+        with importing():
             if self._start.main_name is not None:
                 module = importlib.import_module(self._start.main_name)
             else:
                 module = _import_script(self._start.main_path)
-        finally:
-            _importing = False
         sys.modules["__main__"] = module
         return module
 

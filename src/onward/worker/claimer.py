@@ -56,11 +56,8 @@ class Claimer:
         self._queues = None if queues is None else frozenset(queues)
         self._budget = budget
         self._drain = drain
-        self._ready: set[str] = set()
-        self._seen: set[str] = set()
-        self._barren: set[str] = set()
-        self._room = asyncio.Event()
-        self._free = asyncio.Event()
+        self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
+        self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
         self._controls = Controls()
         self._closing = False

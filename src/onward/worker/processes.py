@@ -20,8 +20,8 @@ import msgspec
 
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled
+from onward.handlers.clients import check_not_importing
 from onward.handlers.handler import Handler
-from onward.worker.child import check_not_importing
 from onward.worker.exchange import HEADER, LARGEST, Answer, Ask, Returned, Start, pack, rebuilt
 
 __all__ = ["ProcessDied", "ProcessPool"]
