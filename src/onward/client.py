@@ -264,6 +264,10 @@ class Client:
         """End a worker's lease at once: what it still holds can be rescued."""
         return self._run(lambda: work.retire(worker_id, now=now))
 
+    def held(self, worker_id: str) -> list[Job]:
+        """Give the running jobs of a worker."""
+        return self._run(lambda: rescue.find_held(worker_id), write=False)
+
     def claim(
         self,
         queue: str,

@@ -265,6 +265,10 @@ class AsyncClient:
         """End a worker's lease at once: what it still holds can be rescued."""
         return await self._run(lambda: work.retire(worker_id, now=now))
 
+    async def held(self, worker_id: str) -> list[Job]:
+        """Give the running jobs of a worker."""
+        return await self._run(lambda: rescue.find_held(worker_id), write=False)
+
     async def claim(
         self,
         queue: str,

@@ -173,19 +173,19 @@ async def test_what_is_paused_waits_and_then_runs(app):
     async def other() -> None:
         ran.append("other")
 
-    async with app.worker():
+    async with app.worker() as worker:
         await work.using(queue="q:exports").aenqueue(n=1)
         await work.using(org_id="acme").aenqueue(n=2)
         await other.aenqueue()
         await work.aenqueue(n=3)
         await until(lambda: ran == [3])
         client.close_gate(reason="an incident", actor_type="user", actor_id="ada")
-        await asyncio.sleep(0.6)
+        await until(lambda: worker._claimer._controls.gate is not None)
         await work.aenqueue(n=4)
         client.resume("queue", "q:exports")
         client.resume("org", "acme")
         client.resume("job_type", "other")
-        await asyncio.sleep(0.6)
+        await until(lambda: not worker._claimer._controls.pauses)
         assert ran == [3]
         client.open_gate()
         await until(lambda: len(ran) == 5)

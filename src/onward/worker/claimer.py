@@ -11,18 +11,18 @@ from onward.client_async import AsyncClient
 from onward.core.job import Job
 from onward.errors import StoreError, WorkerLost
 from onward.operations.control import Controls
-from onward.operations.rescue import find_held
 from onward.stores.wakeups import Wakeups
 from onward.worker.buffer import Buffer, Lane
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
+from onward.worker.stopping import Stopping
 
 __all__ = ["Claimer"]
 
 _MOST_AT_ONCE = 500
 _POLL_SECONDS = 1.0
-_LEASE_SECONDS = 0.1
+_MOMENT = 0.1
 _DOUBT_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 
@@ -37,6 +37,7 @@ class Claimer:
         outage: Outage,
         wakeups: Wakeups,
         *,
+        stopping: Stopping,
         buffer: Buffer,
         pace: Pace,
         feed: Callable[[], None],
@@ -49,13 +50,13 @@ class Claimer:
         self._keeper = keeper
         self._outage = outage
         self._wakeups = wakeups
+        self._stopping = stopping
         self._buffer = buffer
         self._pace = pace
         self._feed = feed
         self._known = known
         self._queues = None if queues is None else frozenset(queues)
-        self._budget = budget
-        self._drain = drain
+        self._budget, self._drain = budget, drain
         self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
@@ -73,6 +74,10 @@ class Claimer:
     def spent(self) -> bool:
         """As many jobs were claimed as were asked for."""
         return self._budget is not None and self._budget <= 0
+
+    @property
+    def _over(self) -> bool:
+        return self._closing or self._stopping.asked
 
     def told(self, watch: Controls) -> None:
         """Take note of the gate and of what is paused."""
@@ -126,26 +131,33 @@ class Claimer:
             self.dry.clear()
             self._wakeups.wake()
         elif wait < _POLL_SECONDS:
-            await asyncio.sleep(max(wait, _LEASE_SECONDS))
+            await asyncio.sleep(max(wait, _MOMENT))
             return True
         # What was claimed while we looked is neither ready nor here yet.
         return claims != self._claims or not self.dry.is_set()
 
     async def run(self) -> None:
-        """Claim until cancelled, or until as many jobs as were asked for are claimed."""
-        while not self.spent and not self._closing:
+        """Claim until closed, or until as many jobs as were asked for are claimed."""
+        try:
+            await self._claim_on()
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+        finally:
+            for claim in self._under_way:
+                claim.cancel()
+            self.dry.set()
+
+    async def _claim_on(self) -> None:
+        while not self.spent and not self._over:
             try:
                 await self._adopt()
                 await self._free.wait()
                 await (self._claim() if self._ready else self._wait())
             except WorkerLost:
                 # The keeper registers anew; until then there is nothing to claim with.
-                await asyncio.sleep(_LEASE_SECONDS)
+                await asyncio.sleep(_MOMENT)
             except Exception as error:  # noqa: BLE001 - no error may end the claiming
                 self._doubted_at, self._adopt_at = time.monotonic(), 0.0
                 await asyncio.sleep(self._outage.pause("claimer", error))
-        await asyncio.gather(*self._under_way, return_exceptions=True)
-        self.dry.set()
 
     async def _adopt(self) -> None:
         """Find what a claim took whose answer never came: under our own lease nobody would rescue it.
@@ -159,7 +171,7 @@ class Claimer:
         self._adopt_at = now + _POLL_SECONDS
         # Read before: what ends while the database answers is not in its answer by mistake.
         known, worker_id = self._known(), self._keeper.worker_id
-        held = await self._client.store.run(lambda: find_held(worker_id), write=False)
+        held = await self._client.held(worker_id)
         self._outage.over("claimer")
         if now - self._doubted_at > _DOUBT_SECONDS:
             self._doubted_at = None
@@ -184,7 +196,7 @@ class Claimer:
         if not shares:
             await (self._arrived() if self._under_way else self._room.wait())
             return
-        if self._closing:
+        if self._over:
             return
         for lane, share in shares:
             if share >= _MOST_AT_ONCE and self._budget is None:

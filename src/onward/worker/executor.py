@@ -57,7 +57,6 @@ class Executor:
         self._processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self._loop = asyncio.get_running_loop()
         self.runs: dict[str, Running] = {}
-        self.stuck = 0
         self._unwanted: Mapping[str, str] = {}
 
     def start(self) -> None:
@@ -203,7 +202,6 @@ class Executor:
     def _abandon(self, run: Running) -> None:
         """Let the slot of a thread that does not give way go on without it."""
         if run.future is not None and not run.future.done():
-            self.stuck += 1
             log.warning(
                 "job %s %s ignores that it should give way; its thread is left to itself",
                 run.job.job_type,

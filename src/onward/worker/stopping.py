@@ -16,13 +16,15 @@ class Stopping:
         self.abandon = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = 0
+        self.asked = False
 
     def begin(self) -> None:
         """From now on it may be asked from any thread."""
         self._loop = asyncio.get_running_loop()
 
     def ask(self) -> None:
-        """Ask once more."""
+        """Ask once more; `asked` is true at once, the events follow when the loop has its turn."""
+        self.asked = True
         if self._loop is None:
             self._ask()
         else:

@@ -210,8 +210,9 @@ class Worker:
         self._finisher = Finisher(self._client, self._outage, busy=self._busy, written=self._written)
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
         self._claimer = Claimer(
-            self._client, self._keeper, self._outage, self._wakeups, buffer=self._buffer, pace=self._pace,
-            feed=self._feed, known=self._known, queues=self._queues, budget=self._max_jobs, drain=self._drain,
+            self._client, self._keeper, self._outage, self._wakeups, stopping=self._stopping,
+            buffer=self._buffer, pace=self._pace, feed=self._feed, known=self._known, queues=self._queues,
+            budget=self._max_jobs, drain=self._drain,
         )  # fmt: skip
         self._hush()
 
