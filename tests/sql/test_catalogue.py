@@ -93,7 +93,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(work.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
         [[stored()]],
     ),
-    "finish": (partial(work.finish, ENDS), [[(ID, 0)], [(ID, 1)]]),
+    "finish": (partial(work.finish, ENDS), [[(ID, "cancelled")], []]),
     "rescue": (rescue.rescue, [[stored()], [(ID, 1)]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], [(ID, 1)]]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),

@@ -119,7 +119,7 @@ class Lost:
 Outcome = Succeeded | Skip | Snooze | Failed | RateLimited | Cancelled | Released | Lost
 
 
-class Transition(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct, frozen=True, gc=False):
     """What is written: the next state, its counters, and why."""
 
     state: JobState
@@ -144,7 +144,7 @@ class Transition(msgspec.Struct, frozen=True):
         )
 
 
-class End(msgspec.Struct, frozen=True):
+class End(msgspec.Struct, frozen=True, gc=False):
     """A transition for one lease of one job; refused if the lease is no longer the newest."""
 
     job_id: str
@@ -175,11 +175,11 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0
 ) -> Transition:
     """Decide what becomes of a running job."""
+    if isinstance(outcome, Succeeded) and outcome.result is None:
+        return _plain_success(job.attempt, job.waits, job.crashes)
     as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)
     unburnt = _as_it_was(job.attempt - 1, job.waits, job.crashes)
     match outcome:
-        case Succeeded(None):
-            return _plain_success(job.attempt, job.waits, job.crashes)
         case Succeeded(result):
             return _succeed(as_it_was, "succeeded", result)
         case Skip(reason):

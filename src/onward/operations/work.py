@@ -157,13 +157,13 @@ def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[L
         # A job that is named twice is finished once, by the first of its ends under that lease.
         ends = list({(end.job_id, end.lease): end for end in reversed(list(ends))}.values())[::-1]
     rows = yield _finish_statement(ends, now)
-    held = {job_id for job_id, _ in rows}
-    cancelled = {job_id for job_id, took in rows if not took}
+    lost = frozenset([job_id for job_id, what in rows if what == "lost"])
+    cancelled = frozenset([job_id for job_id, what in rows if what == "cancelled"])
     if cancelled:
         # These can't go back, because someone wants them cancelled: end them instead.
         ended = [end.cancelled() for end in ends if end.job_id in cancelled]
         yield _finish_statement(ended, now)
-    return Leases(frozenset(held), asked - held, frozenset(cancelled))
+    return Leases(asked - lost, lost, cancelled)
 
 
 def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:

@@ -158,7 +158,8 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 -- name: finish_jobs
 -- plan: steady
 -- Joined on id and lease alone: with one more condition the planner has chosen to scan the table. Whoever is in
--- neither `gone` nor `back` had lost its lease; it changes nothing but the audit.
+-- neither `gone` nor `back` had lost its lease; it changes nothing but the audit. Only what did not go as asked is
+-- told: nearly always that is nothing.
 WITH {+clock},
 ending AS MATERIALIZED (
     SELECT * FROM :ended::rows(
@@ -218,15 +219,16 @@ refused AS (
     SELECT now, 'job.stale_result_rejected', id, attempt, lease
     FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked, clock
     WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
+    RETURNING job_id
 ),
 woken AS MATERIALIZED (
     SELECT count(pg_notify('{channel}', queue)) AS sent
     FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
     WHERE {+someone_idles}
 )
-SELECT CAST(id AS text), 1 FROM gone
+SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
-SELECT CAST(id AS text), CASE WHEN cancel_requested_at IS NULL THEN 1 ELSE 0 END FROM held
+SELECT CAST(id AS text), 'cancelled' FROM held WHERE cancel_requested_at IS NOT NULL
 UNION ALL
 SELECT NULL, NULL FROM woken WHERE sent < 0
 

@@ -136,7 +136,7 @@ length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 2
 CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
 
 -- name: finish_jobs
--- The audit comes first and tells the rest whose lease held.
+-- The audit comes first and tells whose lease was lost; only what did not go as asked is told.
 -- all ended
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -145,7 +145,7 @@ SELECT
 FROM :ended::rows AS ended LEFT JOIN {live} AS live ON {+ended_of};
 -- all ended
 -- packed
-SELECT json_group_array(json_array(job_id, 1)) FROM {audit} WHERE {+just_held};
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit} WHERE {+just_refused};
 -- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
@@ -163,9 +163,9 @@ FROM :returned::rows AS returned LEFT JOIN {live} AS live ON {+returned_of}
 WHERE live.cancel_requested_at IS NULL;
 -- all returned
 -- packed
-SELECT json_group_array(json_array(job_id, 1)) FROM {audit} WHERE {+just_held}
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit} WHERE {+just_refused}
 UNION ALL
-SELECT json_group_array(json_array(live.id, 0))
+SELECT json_group_array(json_array(live.id, 'cancelled'))
 FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
 WHERE live.cancel_requested_at IS NOT NULL;
 -- all returned
@@ -191,8 +191,11 @@ live.id = :returned.id AND live.lease = :returned.lease
 -- fragment: audited
 live.job_type, live.org_id, live.project_id, live.actor_type, live.actor_id, live.request_id, live.correlation_id
 
--- fragment: just_held
-seq > {+before_these} AND event <> 'job.stale_result_rejected'
+-- fragment: just_refused
+-- Not a job whose other end, under its newest lease, is written by the same statement.
+seq > {+before_these} AND event = 'job.stale_result_rejected' AND job_id NOT IN (
+    SELECT job_id FROM {audit} WHERE seq > {+before_these} AND event <> 'job.stale_result_rejected'
+)
 
 -- name: find_lost_jobs
 -- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -157,7 +157,7 @@ class Executor:
         try:
             if job.timeout_micros is not None or job.deadline is not None:
                 self._time(run)
-            return _judged(await self._call(run, arguments))
+            return _judged(await self._begin(run, arguments))
         except asyncio.CancelledError:
             if run.why is None:
                 raise
@@ -171,19 +171,19 @@ class Executor:
             self.runs.pop(job.id, None)
             self._timed.discard(run)
 
-    async def _call(self, run: Running, arguments: dict[str, Any]) -> Any:
+    def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
         if run.why is not None:
             raise Cancelled
         if handler.executor == "process":
-            return await self._processes.run(handler, run, timeout=None)
+            return self._processes.run(handler, run, timeout=None)
         if handler.context is not None:
             arguments[handler.context] = Context(run, self._clients)
         if handler.executor == "async":
             run.coroutine = handler.function(**arguments)
-            return await isolated(run.coroutine)
+            return isolated(run.coroutine)
         run.future = self._threads.call(handler.function, arguments)
-        return await run.future
+        return run.future
 
     def _time(self, run: Running) -> None:
         """Note when a run is to give way, counted from its claim by the database's clock."""

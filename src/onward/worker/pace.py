@@ -7,7 +7,7 @@ __all__ = ["Pace"]
 _WINDOW = 0.02
 _AHEAD_SECONDS = 0.1
 _HELD_SECONDS = 2.0
-_MOST_AHEAD = 1000
+_MOST_AHEAD = 2000
 
 
 class Pace:
