@@ -105,7 +105,7 @@ def test_fast_jobs_are_claimed_ahead_and_slow_ones_are_not():
     assert pace.ahead(0.0) == 0
     for step in range(1, 200):
         pace.ended(step * 0.01, 300)
-    assert pace.ahead(2.0) == 1000, "30 000 a second, bounded"
+    assert pace.ahead(2.0) == 2000, "30 000 a second, bounded"
     slow = Pace(0.0)
     for step in range(1, 200):
         slow.ended(step * 0.2, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["Pace"]
 
 _WINDOW = 0.02
+_FIRST_WINDOW = 0.002
 _AHEAD_SECONDS = 0.1
 _HELD_SECONDS = 2.0
 _MOST_AHEAD = 2000
@@ -26,8 +27,9 @@ class Pace:
         """Count jobs that ended."""
         self._count += count
         elapsed = now - self._since
-        if elapsed >= _WINDOW:
-            self._rate = (self._rate + self._count / elapsed) / 2
+        if elapsed >= (_WINDOW if self._rate else _FIRST_WINDOW):
+            # The first guess comes soon and counts in full: until then jobs are claimed by the slot.
+            self._rate = (self._rate + self._count / elapsed) / 2 if self._rate else self._count / elapsed
             self._since, self._count = now, 0
 
     def rate(self, now: float) -> float:
