@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JOBS_FAILED", "SWITCH_SECONDS", "Signals", "loop_factory", "run_worker"]
 
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 JOBS_FAILED = 6
 _CUT_SHORT = 2
 _ABANDONED = 3

@@ -188,44 +188,28 @@ class Claimer:
             self._barren.clear()
             if not await self._look():
                 return
+        ahead = self._pace.ahead(now)
         self._room.clear()
-        wanted = self._wanted(now)
-        if not wanted:
+        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
+        enough = self._buffer.queued + self._buffer.coming > ahead // 2
+        shares = [] if enough else self._buffer.shares(self._ready, ahead)
+        if not shares:
             await (self._arrived() if self._under_way else self._room.wait())
             return
         if self._over:
             return
-        for lane, share in wanted:
-            if share == _MOST_AT_ONCE and self._budget is None:
+        for lane, share in shares:
+            if share >= _MOST_AT_ONCE and self._budget is None:
                 await self._claim_beside(lane)
             else:
                 await self._claim_from(lane, share)
 
-    def _wanted(self, now: float) -> list[tuple[Lane, int]]:
-        """Tell how many jobs to claim from which queues."""
-        ahead = self._pace.ahead(now)
-        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
-        if self._buffer.queued + self._buffer.coming > ahead // 2:
-            return []
-        shares = self._buffer.shares(self._ready, ahead)
-        return [(lane, min(share, _MOST_AT_ONCE)) for lane, share in shares]
-
     async def _claim_beside(self, lane: Lane) -> None:
         """Claim while the claim before is under way: jobs run faster than one after the other brings them."""
-        self._under_way.append(asyncio.create_task(self._claim_on_from(lane)))
+        self._under_way.append(asyncio.create_task(self._claim_from(lane, _MOST_AT_ONCE)))
         await asyncio.sleep(0)
         if len(self._under_way) > 1:
             await self._under_way.pop(0)
-
-    async def _claim_on_from(self, lane: Lane) -> None:
-        """Claim again as soon as a claim has come, ahead of the jobs it brought: else the database rests."""
-        while True:
-            await self._claim_from(lane, _MOST_AT_ONCE)
-            now = time.monotonic()
-            if self._over or not self._free.is_set() or now - self._looked_at > _LOOK_SECONDS:
-                return
-            if self._ready != {lane.queue} or self._wanted(now) != [(lane, _MOST_AT_ONCE)]:
-                return
 
     async def _arrived(self) -> None:
         """Wait for the claims that are under way."""
@@ -235,7 +219,7 @@ class Claimer:
     async def _claim_from(self, lane: Lane, share: int) -> None:
         self.dry.clear()
         self._claims += 1
-        limit = min(share, self._budget or share)
+        limit = min(share, _MOST_AT_ONCE, self._budget or share)
         with self._buffer.expecting(lane, limit):
             jobs = await self._client.claim(
                 lane.queue,
@@ -250,6 +234,9 @@ class Claimer:
             self._barren.add(lane.queue)
         self._seen.discard(lane.queue)
         self._take(lane.queue, jobs)
+        if jobs and len(jobs) < limit:
+            # The last ready ones begin before we ask for more.
+            await asyncio.sleep(0)
 
     def _take(self, queue: str, jobs: list[Job]) -> None:
         if self._budget is not None:
