@@ -12,6 +12,7 @@ from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
 
 WARMING = 20
+SLOW, URGENT = 200, 20
 
 
 def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
@@ -26,6 +27,9 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
     p50, p99 = (percentile(waits, share) / 1e3 for share in (0.5, 0.99))
     yield Measure("postgres: latency at half load, p50", "ms", p50, 0, "")
     yield Measure("postgres: latency at half load, p99", "ms", p99, 0, "<= 20 ms")
+    with fresh_store(url) as store:
+        worst = max(among_slow(ONWARD(url, schema=store.prefix.rstrip(".")))) / 1e3
+    yield Measure("postgres: urgent job among jobs of 200 ms, longest wait", "ms", worst, 0, "<= 300 ms")
 
 
 def sqlite(_url: str, sizes: Sizes) -> Iterator[Measure]:
@@ -55,3 +59,13 @@ def under_load(command: Command, rate: int, seconds: int) -> list[float]:
         worker.until(sent["jobs"])
         waits: list[float] = worker.stop()["waits"]
     return waits[rate // 2 :] or waits
+
+
+def among_slow(command: Command) -> list[float]:
+    """Give the waits of urgent jobs that come to a worker busy with slow ones of the same queue."""
+    with working(command) as worker:
+        worker.tell("go")
+        ask(command, "urgent", SLOW, URGENT)
+        worker.until(SLOW + URGENT)
+        waits: list[float] = worker.stop()["waits"]
+    return waits

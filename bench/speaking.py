@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Subject", "Tally", "Timer", "clock", "say", "serve", "work"]
+__all__ = ["Spread", "Subject", "Tally", "Timer", "clock", "say", "serve", "work"]
 
 REPORT_SECONDS = 0.02
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench.speaking import Tally, Timer, clock, cpu, say, serve
+from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
 from onward import NewJob, Onward
 from onward.cli.running import SWITCH_SECONDS
 
@@ -116,6 +116,17 @@ def rests(jobs: int, ms: int) -> None:
     say(jobs=jobs, seconds=timer.seconds)
 
 
+def urgent(slow: int, jobs: int) -> None:
+    """Enqueue jobs of 200 ms, and then urgent ones, one after the other, behind them."""
+    app.enqueue_many([rest.build(ms=200)] * slow)
+    first, pauses = clock(), Spread()
+    for _ in range(jobs):
+        for _ in range(3):
+            pauses.pause()
+        sent.using(priority=1).enqueue(at=clock())
+    say(jobs=slow + jobs, seconds=(clock() - first) / 1e6)
+
+
 def drain() -> None:
     before, start = cpu(), time.perf_counter()
     done = asyncio.run(app.worker(drain=True, concurrency=CONCURRENCY).run())
@@ -132,6 +143,8 @@ def main() -> None:
             load(int(rate), int(seconds))
         case ["rests", jobs, ms]:
             rests(int(jobs), int(ms))
+        case ["urgent", slow, jobs]:
+            urgent(int(slow), int(jobs))
         case ["drain"]:
             drain()
         case _:

@@ -13,7 +13,7 @@ import pytest
 from onward.connections.parameters import postgres_call
 from onward.core.job import JobState
 from onward.core.lifecycle import End, Transition
-from onward.operations import watch, work
+from onward.operations import rescue, watch, work
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres import _STEADY, PostgresStore
@@ -38,6 +38,8 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "finish one": (lambda: work.finish(ends(1)), {"live_pkey"}),
     "look": (watch.look, {"live_ready", "live_due"}),
     "watch": (lambda: watch.watch("w"), {"live_held"}),
+    "find lost": (rescue.find_lost, {"live_held"}),
+    "promote": (rescue.promote, {"live_due", "Tid Scan"}),
 }
 
 
@@ -67,6 +69,23 @@ def test_a_plan_made_on_an_empty_table_is_the_one_for_a_full_table(store, name):
         fill(connection, store, 20_000)
         fill(connection, store, 20_000, state="scheduled", due="1 day")
         assert (before, scans_of_live(plan_of_hot(connection, values))) == (expected, expected)
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_plan_made_after_the_table_was_drained_is_the_one_for_a_full_table(store, name):
+    # A vacuum of the drained table makes the server plan anew, and believe that it will stay empty.
+    make, expected = HOT[name]
+    statement = next(make())
+    assert isinstance(statement, Statement)
+    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
+    with psycopg.connect(store.url, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+        fill(connection, store, 5000)
+        connection.execute(_STEADY.encode())
+        connection.execute(b"PREPARE hot AS " + query.encoded)
+        connection.execute(f"DELETE FROM {store.prefix}live".encode())
+        connection.execute(f"VACUUM (ANALYZE, TRUNCATE OFF) {store.prefix}live".encode())
+        assert scans_of_live(plan_of_hot(connection, values)) == expected
 
 
 def plan_of_hot(connection: psycopg.Connection, values: tuple[Any, ...]) -> list[dict[str, Any]]:

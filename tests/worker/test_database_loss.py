@@ -361,3 +361,23 @@ def test_a_result_that_meets_a_lock_is_written_when_the_lock_is_gone(place, tmp_
         assert worker.end() == 0
     assert broken(place.client, [held]) == []
     assert place.state(held) == JobState.SUCCEEDED
+
+
+def test_no_more_is_claimed_while_thousands_of_results_can_not_be_written(place):
+    place.put_many(12_000, "step")
+    running: list[int] = []
+
+    def claims_no_more() -> bool:
+        [[count]] = place.query(f"SELECT count(*) FROM {place.schema}.live WHERE state = 'running'")
+        running.append(count)
+        return count > 5000 and running[-20:] == [count] * 20
+
+    with psycopg.connect(place.url) as rival:
+        rival.execute(f"LOCK TABLE {place.schema}.ended")
+        with place.worker() as worker:
+            until(claims_no_more)
+            assert running[-1] < 10_000
+            rival.rollback()
+            until(lambda: not place.client.count().live, about=place.client.count)
+            worker.send(signal.SIGTERM)
+            assert worker.end() == 0

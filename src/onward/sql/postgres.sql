@@ -157,9 +157,10 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
 -- name: finish_jobs
 -- plan: steady
--- Joined on id and lease alone: with one more condition the planner has chosen to scan the table. Whoever is in
--- neither `gone` nor `back` had lost its lease; it changes nothing but the audit. Only what did not go as asked is
--- told: nearly always that is nothing.
+-- Joined on id and lease alone: with one more condition the planner has chosen to scan the table. By
+-- `= ANY (ARRAY[…])`, which nothing but a probe of the index can serve: with `=`, a planner that takes the table for
+-- empty reads the whole index and compares each row with each end. Whoever is in neither `gone` nor `back` had lost
+-- its lease; it changes nothing but the audit. Only what did not go as asked is told: nearly always nothing.
 WITH {+clock},
 ending AS MATERIALIZED (
     SELECT * FROM :ended::rows(
@@ -174,7 +175,7 @@ giving AS MATERIALIZED (
     )
 ),
 gone AS (
-    DELETE FROM {live} AS live USING ending WHERE live.id = ending.id AND live.lease = ending.lease
+    DELETE FROM {live} AS live USING ending WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ending.lease
     RETURNING {carried live}, ending.event, ending.state AS to_state, ending.attempt AS to_attempt,
         ending.waits AS to_waits, ending.crashes AS to_crashes, coalesce(ending.error, live.error) AS to_error,
         ending.result, ending.outcome
@@ -184,8 +185,8 @@ moved AS (
     SELECT {carried gone}, to_state, to_attempt, to_waits, to_crashes, to_error, result, outcome, now FROM gone, clock
 ),
 held AS MATERIALIZED (
-    SELECT live.ctid AS place, giving.*, live.cancel_requested_at
-    FROM giving JOIN {live} AS live ON live.id = giving.id AND live.lease = giving.lease
+    SELECT giving.*, live.cancel_requested_at
+    FROM giving JOIN {live} AS live ON live.id = ANY (ARRAY[giving.id]) AND live.lease = giving.lease
     FOR UPDATE OF live
 ),
 back AS (
@@ -195,7 +196,7 @@ back AS (
         attempt = held.attempt, lease = live.lease + 1, waits = held.waits, crashes = held.crashes,
         error = coalesce(held.error, live.error)
     FROM held, clock
-    WHERE live.id = held.id AND held.cancel_requested_at IS NULL
+    WHERE live.id = ANY (ARRAY[held.id]) AND held.cancel_requested_at IS NULL
     RETURNING live.*, held.event, held.outcome, held.ran, held.error AS run_error
 ),
 past AS (
@@ -233,27 +234,41 @@ UNION ALL
 SELECT NULL, NULL FROM woken WHERE sent < 0
 
 -- name: find_lost_jobs
+-- plan: steady
 -- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
--- job whose worker has no row at all is lost as well.
-WITH {+clock},
+-- job whose worker has no row at all is lost as well. From holder to holder, one probe of the index each: to look at
+-- every running job took minutes among many dead rows, and kept them from being removed.
+WITH RECURSIVE {+clock},
 gone AS MATERIALIZED (
     SELECT w.id FROM {workers} AS w, clock WHERE w.lease_until <= now FOR UPDATE OF w SKIP LOCKED
 ),
 marked AS (
     UPDATE {workers} AS w SET lost_at = now, idle_since = NULL FROM gone, clock WHERE w.id = gone.id AND w.lost_at IS NULL
 ),
-lost AS (
-    SELECT live.id FROM {live} AS live
-    WHERE live.state = 'running' AND (
-        live.worker_id IN (SELECT id FROM gone)
-        OR live.worker_id NOT IN (SELECT id FROM {workers})
+holder AS (
+    SELECT (SELECT worker_id FROM {live} WHERE state = 'running' ORDER BY worker_id LIMIT 1) AS id
+    UNION ALL
+    SELECT (
+        SELECT live.worker_id FROM {live} AS live
+        WHERE live.state = 'running' AND live.worker_id > holder.id
+        ORDER BY live.worker_id
+        LIMIT 1
     )
-    ORDER BY live.id
-    LIMIT :limit::int
+    FROM holder
+    WHERE holder.id IS NOT NULL
+),
+dead AS MATERIALIZED (
+    SELECT id FROM holder
+    WHERE id IN (SELECT id FROM gone) OR id NOT IN (SELECT id FROM {workers})
 )
-SELECT {job_columns live} FROM {live} AS live WHERE id IN (SELECT id FROM lost)
+SELECT {job_columns live}
+FROM dead, LATERAL (
+    SELECT * FROM {live} WHERE state = 'running' AND worker_id = dead.id LIMIT :limit::int
+) AS live
+LIMIT :limit::int
 
 -- name: promote_jobs
+-- plan: steady
 WITH {+clock},
 due AS (
     UPDATE {live} SET state = 'queued'

@@ -42,6 +42,7 @@ class Claimer:
         pace: Pace,
         feed: Callable[[], None],
         known: Callable[[], set[str]],
+        behind: Callable[[], bool],
         queues: Collection[str] | None,
         budget: int | None,
         drain: bool,
@@ -54,7 +55,7 @@ class Claimer:
         self._buffer = buffer
         self._pace = pace
         self._feed = feed
-        self._known = known
+        self._known, self._behind = known, behind
         self._queues = None if queues is None else frozenset(queues)
         self._budget, self._drain = budget, drain
         self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
@@ -107,6 +108,10 @@ class Claimer:
         self._room.set()
         if self._drain and self._buffer.running == 0 and self._buffer.length == 0:
             self._wakeups.wake()
+
+    def caught_up(self) -> None:
+        """Note that results were written."""
+        self._room.set()
 
     def ready(self, queues: Iterable[str]) -> None:
         """Note that these queues may have jobs."""
@@ -191,7 +196,7 @@ class Claimer:
         ahead = self._pace.ahead(now)
         self._room.clear()
         # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
-        enough = self._buffer.queued + self._buffer.coming > ahead // 2
+        enough = self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2
         shares = [] if enough else self._buffer.shares(self._ready, ahead)
         if not shares:
             await (self._arrived() if self._under_way else self._room.wait())

@@ -22,6 +22,7 @@ log = logging.getLogger("onward.worker")
 
 _MOST_AT_ONCE = 500
 _PATIENCE = 0.005
+_MANY_UNWRITTEN = 5000
 
 
 class Written(NamedTuple):
@@ -62,6 +63,10 @@ class Finisher:
             self._empty.clear()
         if len(self._ends) >= _MOST_AT_ONCE:
             self._many.set()
+
+    def behind(self) -> bool:
+        """Tell whether so many ends wait to be written that no more jobs should be claimed before."""
+        return len(self._ends) > _MANY_UNWRITTEN
 
     def ids(self) -> set[str]:
         """Give the jobs whose ends are not written yet."""

@@ -211,8 +211,8 @@ class Worker:
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
         self._claimer = Claimer(
             self._client, self._keeper, self._outage, self._wakeups, stopping=self._stopping,
-            buffer=self._buffer, pace=self._pace, feed=self._feed, known=self._known, queues=self._queues,
-            budget=self._max_jobs, drain=self._drain,
+            buffer=self._buffer, pace=self._pace, feed=self._feed, known=self._known,
+            behind=self._finisher.behind, queues=self._queues, budget=self._max_jobs, drain=self._drain,
         )  # fmt: skip
         self._hush()
 
@@ -356,6 +356,7 @@ class Worker:
         return self._buffer.running > 0 or self._buffer.length > 0
 
     def _written(self, batch: Sequence[Written]) -> None:
+        self._claimer.caught_up()
         for job, end, held in batch:
             if not held:
                 self.tally.refused += 1
