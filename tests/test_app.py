@@ -116,6 +116,13 @@ def test_what_could_never_run_is_refused_at_definition(unopened, function, optio
     assert unopened.handlers == {}
 
 
+@pytest.mark.parametrize("name", ["lease", "grace", "max_time"])
+def test_a_span_of_a_worker_is_a_length_of_time_or_refused(unopened, name):
+    unopened.worker(**{name: "90s"})
+    with pytest.raises(InvalidSetting, match=f"{name} is 'soon'; give a timedelta, seconds, or a text"):
+        unopened.worker(**{name: "soon"})
+
+
 def test_the_import_brings_no_worker_command_line_or_driver():
     program = "import onward, sys; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

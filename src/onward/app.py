@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from onward.client import Client
 from onward.client_async import AsyncClient
@@ -23,6 +23,7 @@ from onward.handlers.handle import Handle
 from onward.handlers.handler import Handler
 
 if TYPE_CHECKING:
+    from onward.worker.options import WorkerOptions
     from onward.worker.worker import Worker
 
 __all__ = ["Onward", "Tick"]
@@ -74,7 +75,7 @@ class Onward:
         enqueued = await self.clients.current().enqueue_many(jobs)
         return [Handle(one, self.clients) for one in enqueued]
 
-    def worker(self, **options: Any) -> Worker:
+    def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
         """Give a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
         from onward.worker.worker import Worker
 
@@ -113,7 +114,7 @@ class Onward:
             timedelta(seconds=time.monotonic() - started),
         )
 
-    def lifespan(self, *, worker: bool = True, **options: Any) -> Lifespan:
+    def lifespan(self, *, worker: bool = True, **options: Unpack[WorkerOptions]) -> Lifespan:
         """Give the lifespan of an ASGI application: a worker while it runs, and clients closed at its end."""
 
         @asynccontextmanager

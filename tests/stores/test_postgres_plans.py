@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -168,3 +169,18 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
         "rescue": {"live_held"},
         "list": {"live_pkey"},
     }
+
+
+def test_the_hot_table_is_vacuumed_when_much_of_it_is_dead(store, connection):
+    connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+    fill(connection, store, 30_000)
+    assert not store.vacuum()
+    connection.execute(f"DELETE FROM {store.prefix}live".encode())
+    # The server counts a session's dead rows when it ends, or later.
+    connection.close()
+    deadline = time.monotonic() + 20
+    while not store.vacuum():
+        assert time.monotonic() < deadline
+    with psycopg.connect(store.url, autocommit=True) as fresh:
+        [[dead]] = fresh.execute(f"SELECT pg_stat_get_dead_tuples('{store.prefix}live'::regclass)".encode())
+        assert dead < 20_000

@@ -30,8 +30,11 @@ _CUT = ("08", "57P", "25006", "53", "58")
 _MIGRATION_LOCK_TRIES = 30
 _LONGEST_CONNECT = 10
 _CHECKS_CLIENTS = 140_000
-_DEAD_ROWS = "SELECT pg_stat_get_dead_tuples(to_regclass(%s))"
-_MANY_DEAD_ROWS = 20_000
+# A vacuum reads the indexes whole, so what is many grows with the table.
+_MANY_DEAD_ROWS = """
+SELECT pg_stat_get_dead_tuples(live) > greatest(20000, pg_stat_get_live_tuples(live) / 10)
+FROM to_regclass(%s) AS live
+"""
 # For who runs a few statements over and over: each is planned once, in the one way that is right for tables
 # of any size. To plan a claim takes as long as to claim a hundred jobs.
 _STEADY = """
@@ -140,9 +143,8 @@ class AsyncPostgresStore:
         """Clear the hot table of dead rows, if there are many: autovacuum comes by once a minute at best."""
         async with self._connection() as connection:
             table = f"{self.prefix}live"
-            cursor = await connection.execute(_DEAD_ROWS, (table,))
-            [dead] = await cursor.fetchone() or (0,)
-            if dead < _MANY_DEAD_ROWS:
+            cursor = await connection.execute(_MANY_DEAD_ROWS, (table,))
+            if await cursor.fetchone() != (True,):
                 return False
             self.pool.forget(connection)
             try:

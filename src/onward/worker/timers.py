@@ -15,7 +15,7 @@ __all__ = ["Sweeper", "promote"]
 
 _PROMOTE_SECONDS = 1.0
 _SWEEP_SECONDS = 2.0
-_VACUUM_SECONDS = 5.0
+_VACUUM_SECONDS = 4.0
 _LEAD = timedelta(seconds=6)
 _AT_ONCE = 500
 
@@ -37,7 +37,7 @@ async def promote(client: AsyncClient, outage: Outage, ready: Callable[[Iterable
 
 
 class Sweeper:
-    """One worker leads in this, as long as it is heard of."""
+    """One worker leads in taking back jobs, as long as it is heard of."""
 
     def __init__(self, client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
         self._client = client
@@ -45,7 +45,6 @@ class Sweeper:
         self._outage = outage
         # For the jobs of a leader that died nobody must wait longer than for those of any other worker.
         self._ttl = min(_LEAD, keeper.lease)
-        self._leads = False
 
     async def sweep(self) -> None:
         """Take back the jobs of workers that fell silent."""
@@ -57,16 +56,15 @@ class Sweeper:
 
     async def _sweep(self) -> float:
         swept = await self._client.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
-        self._leads = swept.leader
         if len(swept.leases.held) >= _AT_ONCE:
             return 0.0
         # Spread, else workers that were started together would all ask in the same moment.
         return _SWEEP_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
     async def _vacuum(self) -> float:
-        if self._leads:
-            await self._client.store.vacuum()
-        return _VACUUM_SECONDS
+        # Whoever sees that it is time: a vacuum that is under way is not waited for.
+        await self._client.store.vacuum()
+        return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
 
 async def _forever(once: Callable[[], Awaitable[float]], outage: Outage, who: str) -> None:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from onward.core.arguments import whole
+from onward.core.duration import Duration, duration
 from onward.core.job import Job, JobState
 from onward.core.lifecycle import Outcome, Released, Transition
 from onward.errors import InvalidSetting, StoreUnreachable
@@ -87,11 +88,11 @@ class Worker:
         *,
         queues: Mapping[str, int | None] | None = None,
         concurrency: int = 10,
-        lease: timedelta = LEASE,
-        grace: timedelta = GRACE,
+        lease: Duration = LEASE,
+        grace: Duration = GRACE,
         drain: bool = False,
         max_jobs: int | None = None,
-        max_time: timedelta | None = None,
+        max_time: Duration | None = None,
         on_registered: Callable[[str], None] | None = None,
         on_end: Callable[[Job, Transition], None] | None = None,
     ) -> None:
@@ -105,11 +106,11 @@ class Worker:
         self._clients = clients
         self._queues = queues
         self._concurrency = concurrency
-        self._lease = lease
-        self._grace = grace
+        self._lease = duration("lease", lease)
+        self._grace = duration("grace", grace)
         self._drain = drain
         self._max_jobs = max_jobs
-        self._max_time = max_time
+        self._max_time = None if max_time is None else duration("max_time", max_time)
         self._on_registered = on_registered
         self._on_end = on_end
         self._loop: asyncio.AbstractEventLoop | None = None

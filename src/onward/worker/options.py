@@ -1,0 +1,26 @@
+"""What may be said about a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypedDict
+
+from onward.core.duration import Duration
+from onward.core.job import Job
+from onward.core.lifecycle import Transition
+
+__all__ = ["WorkerOptions"]
+
+
+class WorkerOptions(TypedDict, total=False):
+    """Queues (each with its own concurrency, or None), how many jobs at once, and when to end."""
+
+    queues: Mapping[str, int | None] | None
+    concurrency: int
+    lease: Duration
+    grace: Duration
+    drain: bool
+    max_jobs: int | None
+    max_time: Duration | None
+    on_registered: Callable[[str], None] | None
+    on_end: Callable[[Job, Transition], None] | None
