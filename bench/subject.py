@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
 from onward import NewJob, Onward
-from onward.cli.running import SWITCH_SECONDS
+from onward.cli.running import tune
 
 app = Onward(os.environ["ONWARD_URL"], schema=os.environ.get("ONWARD_BENCH_SCHEMA", "onward"))
 tally = Tally()
@@ -21,7 +21,7 @@ tally = Tally()
 CONCURRENCY = int(os.environ.get("ONWARD_BENCH_CONCURRENCY", "10"))
 CALLERS = 100
 # As `onward worker` does.
-sys.setswitchinterval(SWITCH_SECONDS)
+tune()
 
 
 @app.job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from onward.worker.supervisor import Parent
     from onward.worker.worker import Tally, Worker
 
-__all__ = ["JOBS_FAILED", "SWITCH_SECONDS", "Signals", "loop_factory", "run_worker"]
+__all__ = ["JOBS_FAILED", "Signals", "loop_factory", "run_worker", "tune"]
 
-SWITCH_SECONDS = 0.0001
 JOBS_FAILED = 6
 _CUT_SHORT = 2
 _ABANDONED = 3
@@ -106,6 +106,16 @@ class Signals:
         _write("".join(f"{line[: len(line) - len(line.lstrip(' '))]}{clean(line)}\n" for line in lines))
 
 
+def tune() -> None:
+    """Set the interpreter up for a process that does nothing but work off jobs."""
+    # SQLite's thread must get its turn beside the event loop: with the default of 5 ms it is a tenth slower.
+    sys.setswitchinterval(0.0001)
+    # What was imported stays, and what a claim brings lives until it is written: to look among it for garbage
+    # at every 700 objects took a fifteenth of the time.
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 def run_worker(
     worker: Worker,
     *,
@@ -115,8 +125,7 @@ def run_worker(
     done: Callable[[Tally], None] | None,
 ) -> int:
     """Run a worker to its end; gives the exit code."""
-    # SQLite's thread must get its turn beside the event loop: with the default of 5 ms it is a tenth slower.
-    sys.setswitchinterval(SWITCH_SECONDS)
+    tune()
     signals = Signals(worker, grace=grace, parent=parent)
     signals.handle()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
