@@ -18,6 +18,7 @@ log = logging.getLogger("onward.wakeups")
 _PROBE = "probe:"
 _LONGEST_PAUSE = 30.0
 _LONGEST_CONNECT = 10
+_DEAF_SECONDS = 0.3
 
 
 class PostgresWakeups:
@@ -42,6 +43,9 @@ class PostgresWakeups:
         """Wait for a notification; the first one comes by itself once it listens, to catch up."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_listening(), name="onward wake-ups")
+        if not self.listening.is_set() and not self.poll_only:
+            # The database may be back before we listen again, and nobody would tell of what comes in between.
+            timeout = min(timeout, _DEAF_SECONDS)
         try:
             async with asyncio.timeout(timeout):
                 await self._woken.wait()
