@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import inspect
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from datetime import timedelta
 import pytest
 
 from onward import Context, InvalidJob, InvalidSetting, JobState, NewJob, Onward, StoreClosed
+from onward.worker.options import WorkerOptions
+from onward.worker.worker import Worker
 
 
 def at_the_top(n: int) -> int:
@@ -114,6 +117,12 @@ def test_what_could_never_run_is_refused_at_definition(unopened, function, optio
     with pytest.raises((InvalidSetting, InvalidJob), match=message):
         unopened.job(**options)(function)
     assert unopened.handlers == {}
+
+
+def test_every_option_of_a_worker_has_its_type():
+    parameters = inspect.signature(Worker).parameters.values()
+    taken = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+    assert taken == WorkerOptions.__annotations__.keys()
 
 
 @pytest.mark.parametrize("name", ["lease", "grace", "max_time"])

@@ -92,7 +92,7 @@ COLUMNS: Mapping[str, Kind] = {
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# No cycle leads through what was read from a row; to look for one in each job took a tenth of a worker's time
+# No cycle leads through what was read from a row: to look for one in each took a tenth of a worker's time.
 class Job(msgspec.Struct, frozen=True, gc=False):
     """A stored job, as it was when it was read."""
 

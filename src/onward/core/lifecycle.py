@@ -175,6 +175,7 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0
 ) -> Transition:
     """Decide what becomes of a running job."""
+    # What nearly every job comes to, asked first.
     if isinstance(outcome, Succeeded) and outcome.result is None:
         return _plain_success(job.attempt, job.waits, job.crashes)
     as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)

@@ -11,7 +11,7 @@ from onward.client_async import AsyncClient
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 
-__all__ = ["Sweeper", "promote"]
+__all__ = ["Sweeper", "promote", "vacuum"]
 
 _PROMOTE_SECONDS = 1.0
 _SWEEP_SECONDS = 2.0
@@ -36,6 +36,19 @@ async def promote(client: AsyncClient, outage: Outage, ready: Callable[[Iterable
     await _forever(once, outage, "promoter")
 
 
+async def vacuum(client: AsyncClient, outage: Outage) -> None:
+    """Have the hot table cleared of what is dead: every claim would have to walk over it.
+
+    Every worker sees to it: one that finds another's vacuum under way does not wait for it.
+    """
+
+    async def once() -> float:
+        await client.store.vacuum()
+        return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
+
+    await _forever(once, outage, "vacuum")
+
+
 class Sweeper:
     """One worker leads in taking back jobs, as long as it is heard of."""
 
@@ -50,21 +63,12 @@ class Sweeper:
         """Take back the jobs of workers that fell silent."""
         await _forever(self._sweep, self._outage, "sweeper")
 
-    async def vacuum(self) -> None:
-        """Have the hot table cleared of what is dead: every claim would have to walk over it."""
-        await _forever(self._vacuum, self._outage, "vacuum")
-
     async def _sweep(self) -> float:
         swept = await self._client.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
         if len(swept.leases.held) >= _AT_ONCE:
             return 0.0
         # Spread, else workers that were started together would all ask in the same moment.
         return _SWEEP_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
-
-    async def _vacuum(self) -> float:
-        # Whoever sees that it is time: a vacuum that is under way is not waited for.
-        await self._client.store.vacuum()
-        return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
 
 async def _forever(once: Callable[[], Awaitable[float]], outage: Outage, who: str) -> None:

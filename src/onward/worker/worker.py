@@ -33,7 +33,7 @@ from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
 from onward.worker.stopping import Stopping
-from onward.worker.timers import Sweeper, promote
+from onward.worker.timers import Sweeper, promote, vacuum
 
 __all__ = ["Tally", "Worker"]
 
@@ -223,7 +223,7 @@ class Worker:
             "finisher": self._finisher.run(),
             "promoter": promote(self._client, self._outage, self._claimer.ready),
             "sweeper": self._sweeper.sweep(),
-            "vacuum": self._sweeper.vacuum(),
+            "vacuum": vacuum(self._client, self._outage),
             "tidier": self._tidy(),
         }
         return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in loops.items()]
