@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bench import bursts, callers, claims, drains, enqueues, growth, latencies, memory, rests
+from bench import audits, bursts, callers, claims, drains, enqueues, growth, latencies, memory, rests
 from bench.measuring import Measure, met
 from bench.sizes import FULL, SMALL, Sizes
 from tests.postgres import start_postgres
@@ -27,6 +27,7 @@ MEASURES: list[Callable[[str, Sizes], Iterator[Measure]]] = [
     claims.sqlite,
     drains.postgres,
     drains.sqlite,
+    audits.postgres,
     latencies.postgres,
     latencies.sqlite,
     rests.postgres,

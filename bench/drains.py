@@ -16,10 +16,11 @@ from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
 from onward.client import Client
 from onward.core.job import NewJob
+from onward.core.rules import AuditLevel, Rules
 from onward.stores.postgres import PostgresStore
 from onward.stores.sqlite import SqliteStore
 
-__all__ = ["drained", "fill_noops", "postgres", "sqlite", "unfinished"]
+__all__ = ["drained", "fill_noops", "filled", "postgres", "sqlite", "unfinished"]
 
 
 def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
@@ -77,9 +78,9 @@ def fill_noops(client: Client, jobs: int) -> None:
 
 
 @contextmanager
-def filled(url: str, jobs: int) -> Iterator[PostgresStore]:
+def filled(url: str, jobs: int, audit: AuditLevel = "full") -> Iterator[PostgresStore]:
     with fresh_store(url) as store:
-        fill_noops(Client(store=store), jobs)
+        fill_noops(Client(store=store, rules=Rules(audit=audit)), jobs)
         yield store
 
 

@@ -115,6 +115,7 @@ def bulk_postgres(client: Client, connection: psycopg.Connection, prefix: str) -
 
 def empty(connection: psycopg.Connection, prefix: str) -> None:
     tables = ", ".join(f"{prefix}{table}" for table in ("live", "keys", "audit"))
+    connection.execute(f"ALTER TABLE {prefix}audit DISABLE TRIGGER USER".encode())
     connection.execute(f"TRUNCATE {tables}".encode())
     connection.execute("CHECKPOINT")
 

@@ -18,7 +18,8 @@ from onward.connections.parameters import postgres_call
 from onward.connections.running import run
 from onward.connections.sqlite import SqliteConnection
 from onward.core.job import COLUMNS, Job
-from onward.core.lifecycle import End, Succeeded, policy_of
+from onward.core.lifecycle import End, Succeeded
+from onward.core.rules import DEFAULT_RULES
 from onward.operations import work
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
@@ -73,7 +74,7 @@ def make_procedure(connection: psycopg.Connection, prefix: str, sample: Sequence
     queries = catalogue("postgres", "dollar", prefix)
     asked = Statement("claim_jobs", {"queue": "q:default", "limit": BATCH, "worker": WORKER, "now": None})
     claim, claim_values = postgres_call(queries["claim_jobs"], asked)
-    ended = next(work.finish([End.of(job, Succeeded(), policy_of(job)) for job in sample]))
+    ended = next(work.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in sample]))
     assert isinstance(ended, Statement)
     finish, finish_values = postgres_call(queries["finish_jobs"], ended)
     # No-op jobs differ in nothing but their ids, which travel as an array.
@@ -125,5 +126,7 @@ def sqlite(path: Path, jobs: int) -> float:
         commit(work.register(WORKER, lease=timedelta(days=1)))
         start = time.perf_counter()
         while claimed := commit(work.claim("q:default", BATCH, worker_id=WORKER)):
-            commit(work.finish([End.of(job, Succeeded(), policy_of(job)) for job in claimed])).require()
+            commit(
+                work.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in claimed])
+            ).require()
         return jobs / (time.perf_counter() - start)

@@ -10,12 +10,18 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from typing import cast
 
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
 from onward import NewJob, Onward
 from onward.cli.running import tune
+from onward.core.rules import AuditLevel
 
-app = Onward(os.environ["ONWARD_URL"], schema=os.environ.get("ONWARD_BENCH_SCHEMA", "onward"))
+app = Onward(
+    os.environ["ONWARD_URL"],
+    schema=os.environ.get("ONWARD_BENCH_SCHEMA", "onward"),
+    audit=cast("AuditLevel", os.environ.get("ONWARD_BENCH_AUDIT", "full")),
+)
 tally = Tally()
 
 CONCURRENCY = int(os.environ.get("ONWARD_BENCH_CONCURRENCY", "10"))

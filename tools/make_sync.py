@@ -18,6 +18,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TWINS = {
     "src/onward/client_async.py": "src/onward/client.py",
+    "src/onward/clients/artifacts_async.py": "src/onward/clients/artifacts.py",
+    "src/onward/clients/audit_async.py": "src/onward/clients/audit.py",
+    "src/onward/clients/dead_async.py": "src/onward/clients/dead.py",
+    "src/onward/clients/keys_async.py": "src/onward/clients/keys.py",
+    "src/onward/clients/reach_async.py": "src/onward/clients/reach.py",
+    "src/onward/clients/usage_async.py": "src/onward/clients/usage.py",
     "src/onward/stores/pool_async.py": "src/onward/stores/pool.py",
     "src/onward/stores/postgres_async.py": "src/onward/stores/postgres.py",
 }

@@ -6,29 +6,38 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from onward.ambient import ambient
 from onward.client import Client
 from onward.client_async import AsyncClient
 from onward.core.arguments import whole
+from onward.core.artifact import Artifact, ArtifactRef
+from onward.core.category import Category
+from onward.core.contract import check_given
 from onward.core.duration import Duration, duration
+from onward.core.fields import check_texts
 from onward.core.job import WAITING, NewJob
+from onward.core.rules import Rules, Settings
 from onward.errors import InvalidSetting
 from onward.handlers.clients import Clients
 from onward.handlers.definition import AnyJobFunction, JobDecorator
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Handler
+from onward.handlers.options import check_names, read_actor
 
 if TYPE_CHECKING:
+    from onward.worker.guard import Authorize
     from onward.worker.options import WorkerOptions
     from onward.worker.worker import Worker
 
 __all__ = ["Onward", "Tick"]
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+A = TypeVar("A", bound="Authorize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,26 @@ class Tick:
 
 
 class Onward:
-    """An application's job types and where their jobs are kept: the URL, ONWARD_URL, or ./onward.db."""
+    """An application's job types and where their jobs are kept: the URL, ONWARD_URL, or ./onward.db.
 
-    def __init__(self, url: str | None = None, *, schema: str = "onward") -> None:
-        self.clients = Clients(url, schema=schema)
+    The settings say what it asks of its jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        schema: str = "onward",
+        row_security: bool = False,
+        **settings: Unpack[Settings],
+    ) -> None:
+        check_names("Onward()", settings, Settings.__annotations__)
+        self.rules = Rules.of(**settings)
+        self.clients = Clients(url, schema=schema, rules=self.rules, row_security=row_security)
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}
         self.job = JobDecorator(self.clients, self._add)
+        self._authorize: Authorize | None = None
 
     @property
     def client(self) -> Client:
@@ -75,10 +97,54 @@ class Onward:
         enqueued = await self.clients.current().enqueue_many(jobs)
         return [Handle(one, self.clients) for one in enqueued]
 
+    def context(
+        self,
+        *,
+        org_id: str | None = None,
+        project_id: str | None = None,
+        actor: str | tuple[str, str] | None = None,
+        request_id: str | None = None,
+        correlation_id: str | None = None,
+        traceparent: str | None = None,
+    ) -> AbstractContextManager[None]:
+        """Have what is enqueued within inherit these, where it does not say otherwise."""
+        actor_type, actor_id = read_actor(actor)
+        fields = {
+            "org_id": org_id, "project_id": project_id, "actor_type": actor_type, "actor_id": actor_id,
+            "request_id": request_id, "correlation_id": correlation_id, "traceparent": traceparent,
+        }  # fmt: skip
+        check_texts(fields)
+        check_given(self.rules, org_id, project_id, actor_type, actor_id)
+        return ambient(**fields)
+
+    def category(self, own: Category) -> Category:
+        """Add a category of the application's own; to change a preset, give it to `Onward(categories=…)`."""
+        if isinstance(own, Category) and own.name in self.rules.categories:
+            raise InvalidSetting(
+                f"the category {own.name!r} is there already; give it to Onward(categories=[…]) to change it"
+            )
+        return self.rules.add(own)
+
+    def authorize(self, function: A) -> A:
+        """Have workers ask this before each attempt: `False` or a PermissionError ends the job at once."""
+        if self._authorize is not None:
+            raise InvalidSetting("authorize() has been called before; one check decides, let it call others")
+        self._authorize = function
+        return function
+
+    def artifact_link(
+        self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
+    ) -> str:
+        """Give a link that opens an artifact for a time to whoever has it; `{id}` in the URL is its id."""
+        token = self.client.artifacts.sign(artifact, expires_in=ttl, role=role)
+        url = base_url.replace("{id}", ArtifactRef.of(artifact).id)
+        return f"{url}{'&' if '?' in url else '?'}t={token}"
+
     def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
         """Give a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
         from onward.worker.worker import Worker
 
+        options.setdefault("authorize", self._authorize)
         return Worker(self.handlers, self.clients, **options)
 
     def tick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
@@ -146,5 +212,11 @@ class Onward:
                 f"the job type {job_type.name!r} is defined already, by {known.reference}; "
                 "give this one another name="
             )
+        if job_type.handler.retry is not None:
+            self.rules.retries[job_type.name] = job_type.handler.retry
+        if job_type.handler.actions is not None:
+            self.rules.actions[job_type.name] = job_type.handler.actions
+        if job_type.handler.secrets is not None:
+            self.rules.secrets_by_type[job_type.name] = job_type.handler.secrets
         self.handlers[job_type.name] = job_type.handler
         self.jobs[job_type.name] = job_type

@@ -6,34 +6,40 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain, repeat
-from typing import Any, Self, TypeVar
+from typing import Any
 from uuid import UUID
 
-from onward.connections import Connection, adapt, require_tables, run
+from onward.ambient import inherit
+from onward.clients.artifacts import Artifacts
+from onward.clients.audit import Audit
+from onward.clients.dead import Dead
+from onward.clients.keys import Keys
+from onward.clients.reach import Reach
+from onward.clients.usage import Usage
 from onward.core.arguments import check_kind
+from onward.core.category import OnSubjectDelete
 from onward.core.duration import Duration
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.ids import IdMaker, JobId, normalise_id
 from onward.core.job import Enqueued, Job, JobState, NewJob
-from onward.core.lifecycle import End, Outcome, Released, policy_of
+from onward.core.lifecycle import End, Outcome, Released
+from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
 from onward.gathering import Gathering
-from onward.operations import control, enqueue, inspect, leader, rescue, watch, work
+from onward.operations import control, enqueue, inspect, keys, leader, rescue, subjects, watch, work
+from onward.operations.confined import in_org
 from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted, Swept
-from onward.operations.statement import Operation
+from onward.operations.rescue import Promoted, Settling, Swept
+from onward.operations.subjects import Dropped
 from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
-from onward.stores import Store, open_store
-from onward.stores.migrations import Plan
+from onward.stores import Store
 
 __all__ = ["Client"]
-
-T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
 _PART = 2500
@@ -41,68 +47,77 @@ _PART = 2500
 _ids = IdMaker(time.time_ns, os.urandom)
 
 
-class Client:
+class Client(Reach):
     """Enqueue, claim, finish and inspect jobs."""
 
-    def __init__(self, url: str | None = None, *, store: Store | None = None) -> None:
-        self.store = store or open_store(url)
-        self._bound: Connection | None = None
+    def __init__(
+        self, url: str | None = None, *, store: Store | None = None, rules: Rules = DEFAULT_RULES
+    ) -> None:
+        super().__init__(url, store=store, rules=rules)
         # SQLite's writer commits together whatever waits for it.
         gathers = self.store.database == "postgres"
-        self._gathering = Gathering(self._enqueue_one, self.enqueue_many) if gathers else None
+        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
+        self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
-    def __enter__(self) -> Self:
-        """Use the client as a context, which closes it."""
-        return self
+    @property
+    def artifacts(self) -> Artifacts:
+        """Give the files that jobs take in and leave."""
+        bound = self._bound is not None
+        return Artifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
 
-    def __exit__(self, *_: object) -> None:
-        """Close the store."""
-        self.close()
+    @property
+    def audit(self) -> Audit:
+        """Give the audit: to read, export, seal, verify and prune it."""
+        return Audit(self._run, self.rules)
 
-    def close(self) -> None:
-        """Let go of the database."""
-        self.store.close()
+    @property
+    def dead(self) -> Dead:
+        """Give the dead letters: to look at them, and to replay, discard or fix them."""
+        return Dead(self._run, self.rules)
 
-    def within(self, tx: object) -> Client:
-        """Give this client bound to the caller's open transaction.
+    @property
+    def keys(self) -> Keys:
+        """Give the ledger of idempotency keys."""
+        return Keys(self._run)
 
-        Nothing is committed, rolled back or swallowed here: what the caller's transaction does decides.
-        """
-        bound = Client(store=self.store)
-        bound._bound = adapt(tx, self.store.database, self.store.prefix)
-        return bound
-
-    def migrate(self) -> Plan:
-        """Bring the schema up to this code; gives what was to do before."""
-        return self.store.migrate()
-
-    def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
-        return self.store.plan()
+    @property
+    def usage(self) -> Usage:
+        """Give what runs have used and cost, and the budgets of orgs."""
+        return Usage(self._run)
 
     def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
         """Store a job, or find the one that holds its key."""
-        if self._gathering is None or self._bound is not None or now is not None:
+        [job] = inherit(in_org([job], self.org_id), self.rules)
+        alone = self._gathering is None or self._bound is not None or now is not None
+        if self._gathering is None or alone or keys.changes_holder(job, self.rules):
             return self._enqueue_one(job, now)
         return self._gathering.ask(job)
 
     def _enqueue_one(self, job: NewJob, now: datetime | None = None) -> Enqueued:
         job_id = _ids.make()
-        return self._run(lambda: enqueue.enqueue(job, job_id, now=now))
+        # Not noted where the key would stay locked until the caller's commit.
+        noted = self._bound is None
+        return self._run(
+            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
+            atomic=keys.changes_holder(job, self.rules),
+        )
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
         """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        jobs = list(jobs)
+        return self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)), now)
+
+    def _enqueue_all(self, jobs: Sequence[NewJob], now: datetime | None = None) -> list[Enqueued]:
         ids = _ids.make_many(len(jobs))
         if self._bound is not None:
-            return self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now))
+            return self._run(lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False, now=now))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
         keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
+        changes = any(keys.changes_holder(job, self.rules) for job in jobs)
         return self._run(
-            lambda: enqueue.enqueue_many(jobs, ids, at_once=next(sizes), now=now),
-            atomic=keyed or len(jobs) > _PART,
+            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
+            atomic=keyed or changes or len(jobs) > _PART,
         )
 
     def get(self, job_id: JobId | UUID) -> Job:
@@ -134,7 +149,7 @@ class Client:
         return self._run(lambda: inspect.count(org_id), write=False)
 
     def attempts(self, job_id: JobId | UUID) -> list[Attempt]:
-        """Read the earlier runs of a job, oldest first."""
+        """Read all runs of a job, oldest first, with the one that runs now."""
         asked = normalise_id(job_id)
         return self._run(lambda: inspect.attempts_of(asked), write=False)
 
@@ -160,6 +175,26 @@ class Client:
         if asked not in states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
         return states[asked]
+
+    def drop_subject(
+        self,
+        subject: str,
+        *,
+        rule: OnSubjectDelete | None = None,
+        org_id: str | None = None,
+        reason: str = "its subject was deleted",
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> Dropped:
+        """Cancel, delete or keep the jobs of a subject that is gone, each as its category says."""
+        return self._run(
+            lambda: subjects.drop_subject(
+                subject, self.rules, rule=rule, org_id=org_id, reason=reason, actor_type=actor_type,
+                actor_id=actor_id, now=now,
+            ),
+            atomic=True,
+        )  # fmt: skip
 
     def pause(
         self,
@@ -224,9 +259,9 @@ class Client:
             lambda: control.open_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
         )
 
-    def controls(self) -> Controls:
-        """Read the gate and the pauses."""
-        return self._run(control.controls, write=False)
+    def controls(self, *, now: datetime | None = None) -> Controls:
+        """Read the gate, the pauses, and which orgs have spent their budget."""
+        return self._run(lambda: control.controls(now=now), write=False)
 
     def look(self, *, now: datetime | None = None) -> Look:
         """Tell which queues have a ready job, and when the next one is due."""
@@ -292,12 +327,13 @@ class Client:
         for end in ends:
             check_kind("an end", end, tuple, advice)
             check_kind("its job", end[0], Job, advice)
-        settled = [End.of(job, outcome, policy_of(job), random.random()) for job, outcome in ends]  # noqa: S311
+        settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         return self._run(lambda: work.finish(settled, now=now))
 
     def write(self, ends: Sequence[End], *, now: datetime | None = None) -> Leases:
         """Write ends that are settled already; says which leases still held."""
-        return self._run(lambda: work.finish(ends, now=now))
+        metered = any(end.usage for end in ends)
+        return self._run(lambda: work.finish(ends, now=now), atomic=metered)
 
     def release(
         self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
@@ -307,17 +343,17 @@ class Client:
 
     def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        return self._run(lambda: rescue.rescue(limit, dice=random.random, now=now))
+        return self._run(lambda: rescue.rescue(limit, **self._settling(), now=now))
 
     def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
         """Take back all that a worker held which is known to be dead, without waiting for its lease."""
-        return self._run(lambda: rescue.rescue_worker(worker_id, dice=random.random, now=now))
+        return self._run(lambda: rescue.rescue_worker(worker_id, **self._settling(), now=now))
 
     def sweep(
         self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
     ) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
-        return self._run(lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, dice=random.random, now=now))
+        return self._run(lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, **self._settling(), now=now))
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE, now: datetime | None = None) -> bool:
         """Take the lead in something, or keep it; False while another worker has it."""
@@ -331,13 +367,8 @@ class Client:
         """Make due jobs ready; says when the next one is due."""
         return self._run(lambda: rescue.promote(limit, now=now))
 
-    def _run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
-        if self._bound is None:
-            return self.store.run(make, write=write, atomic=atomic)
-        # Asked again each time: the transaction may have ended since within().
-        self._bound.require_transaction()
-        run(require_tables(self._bound), self._bound)
-        return run(make(), self._bound)
+    def _settling(self) -> Settling:
+        return {"policy": self.rules.policy_of, "dice": random.random, "actions": self.rules.actions}
 
 
 def _claimed(jobs: Collection[Job]) -> Collection[Job]:

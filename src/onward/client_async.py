@@ -5,34 +5,40 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain, repeat
-from typing import Any, Self, TypeVar
+from typing import Any
 from uuid import UUID
 
-from onward.connections import AsyncConnection, adapt_async, require_tables, run_async
+from onward.ambient import inherit
+from onward.clients.artifacts_async import AsyncArtifacts
+from onward.clients.audit_async import AsyncAudit
+from onward.clients.dead_async import AsyncDead
+from onward.clients.keys_async import AsyncKeys
+from onward.clients.reach_async import AsyncReach
+from onward.clients.usage_async import AsyncUsage
 from onward.core.arguments import check_kind
+from onward.core.category import OnSubjectDelete
 from onward.core.duration import Duration
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.ids import IdMaker, JobId, normalise_id
 from onward.core.job import Enqueued, Job, JobState, NewJob
-from onward.core.lifecycle import End, Outcome, Released, policy_of
+from onward.core.lifecycle import End, Outcome, Released
+from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
 from onward.gathering import AsyncGathering
-from onward.operations import control, enqueue, inspect, leader, rescue, watch, work
+from onward.operations import control, enqueue, inspect, keys, leader, rescue, subjects, watch, work
+from onward.operations.confined import in_org
 from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted, Swept
-from onward.operations.statement import Operation
+from onward.operations.rescue import Promoted, Settling, Swept
+from onward.operations.subjects import Dropped
 from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
-from onward.stores import AsyncStore, open_async_store
-from onward.stores.migrations import Plan
+from onward.stores import AsyncStore
 
 __all__ = ["AsyncClient"]
-
-T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
 _PART = 2500
@@ -40,68 +46,77 @@ _PART = 2500
 _ids = IdMaker(time.time_ns, os.urandom)
 
 
-class AsyncClient:
+class AsyncClient(AsyncReach):
     """Enqueue, claim, finish and inspect jobs."""
 
-    def __init__(self, url: str | None = None, *, store: AsyncStore | None = None) -> None:
-        self.store = store or open_async_store(url)
-        self._bound: AsyncConnection | None = None
+    def __init__(
+        self, url: str | None = None, *, store: AsyncStore | None = None, rules: Rules = DEFAULT_RULES
+    ) -> None:
+        super().__init__(url, store=store, rules=rules)
         # SQLite's writer commits together whatever waits for it.
         gathers = self.store.database == "postgres"
-        self._gathering = AsyncGathering(self._enqueue_one, self.enqueue_many) if gathers else None
+        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
+        self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
-    async def __aenter__(self) -> Self:
-        """Use the client as a context, which closes it."""
-        return self
+    @property
+    def artifacts(self) -> AsyncArtifacts:
+        """Give the files that jobs take in and leave."""
+        bound = self._bound is not None
+        return AsyncArtifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
 
-    async def __aexit__(self, *_: object) -> None:
-        """Close the store."""
-        await self.close()
+    @property
+    def audit(self) -> AsyncAudit:
+        """Give the audit: to read, export, seal, verify and prune it."""
+        return AsyncAudit(self._run, self.rules)
 
-    async def close(self) -> None:
-        """Let go of the database."""
-        await self.store.close()
+    @property
+    def dead(self) -> AsyncDead:
+        """Give the dead letters: to look at them, and to replay, discard or fix them."""
+        return AsyncDead(self._run, self.rules)
 
-    def within(self, tx: object) -> AsyncClient:
-        """Give this client bound to the caller's open transaction.
+    @property
+    def keys(self) -> AsyncKeys:
+        """Give the ledger of idempotency keys."""
+        return AsyncKeys(self._run)
 
-        Nothing is committed, rolled back or swallowed here: what the caller's transaction does decides.
-        """
-        bound = AsyncClient(store=self.store)
-        bound._bound = adapt_async(tx, self.store.database, self.store.prefix)
-        return bound
-
-    async def migrate(self) -> Plan:
-        """Bring the schema up to this code; gives what was to do before."""
-        return await self.store.migrate()
-
-    async def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
-        return await self.store.plan()
+    @property
+    def usage(self) -> AsyncUsage:
+        """Give what runs have used and cost, and the budgets of orgs."""
+        return AsyncUsage(self._run)
 
     async def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
         """Store a job, or find the one that holds its key."""
-        if self._gathering is None or self._bound is not None or now is not None:
+        [job] = inherit(in_org([job], self.org_id), self.rules)
+        alone = self._gathering is None or self._bound is not None or now is not None
+        if self._gathering is None or alone or keys.changes_holder(job, self.rules):
             return await self._enqueue_one(job, now)
         return await self._gathering.ask(job)
 
     async def _enqueue_one(self, job: NewJob, now: datetime | None = None) -> Enqueued:
         job_id = _ids.make()
-        return await self._run(lambda: enqueue.enqueue(job, job_id, now=now))
+        # Not noted where the key would stay locked until the caller's commit.
+        noted = self._bound is None
+        return await self._run(
+            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
+            atomic=keys.changes_holder(job, self.rules),
+        )
 
     async def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
         """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        jobs = list(jobs)
+        return await self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)), now)
+
+    async def _enqueue_all(self, jobs: Sequence[NewJob], now: datetime | None = None) -> list[Enqueued]:
         ids = _ids.make_many(len(jobs))
         if self._bound is not None:
-            return await self._run(lambda: enqueue.enqueue_many(jobs, ids, now=now))
+            return await self._run(lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False, now=now))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
         keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
+        changes = any(keys.changes_holder(job, self.rules) for job in jobs)
         return await self._run(
-            lambda: enqueue.enqueue_many(jobs, ids, at_once=next(sizes), now=now),
-            atomic=keyed or len(jobs) > _PART,
+            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
+            atomic=keyed or changes or len(jobs) > _PART,
         )
 
     async def get(self, job_id: JobId | UUID) -> Job:
@@ -135,7 +150,7 @@ class AsyncClient:
         return await self._run(lambda: inspect.count(org_id), write=False)
 
     async def attempts(self, job_id: JobId | UUID) -> list[Attempt]:
-        """Read the earlier runs of a job, oldest first."""
+        """Read all runs of a job, oldest first, with the one that runs now."""
         asked = normalise_id(job_id)
         return await self._run(lambda: inspect.attempts_of(asked), write=False)
 
@@ -161,6 +176,26 @@ class AsyncClient:
         if asked not in states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
         return states[asked]
+
+    async def drop_subject(
+        self,
+        subject: str,
+        *,
+        rule: OnSubjectDelete | None = None,
+        org_id: str | None = None,
+        reason: str = "its subject was deleted",
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> Dropped:
+        """Cancel, delete or keep the jobs of a subject that is gone, each as its category says."""
+        return await self._run(
+            lambda: subjects.drop_subject(
+                subject, self.rules, rule=rule, org_id=org_id, reason=reason, actor_type=actor_type,
+                actor_id=actor_id, now=now,
+            ),
+            atomic=True,
+        )  # fmt: skip
 
     async def pause(
         self,
@@ -225,9 +260,9 @@ class AsyncClient:
             lambda: control.open_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
         )
 
-    async def controls(self) -> Controls:
-        """Read the gate and the pauses."""
-        return await self._run(control.controls, write=False)
+    async def controls(self, *, now: datetime | None = None) -> Controls:
+        """Read the gate, the pauses, and which orgs have spent their budget."""
+        return await self._run(lambda: control.controls(now=now), write=False)
 
     async def look(self, *, now: datetime | None = None) -> Look:
         """Tell which queues have a ready job, and when the next one is due."""
@@ -293,12 +328,13 @@ class AsyncClient:
         for end in ends:
             check_kind("an end", end, tuple, advice)
             check_kind("its job", end[0], Job, advice)
-        settled = [End.of(job, outcome, policy_of(job), random.random()) for job, outcome in ends]  # noqa: S311
+        settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         return await self._run(lambda: work.finish(settled, now=now))
 
     async def write(self, ends: Sequence[End], *, now: datetime | None = None) -> Leases:
         """Write ends that are settled already; says which leases still held."""
-        return await self._run(lambda: work.finish(ends, now=now))
+        metered = any(end.usage for end in ends)
+        return await self._run(lambda: work.finish(ends, now=now), atomic=metered)
 
     async def release(
         self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
@@ -308,18 +344,18 @@ class AsyncClient:
 
     async def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        return await self._run(lambda: rescue.rescue(limit, dice=random.random, now=now))
+        return await self._run(lambda: rescue.rescue(limit, **self._settling(), now=now))
 
     async def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
         """Take back all that a worker held which is known to be dead, without waiting for its lease."""
-        return await self._run(lambda: rescue.rescue_worker(worker_id, dice=random.random, now=now))
+        return await self._run(lambda: rescue.rescue_worker(worker_id, **self._settling(), now=now))
 
     async def sweep(
         self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
     ) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
         return await self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, dice=random.random, now=now)
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, **self._settling(), now=now)
         )
 
     async def lead(
@@ -336,13 +372,8 @@ class AsyncClient:
         """Make due jobs ready; says when the next one is due."""
         return await self._run(lambda: rescue.promote(limit, now=now))
 
-    async def _run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
-        if self._bound is None:
-            return await self.store.run(make, write=write, atomic=atomic)
-        # Asked again each time: the transaction may have ended since within().
-        self._bound.require_transaction()
-        await run_async(require_tables(self._bound), self._bound)
-        return await run_async(make(), self._bound)
+    def _settling(self) -> Settling:
+        return {"policy": self.rules.policy_of, "dice": random.random, "actions": self.rules.actions}
 
 
 def _claimed(jobs: Collection[Job]) -> Collection[Job]:

@@ -3,14 +3,22 @@
 OnwardError
 ├── InvalidJob (ValueError)            a field of a job is out of its range
 │   ├── InvalidArguments               the arguments do not fit the handler's signature
+│   ├── ContractBroken                 what the application's rules ask of a job is missing or wrong
 │   └── PayloadRejected                the payload is not storable JSON: says the path and the value
-│       └── PayloadTooLarge            the payload is over its size limit
+│       ├── PayloadTooLarge            the payload is over its size limit
+│       └── SecretInPayload            the payload, the key or a tag holds a secret: says where
 ├── InvalidSetting (ValueError)        an option, a URL or an argument makes no sense
 ├── MissingExtra                       a driver is not installed: names the `pip install`
 ├── DuplicateJob                       `on_conflict="raise"` met a job that holds the key
 ├── JobNotFound (LookupError)          no such job, for this org
 ├── JobNotEnded (TimeoutError)         a result was asked for before there was one
 ├── JobFailed                          a result was asked for, and the job is dead or cancelled
+├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
+├── NotAllowed                         a client or a handler asked for what its org or category may not
+├── AuditBroken                        the chain of the audit is not as it was left
+├── ArtifactNotFound (LookupError)     no such artifact, for this org
+├── ArtifactCorrupt                    the content of an artifact is not what was stored
+├── InvalidLink                        a signed link is not ours, was changed, or has expired
 ├── LeaseLost                          another worker holds the job, or it has ended
 ├── WorkerLost                         the worker is not registered, or its lease ran out
 ├── TransactionNotOpen                 `within()` was given a connection that would commit by itself
@@ -31,21 +39,29 @@ Each class carries the exit code of the command line, the status of the HTTP API
 from __future__ import annotations
 
 __all__ = [
+    "AlreadyResolved",
+    "ArtifactCorrupt",
+    "ArtifactNotFound",
+    "AuditBroken",
+    "ContractBroken",
     "DuplicateJob",
     "InvalidArguments",
     "InvalidJob",
+    "InvalidLink",
     "InvalidSetting",
     "JobFailed",
     "JobNotEnded",
     "JobNotFound",
     "LeaseLost",
     "MissingExtra",
+    "NotAllowed",
     "OnwardError",
     "PayloadRejected",
     "PayloadTooLarge",
     "SchemaBehind",
     "SchemaMissing",
     "SchemaTooNew",
+    "SecretInPayload",
     "StorageFull",
     "StoreBusy",
     "StoreClosed",
@@ -78,6 +94,12 @@ class InvalidArguments(InvalidJob):
     code = "ON-ARG-001"
 
 
+class ContractBroken(InvalidJob):
+    """The job lacks what the application's rules ask for, or goes where or when they do not allow."""
+
+    code = "ON-JOB-005"
+
+
 class PayloadRejected(InvalidJob):
     """The payload is not JSON that would come back equal; says the path and the value."""
 
@@ -88,6 +110,22 @@ class PayloadTooLarge(PayloadRejected):
     """The payload is over the size limit of its category."""
 
     status, code = 413, "ON-PAY-002"
+
+
+class SecretInPayload(PayloadRejected):
+    """The payload, the key, the subject or a tag holds a secret; says where and how it was known."""
+
+    code = "ON-PAY-003"
+
+    def __init__(self, path: str, kind: str) -> None:
+        """Name the place, and what told that there is a secret."""
+        place = f"payload at {path}" if path.startswith("$") else path
+        super().__init__(
+            f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, if it has to be "
+            "there, say so: @app.job(secrets='allow', secrets_reason='…')"
+        )
+        self.path = path
+        self.kind = kind
 
 
 class InvalidSetting(OnwardError, ValueError):
@@ -137,6 +175,42 @@ class JobFailed(OnwardError):
         """Say what became of the job, and keep its id."""
         super().__init__(message)
         self.job_id = job_id
+
+
+class AlreadyResolved(OnwardError):
+    """Somebody has replayed, discarded or fixed this death of a job before."""
+
+    exit_code, status, code = 4, 409, "ON-JOB-006"
+
+
+class NotAllowed(OnwardError):
+    """A client or a job of one org asked for what concerns others, or a job for what its category may not."""
+
+    exit_code, status, code = 4, 403, "ON-ORG-001"
+
+
+class AuditBroken(OnwardError):
+    """The chain of the audit is not as it was left: somebody else has written to it."""
+
+    code = "ON-AUD-001"
+
+
+class ArtifactNotFound(OnwardError, LookupError):
+    """No such artifact, it has expired, or it belongs to another org."""
+
+    exit_code, status, code = 3, 404, "ON-ART-001"
+
+
+class ArtifactCorrupt(OnwardError):
+    """The content of an artifact is gone, or has another checksum than the one that was stored."""
+
+    exit_code, code = 6, "ON-ART-002"
+
+
+class InvalidLink(OnwardError):
+    """A signed link is not ours, was changed, has expired, or leads to nothing; it is never said which."""
+
+    exit_code, status, code = 3, 404, "ON-ART-003"
 
 
 class LeaseLost(OnwardError):

@@ -47,6 +47,23 @@ def test_words_are_converted_by_the_signature_and_the_id_is_printed(onward, app)
     assert job.deadline is not None
 
 
+def test_an_app_that_asks_for_it_is_told_who_enqueues(onward, folder):  # S4-21
+    strict = 'Onward("sqlite:///jobs.db", tenancy="required", contract="required")'
+    (folder / "app.py").write_text(APP.replace('Onward("sqlite:///jobs.db")', strict))
+    ran = onward("enqueue", "fails")
+    assert (ran.code, "error ON-JOB-005: org_id is missing" in ran.err) == (2, True)
+    assert onward("enqueue", "fails", "--org", "acme").code == 0
+    job = stored()
+    assert (job.org_id, job.actor_type, job.key is None) == ("acme", "user", False)
+    assert "@" in str(job.actor_id)
+    assert job.request_id == job.correlation_id
+    own = ("--project", "p", "--actor", "api_key:k", "--request-id", "r")
+    ran = onward("enqueue", "fails", "--org", "acme", *own, "--json")
+    with Client("sqlite:///jobs.db") as client:
+        job = client.get(json.loads(ran.out)["id"])
+    assert (job.project_id, job.actor_type, job.actor_id, job.request_id) == ("p", "api_key", "k", "r")
+
+
 def test_a_misspelt_argument_is_refused_with_the_signature(onward, app):
     ran = onward("enqueue", "send_confirmation", "bookin_id=42")
     assert ran.code == 2

@@ -45,7 +45,7 @@ async def fails() -> None:
     raise ValueError("bad \\x1b[31mcard\\nnumber")
 
 @app.job
-async def dies(secret: str = "") -> None:
+async def dies(note: str = "") -> None:
     raise Unrecoverable("no such account")
 """
 
@@ -70,13 +70,13 @@ def test_it_drains_and_ends_by_itself(folder, jobs):
     assert [jobs.get(job_id).result for job_id in ids] == list(range(20))
     assert json.loads(worker.lines[-1])["succeeded"] == 20
     assert worker.lines[0].endswith("· worker · Ctrl-C stops")
-    assert worker.lines[1] == "  database   sqlite ./jobs.db (schema 2)"
+    assert worker.lines[1] == "  database   sqlite ./jobs.db (schema 8)"
     assert worker.lines[2].startswith("  jobs       6 found: quick (q:default), long (q:long), ")
     assert worker.lines[3].endswith(" · 10 slots · all queues")
 
 
 def test_a_dead_job_makes_a_drain_end_with_6_and_is_told_in_one_line_without_its_payload(folder, jobs):
-    put(jobs, "dies", payload={"secret": "s3cret"})
+    put(jobs, "dies", payload={"note": "s3cret"})
     put(jobs, "fails", max_attempts=1)
     with Program(folder, "worker", "app:app", "--drain") as worker:
         assert worker.end() == 6

@@ -18,10 +18,17 @@ from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_async import AsyncPostgresStore
 from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
 from tests.connections.kinds import KINDS, Address, Caller, Kind, open_caller
-from tests.connections.scenarios import controlling, enqueueing, working
+from tests.connections.scenarios import controlling, enqueueing, keying, metering, resolving, working
 from tests.connections.scenarios.steps import ids, put
 
-SCENARIOS = [*enqueueing.SCENARIOS, *working.SCENARIOS, *controlling.SCENARIOS]
+SCENARIOS = [
+    *enqueueing.SCENARIOS,
+    *working.SCENARIOS,
+    *controlling.SCENARIOS,
+    *keying.SCENARIOS,
+    *metering.SCENARIOS,
+    *resolving.SCENARIOS,
+]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

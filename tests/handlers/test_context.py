@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from onward import Cancelled, Context, InvalidSetting, Job, NewJob, Onward
+from onward.core.usage import Usage
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -17,9 +18,14 @@ class Attempt:
         self.job = job
         self.cancel_reason: str | None = None
         self._asked = threading.Event()
+        self.used: list[Usage] = []
+        self.artifacts = 0
 
     def wait_cancelled(self, timeout: float) -> bool:
         return self._asked.wait(timeout)
+
+    def meter(self, used: Usage) -> None:
+        self.used.append(used)
 
     def cancel(self, reason: str) -> None:
         self.cancel_reason = reason
@@ -100,9 +106,9 @@ def test_a_child_carries_on_what_it_does_not_say_itself(app, started):
     assert (job.payload, job.parent_id, job.traceparent) == ({"n": 1}, ctx.job.id, TRACE)
     assert (job.org_id, job.project_id, job.request_id, job.correlation_id) == ("o", "p", "r", "c")
     assert (job.actor_type, job.actor_id) == ("user", "1")
-    own = child.using(org_id="x", actor="cron:nightly", correlation_id="d").build(1)
+    own = child.using(project_id="x", actor="cron:nightly", correlation_id="d").build(1)
     job = ctx.enqueue(own).refresh()
-    assert (job.org_id, job.project_id, job.correlation_id, job.parent_id) == ("x", "p", "d", ctx.job.id)
+    assert (job.org_id, job.project_id, job.correlation_id, job.parent_id) == ("o", "x", "d", ctx.job.id)
     assert (job.actor_type, job.actor_id) == ("cron", "nightly")
 
 

@@ -2,24 +2,13 @@
 
 import ast
 import re
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import onward
-from onward.connections.parameters import postgres_call
-from onward.connections.tables import require_tables
-from onward.core.category import category
-from onward.core.filters import JobFilter
-from onward.core.ids import first_id_at
-from onward.core.job import COLUMNS, Job, NewJob, micros
-from onward.core.lifecycle import End, Released, Succeeded
-from onward.operations import asked, control, enqueue, inspect, leader, rescue, watch, work
-from onward.operations.statement import Operation, Row, Rows, Several, Statement
+from onward.connections.parameters import UNSAID, postgres_call
+from onward.operations.statement import Rows, Statement
 from onward.sql.catalogue import (
     TABLES,
     TYPES,
@@ -32,10 +21,10 @@ from onward.sql.catalogue import (
     formed,
     sources,
 )
+from tests.sql.runs import RUNS, SETS, statements_of
 
 SOURCE = Path(onward.__file__).parent
 DATABASES: tuple[Database, ...] = ("sqlite", "postgres")
-SETS = {"jobs": asked.COLUMNS, "ended": work.ENDED, "returned": work.RETURNED}
 FORMS: list[tuple[Database, Style, str]] = [
     ("sqlite", "question", "onward_"),
     ("postgres", "percent", "onward."),
@@ -43,91 +32,7 @@ FORMS: list[tuple[Database, Style, str]] = [
 ]
 PREFIXES: dict[Database, str] = {"sqlite": "jobs_", "postgres": "work."}
 
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-ID = first_id_at(NOW)
-SPAN = timedelta(seconds=30)
-
-
-def stored(**changes: Any) -> Row:
-    """A claimed job, as a statement would return it."""
-    values: dict[str, Any] = {
-        name: {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
-        for name, kind in COLUMNS.items()
-    }
-    return tuple((values | {"state": "running", "tags": None, "category": "default"} | changes).values())
-
-
-JOB = Job.from_row(stored())
-POLICY = category("default").retry
-ENDS = [End.of(JOB, Succeeded(1), POLICY), End.of(JOB, Released(), POLICY)]
-FULL = NewJob(
-    job_type="t", payload={"a": 1}, key="k", org_id="o", project_id="p", subject="s", tags=["x"], delay=SPAN,
-    deadline=NOW, timeout=SPAN, parent_id=ID, batch_id=ID, actor_type="user", actor_id="1", request_id="r",
-    correlation_id="c", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-)  # fmt: skip
-
-
-class AnyConnection:
-    """Enough of a connection to ask for its tables."""
-
-    database: Database = "sqlite"
-    prefix = "onward_"
-    identity = None
-
-    def require_transaction(self) -> None:
-        """There is none."""
-
-    def fetch(self, statement: Statement) -> Sequence[Row]:
-        raise NotImplementedError
-
-
-# Every operation, with the rows that it is sent for each of its statements in turn.
-RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
-    "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
-    "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
-    "register": (partial(work.register, "w", lease=SPAN), [[("w",)]]),
-    "extend": (partial(work.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
-    "retire": (partial(work.retire, "w"), [[("w",)], [("sweeper",)]]),
-    "claim": (partial(work.claim, "q", 1, worker_id="w"), [[stored()]]),
-    "claim beside pauses": (
-        partial(work.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
-        [[stored()]],
-    ),
-    "finish": (partial(work.finish, ENDS), [[(ID, "cancelled")], []]),
-    "rescue": (rescue.rescue, [[stored()], []]),
-    "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
-    "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
-    "look": (watch.look, [[("q", None, None), (None, None, 1)]]),
-    "watch": (partial(watch.watch, "w"), [[("worker", "w", None, None, None, None)]]),
-    "pause": (partial(control.pause, "org", "o", reason="r"), [[("org",)]]),
-    "resume": (partial(control.resume, "job_type", "t"), [[]]),
-    "controls": (control.controls, [[("gate", "", "r", None, None, 1)]]),
-    "promote": (rescue.promote, [[("q", 1), (None, None)]]),
-    "cancel": (partial(control.cancel, [ID], reason="r"), [[], [stored()]]),
-    "get": (partial(inspect.get_many, [ID]), [[stored()]]),
-    "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
-    "count": (inspect.count, [[]]),
-    "attempts": (partial(inspect.attempts_of, ID), [[]]),
-    "events": (partial(inspect.events_of, ID), [[]]),
-    "tables": (partial(require_tables, AnyConnection()), [[(1,)]]),
-}
-
-
-def statements_of(name: str) -> list[Statement]:
-    """Drive an operation with canned rows and give what it asked for."""
-    make, answers = RUNS[name]
-    operation = make()
-    asked_for: list[Statement] = []
-    statement: Statement | Several | None = next(operation)
-    for rows in answers:
-        assert isinstance(statement, Statement), "the operation asked for less than is answered"
-        asked_for.append(statement)
-        try:
-            statement = operation.send(rows)
-        except StopIteration:
-            statement = None
-    assert statement is None, "the operation asks for more than is answered"
-    return asked_for
+OF_EVERY_CLIENT: dict[str, str | int | None] = {"only_org": None, "audited": 2}
 
 
 def names_in_sources() -> set[str]:
@@ -151,19 +56,20 @@ def test_every_name_that_is_yielded_exists_and_none_is_unused(database):
     assert set(sources(database)) == names_in_sources()
 
 
-def test_the_runs_of_this_file_yield_every_name():
+def test_the_runs_yield_every_name():
     assert {statement.name for run in RUNS for statement in statements_of(run)} == names_in_sources()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
 @pytest.mark.parametrize("run", RUNS)
 def test_an_operation_passes_every_parameter_that_its_statement_uses(form, run):
-    for statement in statements_of(run):
+    for asked_for in statements_of(run):
+        statement = Statement(asked_for.name, {**asked_for.params, **OF_EVERY_CLIENT})
         query = catalogue(*form)[statement.name]
         for step in query.steps:
             for name in step.names:
                 whole, _, column = name.partition(".")
-                value = statement.params[whole]
+                value = {**UNSAID, **statement.params}[whole]
                 assert not column or (isinstance(value, Rows) and column in SETS[whole])
                 assert not column or whole == step.each
             assert step.each is None or isinstance(statement.params[step.each], Rows)
@@ -172,7 +78,18 @@ def test_an_operation_passes_every_parameter_that_its_statement_uses(form, run):
             assert len(query.steps[0].names) == len(values)
 
 
-@pytest.mark.parametrize("name", ["enqueue_jobs", "enqueue_keyed_jobs", "finish_jobs"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "enqueue_jobs",
+        "enqueue_keyed_jobs",
+        "finish_jobs",
+        "record_usage",
+        "spend_budgets",
+        "change_held_jobs",
+        "rerun_jobs",
+    ],
+)
 def test_the_columns_of_a_set_are_those_that_the_operations_give(name):
     for set_name, types in catalogue("postgres", "dollar", "onward.")[name].sets.items():
         assert set(types) == set(SETS[set_name])
@@ -181,7 +98,7 @@ def test_the_columns_of_a_set_are_those_that_the_operations_give(name):
 def test_what_rows_share_is_a_parameter_and_what_is_null_is_written_into_the_text():
     query = catalogue("postgres", "dollar", "onward.")["enqueue_jobs"]
     made = formed(query, (Content(("id", "payload"), ("job_type",), empty=False),))
-    assert made.steps[0].names == ("now", "jobs.job_type", "jobs")
+    assert made.steps[0].names == ("now", "jobs.job_type", "jobs", "audited")
     assert "CAST(NULL AS text) AS org_id" in made.steps[0].text
     assert "own(id uuid, payload jsonb)" in made.steps[0].text
     assert "WHERE false" in formed(query, (Content((), (), empty=True),)).steps[0].text
@@ -295,7 +212,8 @@ def test_only_what_is_planned_the_same_for_any_data_is_planned_once():
 
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_fragment_is_included_where_it_is_used_and_no_statement_by_itself(database):
-    text = "".join(SOURCE.joinpath("sql", file).read_text() for file in ("portable.sql", f"{database}.sql"))
+    folders = [SOURCE.joinpath("sql", name) for name in ("portable", database)]
+    text = "".join(file.read_text() for folder in folders for file in sorted(folder.glob("*.sql")))
     fragments = set(re.findall(r"^-- fragment: (\w+)$", text, re.MULTILINE))
     assert fragments == set(re.findall(r"\{\+(\w+)\}", text))
     assert not fragments & set(sources(database))

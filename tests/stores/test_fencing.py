@@ -113,7 +113,8 @@ def test_a_second_finish_of_the_same_lease_is_refused(client):
 
 def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
-    from onward.core.lifecycle import End, policy_of
+    from onward.core.lifecycle import End
+    from onward.core.rules import DEFAULT_RULES
     from onward.operations.rescue import find_lost
     from onward.operations.work import finish
 
@@ -123,7 +124,7 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     later = datetime.now(UTC) + timedelta(minutes=1)
     [chosen] = client.store.run(lambda: find_lost(now=later))
     client.finish([(job, Succeeded())]).require()
-    late = End.of(chosen, Lost(), policy_of(chosen))
+    late = End.of(chosen, Lost(), DEFAULT_RULES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}
     assert client.get(job.id).state == JobState.SUCCEEDED
 
@@ -144,7 +145,7 @@ def test_a_crash_loop_ends_in_the_dead_letter(client):
     dead = client.get(job.id)
     assert dead.error is not None
     assert dead.error["reason"] == "attempts_exhausted"
-    assert [attempt.outcome for attempt in client.attempts(job.id)] == ["lost", "lost"]
+    assert [attempt.outcome for attempt in client.attempts(job.id)] == ["lost", "lost", "lost"]
 
 
 def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(client):
@@ -205,7 +206,7 @@ def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale
         "succeeded", "succeeded", "scheduled", "scheduled", "dead", "scheduled", "cancelled", "queued",
         "queued", "cancelled",
     ]  # fmt: skip
-    assert [len(client.attempts(job.id)) for job in jobs] == [0, 0, 1, 1, 0, 1, 0, 1, 1, 0]
+    assert [len(client.attempts(job.id)) for job in jobs] == [1] * 10
 
 
 def test_a_claim_that_finds_nothing_takes_no_job_that_waits(client):
@@ -248,3 +249,17 @@ def test_a_row_that_cannot_be_read_fails_and_holds_up_no_other(tmp_path, column)
         connection.close()
         assert state == "dead"
         assert "UnreadableJob" in error
+
+
+def test_of_two_ends_of_a_job_in_one_call_the_stale_one_is_refused_and_audited(client):
+    # R7
+    client.register("w")
+    enqueued = client.enqueue(NewJob(job_type="t"))
+    [old] = client.claim("q:default", 1, worker_id="w")
+    client.release([old])
+    [new] = client.claim("q:default", 1, worker_id="w")
+    leases = client.finish([(old, Succeeded("old")), (new, Succeeded("new"))])
+    assert (leases.held, leases.lost) == ({enqueued.id}, set())
+    assert client.get(enqueued.id).result == "new"
+    refused = [event for event in client.events(enqueued.id) if event.event == "job.stale_result_rejected"]
+    assert [event.lease for event in refused] == [old.lease]

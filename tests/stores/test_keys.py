@@ -30,7 +30,7 @@ def open_transaction(client: Client):
 
 @pytest.mark.parametrize("winner_commits", [True, False])
 def test_whoever_waits_for_a_key_gets_it_when_the_winner_rolls_back(client, winner_commits):
-    # F22: the loser must wait; neither a duplicate nor no job at all is allowed.
+    # F22, S4-74: the loser must wait; neither a duplicate nor no job at all is allowed.
     client.count()
     started = threading.Event()
     with open_transaction(client) as tx, ThreadPoolExecutor() as pool:

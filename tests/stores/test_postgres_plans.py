@@ -16,7 +16,8 @@ from onward.client import Client
 from onward.connections.parameters import postgres_call
 from onward.core.filters import JobFilter
 from onward.core.job import Job, NewJob
-from onward.core.lifecycle import End, Failed, Succeeded, policy_of
+from onward.core.lifecycle import End, Failed, Succeeded
+from onward.core.rules import DEFAULT_RULES
 from onward.operations import enqueue, inspect, rescue, watch, work
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
@@ -135,7 +136,7 @@ def crowded(client: Client, store: PostgresStore, connection: psycopg.Connection
 
 
 def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
-    policy = policy_of(crowded[0])
+    policy = DEFAULT_RULES.policy_of(crowded[0])
     ends = [End.of(job, Succeeded(), policy) for job in crowded[:50]]
     ends += [End.of(job, Failed({"class": "E"}), policy) for job in crowded[50:]]
     plans = {

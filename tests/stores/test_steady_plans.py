@@ -9,11 +9,13 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from onward.connections.parameters import postgres_call
 from onward.core.job import JobState
 from onward.core.lifecycle import End, Transition
-from onward.operations import rescue, watch, work
+from onward.core.usage import Usage
+from onward.operations import rescue, usage, watch, work
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres import _STEADY, PostgresStore
@@ -28,6 +30,10 @@ def ends(count: int) -> list[End]:
     return [End(str(uuid4()), 1, 1, (ENDED, BACK)[number % 2]) for number in range(count)]
 
 
+def metered(count: int) -> list[End]:
+    return [replace(end, usage=(Usage("a", 1.0, 5), Usage("b", 2.0))) for end in ends(count)]
+
+
 HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "claim": (lambda: work.claim("q:default", 100, worker_id="w"), {"live_ready", "Tid Scan"}),
     "claim beside pauses": (
@@ -36,6 +42,9 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     ),
     "finish": (lambda: work.finish(ends(100)), {"live_pkey"}),
     "finish one": (lambda: work.finish(ends(1)), {"live_pkey"}),
+    "record usage": (lambda: usage.record(metered(100)), {"live_pkey"}),
+    "record the usage of one": (lambda: usage.record(metered(1)), {"live_pkey"}),
+    "spend": (lambda: usage.spend({"a": 1, "b": 2}), set()),
     "look": (watch.look, {"live_ready", "live_due"}),
     "watch": (lambda: watch.watch("w"), {"live_held"}),
     "find lost": (rescue.find_lost, {"live_held"}),

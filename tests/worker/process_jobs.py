@@ -27,6 +27,7 @@ from onward import (
     Snooze,
     Unrecoverable,
 )
+from onward.core.usage import Usage
 from onward.errors import InvalidJob
 from onward.worker.processes import ProcessPool
 
@@ -43,6 +44,11 @@ class Attempt:
 
     job: Job
     cancel_reason: str | None = None
+    used: list[Usage] = field(default_factory=list)
+    artifacts: int = 0
+
+    def meter(self, used: Usage) -> None:
+        self.used.append(used)
 
 
 @dataclass

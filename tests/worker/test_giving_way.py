@@ -78,6 +78,7 @@ async def test_a_job_whose_deadline_has_passed_is_dead_without_having_run(app):
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
 async def test_a_running_job_is_cancelled_on_request(app, kind):
+    # S4-69, S4-71
     started = threading.Event()
 
     if kind == "async":

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onward import Onward
-from onward.worker.worker import Tally
+from onward.worker.tally import Tally
 
 __all__ = ["SOON", "drain", "until"]
 

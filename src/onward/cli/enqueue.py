@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.lines import clean, lasting, say, short
+from onward.cli.lines import clean, lasting, say, short, shown_json
 from onward.cli.loading import find_app
 from onward.cli.payload import read_payload, words_to_payload
 from onward.cli.times import read_instant, read_length
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from onward.app import Onward
     from onward.client import Client
     from onward.core.job import Enqueued, Job, NewJob
+    from onward.core.redaction import Redaction
 
 __all__ = ["command"]
 
@@ -45,9 +46,14 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 @click.option("--key", help="An idempotency key: one job holds it.")
 @click.option("--unique", metavar="TIME", help="How long the key holds: 7d, active, forever.")
 @click.option(
-    "--on-conflict", type=click.Choice(["return", "raise"]), help="What to do if a job holds the key."
+    "--on-conflict",
+    type=click.Choice(["return", "raise", "replace", "reset", "coalesce"]),
+    help="What to do if a job holds the key.",
 )
 @click.option("--org", "org_id", help="The org that it belongs to.")
+@click.option("--project", "project_id", help="The project that it belongs to.")
+@click.option("--actor", help="Who asks for it: user:42, system:nightly, api_key:k1.")
+@click.option("--request-id", help="The request that asks for it.")
 @click.option("--max-attempts", type=int, help="How many executions it has.")
 @click.option(
     "--wait", is_flag=True, help="Wait for its end and print the result; ends with 6 if there is none."
@@ -79,13 +85,25 @@ def command(
         chosen["run_at"] = read_instant("--at", chosen.pop("at"))
     if "delay" in chosen:
         chosen["delay"] = read_length("--delay", chosen["delay"])
+    if known is not None and known.rules.contract == "required":
+        chosen = {**_origin(), **chosen}
     new = _build(known, job, words, payload, chosen)
     with (known.clients if known else Clients(url)).open() as client:
         asked = client.enqueue(new)
         if not wait:
             _print_enqueued(asked, as_json=as_json)
             return 0
-        return _print_ended(asked, _wait(client, asked, timeout), as_json=as_json)
+        ended = _without_secrets(_wait(client, asked, timeout), client.rules.redact)
+        return _print_ended(asked, ended, as_json=as_json)
+
+
+def _origin() -> dict[str, str]:
+    """Tell who asks, for an app whose contract wants to know."""
+    from getpass import getuser
+    from socket import gethostname
+    from uuid import uuid4
+
+    return {"actor": f"user:{getuser()}@{gethostname()}", "request_id": f"cli-{uuid4()}"}
 
 
 def _build(
@@ -124,6 +142,15 @@ def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
     return job
 
 
+def _without_secrets(job: Job, redaction: Redaction) -> Job:
+    """Give a job as it may be shown: its result was stored as it is."""
+    from msgspec.structs import replace
+
+    secrets = redaction.secrets_of(job.payload)
+    hidden = {name: redaction.redact(getattr(job, name), secrets) for name in ("result", "error")}
+    return replace(job, **hidden)
+
+
 def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"id": asked.id, "state": asked.state, "created": asked.created}))
@@ -138,7 +165,7 @@ def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
 
     if as_json:
         shown = {"id": job.id, "state": job.state, "created": asked.created, "attempt": job.attempt}
-        click.echo(json.dumps({**shown, "result": job.result, "error": job.error}, ensure_ascii=False))
+        click.echo(shown_json({**shown, "result": job.result, "error": job.error}))
     else:
         states = [asked.state, JobState.RUNNING if job.started_at else None, job.state]
         path = " → ".join(dict.fromkeys(state for state in states if state))
@@ -146,7 +173,7 @@ def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
         line = f"{short(job.id)}  {path}   attempt {job.attempt}/{job.max_attempts}   {took}"
         say(line, timed=False)
         if job.state == JobState.SUCCEEDED:
-            click.echo(json.dumps(job.result, ensure_ascii=False))
+            click.echo(shown_json(job.result))
         else:
             error = job.error or {}
             parts = (error.get("class"), error.get("message"), error.get("reason"))

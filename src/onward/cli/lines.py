@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from contextlib import suppress
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta
 
 import click
 
-__all__ = ["clean", "lasting", "masked", "say", "short"]
+__all__ = ["clean", "lasting", "masked", "say", "short", "shown_json"]
 
 _BLANKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 # Control characters, surrogates, and those that turn the direction of what follows.
@@ -26,6 +27,12 @@ def clean(text: str, longest: int | None = None) -> str:
     """Give a text as one line without control characters; cut if it is longer than it may be."""
     line = _CONTROLS.sub("", _BLANKS.sub(" ", text)).strip()
     return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def shown_json(value: object) -> str:
+    """Write a value as JSON in which nothing controls the terminal; it reads back as the same value."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
 
 
 def say(text: str, *, timed: bool = True) -> None:

@@ -7,6 +7,7 @@ import traceback
 from datetime import datetime
 
 from onward.cli.lines import clean
+from onward.logs import hide
 
 __all__ = ["LEVELS", "set_up_logs"]
 
@@ -22,15 +23,23 @@ class _OneLine(logging.Formatter):
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             text += f" ({self._told(error)})"
-        return f"{now:%H:%M:%S} {record.levelname.lower()} {clean(text)}"
+        elif record.exc_text:
+            text += f" ({self._lines(record.exc_text)})"
+        # Records of the application's own loggers come by here, too.
+        return f"{now:%H:%M:%S} {record.levelname.lower()} {clean(hide(text))}"
 
     @staticmethod
     def _told(error: BaseException) -> str:
         if logging.getLogger().isEnabledFor(logging.DEBUG):
-            return " ⏎ ".join("".join(traceback.format_exception(error)).splitlines())
+            return _OneLine._lines("".join(traceback.format_exception(error)))
         frames = traceback.extract_tb(error.__traceback__)
         where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         return f"{type(error).__name__}: {error}{where}"
+
+    @staticmethod
+    def _lines(told: str) -> str:
+        lines = told.splitlines()
+        return " ⏎ ".join(lines) if logging.getLogger().isEnabledFor(logging.DEBUG) else lines[-1]
 
 
 def set_up_logs(level: str) -> None:

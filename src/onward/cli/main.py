@@ -27,6 +27,7 @@ _COMMANDS = {
     "worker": "Run the jobs of an app.",
     "enqueue": "Put a job into the queue.",
     "tick": "Run what is due for a few seconds, then end.",
+    "audit": "Read, export and verify the audit.",
     "migrate": "Make or update Onward's tables.",
     "version": "Print the versions of Onward and Python.",
 }
@@ -91,7 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _shown(error: OnwardError) -> str:
-    first, *rest = str(error).splitlines() or [type(error).__name__]
+    from onward.logs import hide
+
+    first, *rest = hide(str(error)).splitlines() or [type(error).__name__]
     lines = [f"error {error.code}: {clean(first)}", *(f"  {clean(line).strip()}" for line in rest)]
     if isinstance(error, SchemaMissing | SchemaBehind):
         lines.append("  on the command line: onward migrate")

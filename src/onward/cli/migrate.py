@@ -16,20 +16,31 @@ __all__ = ["command"]
     "--check", "only_check", is_flag=True, help="End with 5 unless the tables are up to date; change nothing."
 )
 @click.option(
+    "--row-security/--no-row-security",
+    default=None,
+    help="Have PostgreSQL keep the orgs apart for every role but the owner of the tables, or no longer.",
+)
+@click.option(
     "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
 )
 @click.option(
     "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
 )
-def command(*, only_plan: bool, only_check: bool, app: str | None, url: str | None) -> None:
+def command(
+    *, only_plan: bool, only_check: bool, row_security: bool | None, app: str | None, url: str | None
+) -> None:
     """Make or update Onward's tables."""
     if only_plan and only_check:
         raise click.UsageError("give --plan or --check, not both")
+    if row_security is not None and (only_plan or only_check):
+        raise click.UsageError("--row-security changes the tables; give it without --plan and --check")
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)
     with (known.clients if known else Clients(url)).open() as client:
         plan = client.plan() if only_plan or only_check else client.migrate()
+        if row_security is not None:
+            client.protect_orgs(enable=row_security)
     if only_plan:
         click.echo(plan.sql, nl=False)
     if only_check:
@@ -38,3 +49,5 @@ def command(*, only_plan: bool, only_check: bool, app: str | None, url: str | No
         say(f"schema {plan.version} is up to date", timed=False)
     elif not only_plan:
         say(f"schema {plan.version} → {plan.newest}", timed=False)
+    if row_security is not None:
+        say(f"row-level security is {'on' if row_security else 'off'}", timed=False)

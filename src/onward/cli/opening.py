@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from onward.cli.lines import clean, masked, say
 
 if TYPE_CHECKING:
+    from onward.app import Onward
     from onward.client import Client
-    from onward.handlers.handler import Handler
 
 __all__ = ["describe_database", "describe_jobs", "describe_worker", "print_block"]
 
@@ -33,15 +33,15 @@ def describe_database(client: Client) -> str:
     return f"sqlite {clean(name)} ({done}schema {plan.newest})"
 
 
-def describe_jobs(handlers: Mapping[str, Handler]) -> str:
+def describe_jobs(app: Onward) -> str:
     """Name the job types that were found, each with its queue."""
-    from onward.core.category import category
-
+    handlers, rules = app.handlers, app.rules
     if not handlers:
         return "none found; define one with @app.job"
     templates = [handler.template for handler in handlers.values()][:_MOST_JOBS]
     named = [
-        f"{clean(job.job_type)} ({clean(job.queue or category(job.category).queue)})" for job in templates
+        f"{clean(job.job_type)} ({clean(job.queue or rules.queue_of(job.job_type, job.category))})"
+        for job in templates
     ]
     more = f" … and {len(handlers) - _MOST_JOBS} more" if len(handlers) > _MOST_JOBS else ""
     return f"{len(handlers)} found: {', '.join(named)}{more}"

@@ -19,7 +19,8 @@ from onward.cli.lines import clean
 
 if TYPE_CHECKING:
     from onward.worker.supervisor import Parent
-    from onward.worker.worker import Tally, Worker
+    from onward.worker.tally import Tally
+    from onward.worker.worker import Worker
 
 __all__ = ["JOBS_FAILED", "Signals", "loop_factory", "run_worker", "tune"]
 

@@ -23,7 +23,7 @@ from onward.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.worker.worker import Tally
+    from onward.worker.tally import Tally
 
 __all__ = ["command", "parse_queues"]
 
@@ -119,10 +119,10 @@ def parse_queues(given: Sequence[str]) -> dict[str, int | None] | None:
 
 def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
     """Say that no job type here goes to a queue: it may be misspelt, or meant for `.using(queue=…)`."""
-    from onward.core.category import QUEUES, category
+    from onward.core.category import QUEUES
 
     templates = [handler.template for handler in app.handlers.values()]
-    known = {*QUEUES, *(job.queue or category(job.category).queue for job in templates)}
+    known = {*QUEUES, *(job.queue or app.rules.queue_of(job.job_type, job.category) for job in templates)}
     for queue in queues:
         if queue not in known:
             near = get_close_matches(queue, sorted(known), 1)
@@ -145,7 +145,7 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
         quietly = options.dev == "again" or (parent is not None and options.dev is None)
         if not told and not quietly:
             slots = f"{options.concurrency} slots"
-            rows = {"database": database, "jobs": opening.describe_jobs(app.handlers)}
+            rows = {"database": database, "jobs": opening.describe_jobs(app)}
             rows["worker"] = opening.describe_worker(worker_id, slots, queues)
             title = "dev mode · reloads on change · Ctrl-C stops" if options.dev else "worker · Ctrl-C stops"
             opening.print_block(title, rows)
@@ -175,7 +175,7 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
         raise InvalidSetting("--json tells of one process; leave out --processes")
     with app.clients.open() as client:
         database = opening.describe_database(client)
-    rows = {"database": database, "jobs": opening.describe_jobs(app.handlers)}
+    rows = {"database": database, "jobs": opening.describe_jobs(app)}
     slots = f"{options.processes} processes of {options.concurrency} slots"
     rows["worker"] = opening.describe_worker(f"{socket.gethostname()}:{os.getpid()}", slots, queues)
     opening.print_block("supervisor · Ctrl-C stops", rows)

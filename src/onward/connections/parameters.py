@@ -16,7 +16,7 @@ import msgspec
 from onward.operations.statement import Row, Rows, Scalar, Statement, picker
 from onward.sql.catalogue import Content, Query, Step, formed
 
-__all__ = ["Call", "calls", "postgres_call"]
+__all__ = ["UNSAID", "Call", "calls", "postgres_call"]
 
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder(list[list[Any]]).decode
@@ -33,9 +33,13 @@ _LARGEST_SET = 2**28
 _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 
 
+# What every statement may name and a client always says: here for one that is run without a client.
+UNSAID: Mapping[str, Scalar] = {"only_org": None, "audited": 2}
+
+
 def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Scalar, ...]]:
     """Give the form of a PostgreSQL statement to run, and its parameters in order."""
-    params: dict[str, Any] = {**statement.params}
+    params: dict[str, Any] = {**UNSAID, **statement.params}
     if query.sets:
         query = formed(query, tuple([_put_in(params, name, types) for name, types in query.sets.items()]))
     return query, tuple([params[name] for name in query.steps[0].names])
@@ -104,10 +108,12 @@ def _unnumbered(call: Call) -> Call:
 
 def _calls(query: Query, statement: Statement) -> Iterator[Call]:
     # SQLite has no clock of its own: 'now' in SQL is this machine's clock too, but in milliseconds.
-    params = {**statement.params}
+    params = {**UNSAID, **statement.params}
     if params.get("now", 0) is None:
         params["now"] = time.time_ns() // 1000
-    for (each, at_once), group in groupby(query.steps, lambda step: (step.each, step.at_once)):
+    level = params["audited"]
+    asked = [step for step in query.steps if level in step.levels]
+    for (each, at_once), group in groupby(asked, lambda step: (step.each, step.at_once)):
         steps = list(group)
         if each is None:
             for step in steps:

@@ -6,7 +6,7 @@ The presets carry the five documents' numbers; a job type names its category and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from onward.core.retry import RetryPolicy
 from onward.errors import InvalidSetting
 
 __all__ = [
+    "CAPABILITIES",
     "CATEGORIES",
     "MAX_PAYLOAD_BYTES",
     "QUEUES",
@@ -26,10 +27,15 @@ __all__ = [
     "Q_MAINTENANCE",
     "Q_NOTIFICATIONS",
     "Q_PLANNING",
+    "Capability",
     "Category",
     "Lifetime",
     "OnConflict",
+    "OnSubjectDelete",
+    "Scheduling",
+    "Slo",
     "category",
+    "strictly",
 ]
 
 Q_CRITICAL = "q:critical"
@@ -51,18 +57,64 @@ Lifetime = timedelta | Literal["active", "forever"]
 OnConflict = Literal["return", "raise", "replace", "reset", "coalesce"]
 """What an enqueue does that meets a held key."""
 
+OnSubjectDelete = Literal["cancel", "delete", "keep"]
+"""What becomes of jobs whose subject is deleted."""
+
+Scheduling = Literal["allow", "explicit", "deny"]
+"""Whether a job may be enqueued for later: by `run_at` and `delay`, by `run_at` only, or not at all."""
+
+Capability = Literal["domain", "enqueue", "audit", "artifact"]
+"""What a handler may do: write domain tables, enqueue, add to the audit, keep artifacts."""
+
+CAPABILITIES: frozenset[Capability] = frozenset({"domain", "enqueue", "audit", "artifact"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """A promise: this share of jobs starts within that time of being due."""
+
+    wait: timedelta
+    target: float = 0.99
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could keep or miss."""
+        if not isinstance(self.wait, timedelta) or self.wait <= timedelta():
+            raise InvalidSetting(f"an SLO's wait is {self.wait!r:.80}; give a positive timedelta")
+        if not 0 < self.target < 1:
+            raise InvalidSetting(f"an SLO's target is {self.target!r:.80}; give a share such as 0.99")
+
+
+def _backoff(base: int, cap: timedelta | None, executions: int, *, jitter: bool = False) -> RetryPolicy:
+    return RetryPolicy(
+        kind="exponential", base=timedelta(seconds=base), cap=cap, jitter=jitter, max_attempts=executions
+    )
+
+
+_MINUTE = timedelta(minutes=1)
+_DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Category:
-    """A named policy; `key_lifetime=None` means that its jobs have no key unless the enqueue gives one."""
+    """A named policy; `key_lifetime=None` means that its jobs have no key unless the enqueue gives one.
+
+    `scheduling=None` allows all, and denies in the strict profile; `capabilities=None` are all of them.
+    """
 
     name: str
-    retry: RetryPolicy
+    retry: RetryPolicy = _DEFAULT
     queue: str = Q_DEFAULT
     key_lifetime: Lifetime | None = None
     unique_by: Literal["key", "subject"] = "key"
     on_conflict: OnConflict = "return"
-    scheduling: Literal["allow", "explicit", "deny"] = "allow"
+    scheduling: Scheduling | None = None
+    best_effort: bool | None = None
+    capabilities: frozenset[Capability] | None = None
+    needs_artifact: bool = False
+    slo: Slo | None = None
+    audit_retention: timedelta | None = None
+    on_subject_delete: OnSubjectDelete = "keep"
+    artifact_retention: timedelta | None = None
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
     lease: timedelta | None = None
     inner_retry: RetryPolicy | None = None
@@ -76,22 +128,38 @@ class Category:
             raise InvalidSetting(
                 f"category {self.name}: max_payload_bytes is {self.max_payload_bytes}; give 1 or more"
             )
-        for name in ("key_lifetime", "lease"):
+        if self.queue == Q_DEADLETTER:
+            raise InvalidSetting(f"category {self.name}: {Q_DEADLETTER} shows the dead; no job waits in it")
+        self._check_words()
+        for name in ("key_lifetime", "lease", "artifact_retention", "audit_retention"):
             span = getattr(self, name)
             if isinstance(span, timedelta) and span <= timedelta():
                 raise InvalidSetting(f"category {self.name}: {name} is {span}; give a positive timedelta")
 
+    def _check_words(self) -> None:
+        for name, known in _WORDS.items():
+            value = getattr(self, name)
+            if value not in known:
+                choices = ", ".join(repr(word) for word in known if word)
+                raise InvalidSetting(f"category {self.name}: {name} is {value!r:.80}; give one of {choices}")
+        for word in self.capabilities or ():
+            if word not in CAPABILITIES:
+                choices = ", ".join(sorted(CAPABILITIES))
+                raise InvalidSetting(
+                    f"category {self.name}: no capability is named {word!r:.80}; there are {choices}"
+                )
 
-def _backoff(base: int, cap: timedelta | None, executions: int, *, jitter: bool = False) -> RetryPolicy:
-    return RetryPolicy(
-        kind="exponential", base=timedelta(seconds=base), cap=cap, jitter=jitter, max_attempts=executions
-    )
+
+_WORDS: Mapping[str, tuple[str | None, ...]] = {
+    "scheduling": (None, "allow", "explicit", "deny"),
+    "unique_by": ("key", "subject"),
+    "on_conflict": ("return", "raise", "replace", "reset", "coalesce"),
+    "on_subject_delete": ("cancel", "delete", "keep"),
+}
 
 
-_MINUTE = timedelta(minutes=1)
 _WEEK = timedelta(days=7)
 _MONTH = timedelta(days=30)
-_DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
 
 _PRESETS = (
     Category(name="default", retry=_DEFAULT, key_lifetime=_WEEK),
@@ -148,11 +216,32 @@ CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for p
 """Every preset by its name."""
 
 
-def category(name: str) -> Category:
-    """Look up a preset; an unknown name is told its nearest neighbour."""
+def strictly(given: Category) -> Category:
+    """Give a category as the strict profile has it: what it leaves open is denied; S4's keep S4's rules."""
+    said = given.capabilities
+    match given.name:
+        case "maintenance":
+            return replace(given, scheduling=given.scheduling or "allow")
+        case "notification":
+            scheduling: Scheduling = "deny" if given.scheduling == "deny" else "explicit"
+            return replace(given, scheduling=scheduling, best_effort=given.best_effort is not False)
+        case "audit_enrichment":
+            own = frozenset[Capability]({"audit", "artifact"})
+            return replace(given, scheduling="deny", capabilities=own)
+        case "planning":
+            # Who lets plans write domain tables says so, in a category of that name.
+            own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if said is None else said
+            return replace(given, scheduling="deny", capabilities=own, needs_artifact=True)
+        case "import_export":
+            return replace(given, scheduling="deny")
+    return replace(given, scheduling=given.scheduling or "deny")
+
+
+def category(name: str, among: Mapping[str, Category] = CATEGORIES) -> Category:
+    """Look up a category, a preset unless others are given; an unknown name is told its nearest neighbour."""
     try:
-        return CATEGORIES[name]
+        return among[name]
     except KeyError:
-        near = get_close_matches(name, CATEGORIES, 1)
-        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CATEGORIES)}"
+        near = get_close_matches(name, among, 1)
+        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(among)}"
         raise InvalidSetting(f"no category is named {name!r}; {advice}") from None

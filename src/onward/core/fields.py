@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from onward.core.redaction import redact_text
 from onward.errors import InvalidJob
 
 __all__ = ["LONGEST", "check_column", "check_text", "check_texts", "is_traceparent"]
@@ -41,15 +42,19 @@ def check_text(name: str, value: str, *, longest: int) -> None:
             f"{name} is empty; give some text{'' if name == 'job_type' else ', or leave it out'}"
         )
     if "\0" in value:
-        raise InvalidJob(f"{name} {value!a:.80} has a NUL character at {value.index(chr(0))}; remove it")
+        raise InvalidJob(f"{name} {_shown(value)} has a NUL character at {value.index(chr(0))}; remove it")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
         raise InvalidJob(
-            f"{name} {value!a:.80} has half a surrogate pair at {error.start}; decode its source as UTF-8"
+            f"{name} {_shown(value)} has half a surrogate pair at {error.start}; decode its source as UTF-8"
         ) from None
     if size > longest:
-        raise InvalidJob(f"{name} {value!r:.80} takes {size} bytes of UTF-8; the most is {longest}")
+        raise InvalidJob(f"{name} {_shown(value)} takes {size} bytes of UTF-8; the most is {longest}")
+
+
+def _shown(value: str) -> str:
+    return f"{redact_text(value)!a:.80}"
 
 
 def check_texts(fields: Mapping[str, str | None]) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from onward.core.category import Q_DEADLETTER
 from onward.core.ids import JobId, first_id_at, normalise_id
 from onward.core.job import Job, JobState
 from onward.errors import InvalidSetting
@@ -22,7 +23,10 @@ _SHOWN: dict[str, dict[str, str | int]] = {
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is narrowed to; what is None does not. `state` is a stored state or a shown one."""
+    """What a listing is narrowed to; what is None does not. `state` is a stored state or a shown one.
+
+    The queue `q:deadletter` shows the dead that wait for somebody, whatever queue they died in.
+    """
 
     state: str | None = None
     job_type: str | None = None
@@ -40,9 +44,15 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         named = msgspec.structs.asdict(self)
         since, before = named.pop("created_from"), named.pop("created_before")
         state = named.pop("state")
+        for name, value in named.items():
+            if value is not None and not isinstance(value, str):
+                raise InvalidSetting(f"{name} is {value!r:.80}; give text, or None not to ask for it")
         if state is not None and state not in _SHOWN and state not in set(JobState):
             known = ", ".join([*JobState, *_SHOWN])
             raise InvalidSetting(f"state {state!r} is none of {known}")
+        dead = named["queue"] == Q_DEADLETTER
+        if dead:
+            named["queue"], state = None, state or JobState.DEAD
         bounds = [first_id_at(before)] if before else []
         bounds += [normalise_id(cursor)] if cursor else []
         shown = _SHOWN.get(state, {"state": str(state)}) if state else {}
@@ -50,6 +60,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
             "outcome": None,
             "retrying": None,
             "stuck": None,
+            "unresolved": 1 if dead else None,
             "state": None,
             **named,
             **shown,
@@ -66,11 +77,21 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Live jobs by queue and state, and ended ones by state, the latter up to `cap`."""
+    """Live jobs by queue and state, and ended ones by state, the latter up to `cap`.
+
+    `dead_letters` are those of the dead that wait for somebody.
+    """
 
     live: dict[str, dict[JobState, int]]
     ended: dict[JobState, int]
     cap: int
+    dead_letters: int = 0
+
+    def of_queue(self, queue: str) -> dict[JobState, int]:
+        """Give what is in a queue by state; `q:deadletter` is one, too."""
+        if queue == Q_DEADLETTER:
+            return {JobState.DEAD: self.dead_letters} if self.dead_letters else {}
+        return self.live.get(queue, {})
 
     def total(self, state: JobState) -> int:
         """Sum a state over all queues."""

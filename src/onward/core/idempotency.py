@@ -16,14 +16,24 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from unicodedata import normalize
 from uuid import UUID
 
 from onward.core.fields import LONGEST
 from onward.errors import InvalidJob, InvalidSetting
 
-__all__ = ["canonical_json", "dedupe_key", "job_key", "key_from_template", "stable_hash"]
+__all__ = [
+    "bucket_start",
+    "canonical_json",
+    "dedupe_key",
+    "job_key",
+    "key_from_template",
+    "notification_key",
+    "stable_hash",
+    "subject_key",
+    "template_fields",
+]
 
 _DEPTH = 64
 # More than six digits of fraction don't fit a datetime, and cutting them would make unequal times equal.
@@ -32,6 +42,7 @@ _TIMESTAMP = re.compile(
     r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 _FIELD = re.compile(r"\{([^{}]*)\}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def canonical_json(value: object) -> str:
@@ -73,21 +84,47 @@ def dedupe_key(job_type: str, org_id: str | None, payload: object) -> str:
     return head + (text if fits else f"sha256:{stable_hash(payload)}")
 
 
+def subject_key(job_type: str, subject: str) -> str:
+    """Make the key of the one job of a type that a subject has: `<job_type>:subject:<subject>`."""
+    return f"{_part(job_type)}:subject:{_part(subject)}"
+
+
 def key_from_template(template: str, payload: Mapping[str, object]) -> str:
     """Fill the `{field}`s of a template from the top of the payload; spaces become underscores.
 
     A missing, null or empty field is refused: all jobs that lack it would share one key.
     """
+    template_fields(template)
+    return _FIELD.sub(lambda match: _field(template, match[1], payload), template).replace(" ", "_")
+
+
+def template_fields(template: str) -> list[str]:
+    """Give the names of a template's fields; a brace or a name that makes no sense is refused."""
     bare = _FIELD.sub("", template)
     if "{" in bare or "}" in bare:
         raise InvalidSetting(f"key template {template!r} has a brace that does not stand around a field name")
-    return _FIELD.sub(lambda match: _field(template, match[1], payload), template).replace(" ", "_")
+    names: list[str] = _FIELD.findall(template)
+    for name in names:
+        if not name.isidentifier():
+            raise InvalidSetting(f"key template {template!r}: {{{name}}} is not the plain name of a field")
+    return names
+
+
+def notification_key(
+    org_id: str | None, recipient: str, template: str, payload: object, start: datetime
+) -> str:
+    """Make the key of a notification: one for its org, recipient, template, content and bucket of time."""
+    parts = (org_id, recipient, template, stable_hash(payload), _instant(start))
+    return ":".join(["notification", *map(_part, parts)])
+
+
+def bucket_start(at: datetime, length: timedelta) -> datetime:
+    """Find where the bucket begins that a time falls into; buckets are counted from 1970, in UTC."""
+    return at - (at - _EPOCH) % length
 
 
 def _field(template: str, name: str, payload: Mapping[str, object]) -> str:
     """Write one field of a template."""
-    if not name.isidentifier():
-        raise InvalidSetting(f"key template {template!r}: {{{name}}} is not the plain name of a field")
     value = payload.get(name)
     if value is None or value == "":
         raise InvalidJob(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from onward.core.category import Lifetime
+from onward.core.category import Lifetime, OnConflict
 from onward.core.ids import JobId
 from onward.core.payload import decode
 
@@ -22,9 +22,11 @@ __all__ = [
     "COLUMNS",
     "ENDED",
     "WAITING",
+    "Change",
     "Enqueued",
     "Job",
     "JobState",
+    "Merge",
     "NewJob",
     "instant",
     "micros",
@@ -178,6 +180,10 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return cls(*values)
 
 
+Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
+"""Makes one payload of a waiting job's and a new one: what `on_conflict="coalesce"` stores."""
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to be stored; what is None comes from its category, or stays empty."""
 
@@ -193,7 +199,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     deadline: datetime | None = None
     key: str | None = None
     unique: Lifetime | None = None
-    on_conflict: Literal["return", "raise"] = "return"
+    on_conflict: OnConflict | None = None
+    reset_from: frozenset[JobState] | None = None
+    merge: Merge | None = None
     org_id: str | None = None
     project_id: str | None = None
     actor_type: str | None = None
@@ -207,15 +215,21 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     tags: list[str] | None = None
 
 
+Change = Literal["replaced", "reset", "rerun_requested", "coalesced"]
+"""What an enqueue did to the job that held its key."""
+
+
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """What an enqueue came to: the new job, or the one that holds its key (`created` is False).
 
-    `state` is None where a key outlives its job, which has been removed.
+    `state` is None where a key outlives its job, which has been removed; `change` is None where the job
+    that holds the key was left as it is.
     """
 
     id: JobId
     state: JobState | None
     created: bool
+    change: Change | None = None
 
 
 def micros(instant: datetime) -> int:

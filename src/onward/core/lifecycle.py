@@ -9,20 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.category import CATEGORIES
 from onward.core.duration import Duration, duration
+from onward.core.error_context import message_of, sanitise
 from onward.core.job import ENDED, Job, JobState
+from onward.core.redaction import REDACTION, Redaction
 from onward.core.retry import LONGEST_DELAY, RetryPolicy
+from onward.core.usage import Usage
 from onward.errors import InvalidSetting, LeaseLost
 
 __all__ = [
     "MAX_RATE_LIMIT_WAITS",
     "MOVES",
+    "NO_ACTIONS",
+    "Actions",
     "Cancelled",
     "End",
     "Failed",
@@ -34,11 +39,15 @@ __all__ = [
     "Snooze",
     "Succeeded",
     "Transition",
-    "policy_of",
     "settle",
 ]
 
 MAX_RATE_LIMIT_WAITS = 100
+
+Actions = Mapping[str, Mapping[str, str]]
+"""By job type and event, what the audit calls it besides."""
+
+NO_ACTIONS: Actions = MappingProxyType({})
 
 _S = JobState
 
@@ -151,13 +160,36 @@ class End(msgspec.Struct, frozen=True, gc=False):
     lease: int
     ran: int
     transition: Transition
+    usage: tuple[Usage, ...] = ()
+    actions: Mapping[str, str] | None = None
 
     @classmethod
-    def of(cls, job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0) -> End:
-        """Settle a claimed job; `dice` in [0, 1) spreads the retries."""
+    def of(
+        cls,
+        job: Job,
+        outcome: Outcome,
+        policy: RetryPolicy,
+        dice: float = 1.0,
+        usage: tuple[Usage, ...] = (),
+        *,
+        actions: Mapping[str, str] | None = None,
+        redaction: Redaction = REDACTION,
+    ) -> End:
+        """Settle a claimed job; `dice` in [0, 1) spreads the retries, `usage` is what its run has used.
+
+        `actions` are the names that its job type gives to events in the audit.
+        """
         if job.state != _S.RUNNING:
             raise LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
-        return cls(job.id, job.lease, job.attempt, settle(job, outcome, policy, dice))
+        to = settle(job, outcome, policy, dice)
+        if to.error is not None or to.outcome == "skipped":
+            to = _sanitised(to, job, redaction)
+        return cls(job.id, job.lease, job.attempt, to, usage, actions)
+
+    @property
+    def action(self) -> str | None:
+        """Say what the job type calls this end in the audit."""
+        return None if self.actions is None else self.actions.get(self.transition.event)
 
     def cancelled(self) -> End:
         """Give the end of a job that can't go back, because someone asked to cancel it while it ran."""
@@ -166,9 +198,11 @@ class End(msgspec.Struct, frozen=True, gc=False):
         return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
 
 
-def policy_of(job: Job) -> RetryPolicy:
-    """Find the retry policy of a job's category; an unknown category is treated as the default one."""
-    return CATEGORIES.get(job.category, CATEGORIES["default"]).retry
+def _sanitised(to: Transition, job: Job, redaction: Redaction) -> Transition:
+    """Hide the secrets of what a handler said: whatever is kept or shown of it comes through here."""
+    if to.outcome == "skipped":
+        return replace(to, result=sanitise(to.result, job.payload, redaction))
+    return replace(to, error=sanitise(to.error or {}, job.payload, redaction))
 
 
 def settle(  # noqa: C901, PLR0911 - one state machine, one match
@@ -215,7 +249,7 @@ def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, A
         case Mapping():
             return error
         case BaseException():
-            return {"class": type(error).__name__, "message": str(error)}
+            return {"class": type(error).__name__, "message": message_of(error)}
     return {"message": str(error)}
 
 

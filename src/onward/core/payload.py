@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 import msgspec
 
+from onward.core.paths import write_path
+from onward.core.redaction import REDACTION, Redaction
 from onward.errors import PayloadRejected, PayloadTooLarge
 
 __all__ = ["CUT", "decode", "encode", "encode_plain", "lenient"]
@@ -31,7 +33,6 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _DEPTH = 64
 _SHOWN = 80
-_LONGEST_PATH = 200
 _LONGEST_REPR = 4000
 _MARGIN = 60
 
@@ -45,10 +46,6 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 _DIGITS_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_RUN = b"0" * 19
 _BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,59}")
-_SECRET = re.compile(
-    r"pass(?:word|wd|phrase)|secret|token|api.?key|authori[sz]ation|credential|cookie|private", re.IGNORECASE
-)
 _brief = Repr()
 
 
@@ -75,7 +72,14 @@ _Answer = Callable[[_Node, object, _Fault], object]
 """What to do about a fault: raise, or return a value to write instead."""
 
 
-def encode(value: object, *, limit: int, depth: int = _DEPTH, what: str = "payload") -> str:
+def encode(
+    value: object,
+    *,
+    limit: int,
+    depth: int = _DEPTH,
+    what: str = "payload",
+    redaction: Redaction = REDACTION,
+) -> str:
     """Write a value as compact JSON; refuses what would not come back equal, naming its path."""
     try:
         raw = _to_json(value)
@@ -85,7 +89,7 @@ def encode(value: object, *, limit: int, depth: int = _DEPTH, what: str = "paylo
     except Exception:  # noqa: BLE001 - whatever the value's own methods raise, the walk finds where
         fine = False
     if not fine:
-        value = _plain_copy(value, depth, _refusal(what))
+        value = _plain_copy(value, depth, _refusal(what, redaction))
         raw = _to_json(value)
     if len(raw) > limit:
         raise PayloadTooLarge(
@@ -299,29 +303,32 @@ _ADVICE = {
 }
 
 
-def _refusal(what: str) -> _Answer:
+def _refusal(what: str, redaction: Redaction) -> _Answer:
     """Answer a fault by an error that says where, which value, why, and what to do."""
 
     def refuse(node: _Node, value: object, fault: _Fault) -> NoReturn:
-        path = _path(node)
-        raise PayloadRejected(f"{what} at {path}: {_show(value, path)} {fault.why}; {fault.advice}")
+        keys = _keys(node)
+        shown = _show(value, keys, redaction)
+        path = write_path(redaction.redact_text(key) if isinstance(key, str) else key for key in keys)
+        raise PayloadRejected(f"{what} at {path}: {shown} {fault.why}; {fault.advice}")
 
     return refuse
 
 
-def _show(value: object, path: str) -> str:
-    """Show enough of a value to find it, and never all of what may be a secret."""
+def _show(value: object, keys: list[object], redaction: Redaction) -> str:
+    """Show enough of a value to find it, and never of what may be a secret."""
     kind = type(value).__name__
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} {kind}"
-    if _SECRET.search(path):
-        return f"a {kind} (not shown)"
+    hidden = f"a {kind} (not shown)"
+    if any(redaction.is_secret_name(key) for key in keys if isinstance(key, str)):
+        return hidden
     if isinstance(value, str):
         bad = _BAD_CHARACTER.search(value)
         start = max(0, bad.start() - 8) if bad else 0
-        return ascii(value[start : start + 17])
+        return hidden if redaction.redact_text(value) != value else ascii(value[start : start + 17])
     shown = _brief.repr(value) if isinstance(value, list | dict | tuple | set | frozenset) else _repr(value)
-    return f"a {kind} (not shown)" if _SECRET.search(shown) else ascii(shown[:_SHOWN])[1:-1]
+    return hidden if redaction.redact_text(shown) != shown else ascii(shown[:_SHOWN])[1:-1]
 
 
 def _repr(value: object) -> str:
@@ -332,25 +339,14 @@ def _repr(value: object) -> str:
         return f"<{type(value).__name__} without a repr>"
 
 
-def _path(node: _Node) -> str:
-    """Write where a value stands, as `$.items[3].price`."""
-    steps: list[str] = []
+def _keys(node: _Node) -> list[object]:
+    """Give the keys from the top to a value."""
+    keys: list[object] = []
     place: _Node | None = node
     while place is not None and place.parent is not None:
-        steps.append(_step(place.key))
+        keys.append(place.key)
         place = place.parent
-    path = "$" + "".join(reversed(steps))
-    return (
-        path
-        if len(path) <= _LONGEST_PATH
-        else f"{path[: _LONGEST_PATH // 2]} ... {path[-_LONGEST_PATH // 2 :]}"
-    )
-
-
-def _step(key: object) -> str:
-    if not isinstance(key, str):
-        return f"[{_repr(key)[:_SHOWN]}]"
-    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key[:_SHOWN])}]"
+    return keys[::-1]
 
 
 def _largest_part(value: object) -> str:
@@ -361,7 +357,7 @@ def _largest_part(value: object) -> str:
     elif isinstance(value, list):
         members = enumerate(value)
     sizes = [(len(_to_json(member)), key) for key, member in members]
-    return f"${_step(max(sizes, key=lambda size: size[0])[1])}" if sizes else "$"
+    return write_path([max(sizes, key=lambda size: size[0])[1]] if sizes else [])
 
 
 def _clean(text: str) -> str:

@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 from onward.client import Client
 from onward.client_async import AsyncClient
 from onward.core.classify import Unrecoverable
+from onward.core.rules import DEFAULT_RULES, Rules
+from onward.logs import hide_also
 from onward.stores import open_async_store, open_store
 
 __all__ = ["Clients", "check_not_importing", "importing"]
@@ -42,9 +44,19 @@ def check_not_importing() -> None:
 class Clients:
     """Where jobs are kept; connects when the first client is used."""
 
-    def __init__(self, url: str | None = None, *, schema: str = "onward") -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        schema: str = "onward",
+        rules: Rules = DEFAULT_RULES,
+        row_security: bool = False,
+    ) -> None:
         self.url = url
         self.schema = schema
+        self.rules = rules
+        self.row_security = row_security
+        hide_also(rules.redact)
         self._opening = threading.Lock()
         self._sync: Client | None = None
         self._process = os.getpid()
@@ -53,12 +65,15 @@ class Clients:
     def open(self) -> Client:
         """Give a new client, for the caller to close."""
         check_not_importing()
-        return Client(store=open_store(self.url, schema=self.schema))
+        store = open_store(self.url, schema=self.schema, row_security=self.row_security)
+        return Client(store=store, rules=self.rules)
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
         """Give a new async client, for the caller to close; a steady one plans each statement once."""
         check_not_importing()
-        return AsyncClient(store=open_async_store(self.url, schema=self.schema, steady=steady))
+        security = self.row_security
+        store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)
+        return AsyncClient(store=store, rules=self.rules)
 
     @property
     def sync(self) -> Client:

@@ -5,22 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import IO, Any, TypeVar, Unpack
 
-import msgspec
-
+from onward.ambient import running
+from onward.blobs.content import ArtifactOptions, Content
+from onward.client import Client
+from onward.client_async import AsyncClient
+from onward.core.artifact import Artifact
+from onward.core.category import Capability
+from onward.core.contract import check_may
 from onward.core.job import Job, NewJob
 from onward.core.lifecycle import Cancelled
+from onward.core.usage import Usage
 from onward.errors import InvalidSetting
 from onward.handlers.clients import Clients
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Run
+from onward.logs import HIDE, get_logger
 
 __all__ = ["Context"]
 
 T = TypeVar("T")
+ClientT = TypeVar("ClientT", Client, AsyncClient)
 
-_log = logging.getLogger("onward.job")
+_log = get_logger("onward.job")
 
 
 class Context:
@@ -39,12 +48,40 @@ class Context:
         return self._run.job
 
     @property
+    def client(self) -> Client:
+        """Give a client for the org of this job alone; for a job without an org, that of the application.
+
+        It can change other jobs, so the category of this one must have the capability "domain".
+        """
+        self.require("domain")
+        return self._sync
+
+    @property
+    def aclient(self) -> AsyncClient:
+        """Give the same for the running event loop."""
+        self.require("domain")
+        return self._current
+
+    @property
+    def _sync(self) -> Client:
+        return self._confined(self._clients.sync)
+
+    @property
+    def _current(self) -> AsyncClient:
+        return self._confined(self._clients.current())
+
+    def _confined(self, client: ClientT) -> ClientT:
+        org_id = self._run.job.org_id
+        return client if org_id is None or client.rules.tenancy == "off" else client.for_org(org_id)
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """Give a logger whose records carry `job_id`, `job_type` and `attempt`."""
         if self._adapter is None:
             job = self._run.job
             about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
-            self._adapter = logging.LoggerAdapter(_log, about)
+            hide = self._clients.rules.redact.hider(job.payload)
+            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: hide})
         return self._adapter
 
     @property
@@ -71,26 +108,65 @@ class Context:
             self.check_cancelled()
             yield item
 
+    def audit(self, action: str, /, **detail: Any) -> None:
+        """Add a line to the audit of this job, at every level of it; raises LeaseLost if it is late."""
+        self.require("audit")
+        self._sync.audit.note(self._run.job, action, detail)
+
+    async def aaudit(self, action: str, /, **detail: Any) -> None:
+        """Do the same, awaited."""
+        self.require("audit")
+        await self._current.audit.note(self._run.job, action, detail)
+
+    def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
+        """Count what this run uses, and what that costs in millionths of a currency.
+
+        It is written with the end of the attempt, whatever that is; a worker that dies before loses it.
+        """
+        self._run.meter(Usage.checked(unit, amount, cost_micros))
+
+    def artifact(
+        self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
+    ) -> Artifact:
+        """Keep a file that this job made, by `path=`, `text=` or bytes; raises LeaseLost if it is late."""
+        self.require("artifact")
+        made = self._sync.artifacts.add(self._run.job, name, data, **options)
+        self._run.artifacts += 1
+        return made
+
+    async def aartifact(
+        self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
+    ) -> Artifact:
+        """Do the same, awaited."""
+        self.require("artifact")
+        made = await self._current.artifacts.add(self._run.job, name, data, **options)
+        self._run.artifacts += 1
+        return made
+
+    def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
+        """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
+        return self._sync.artifacts.open(artifact, role=role, job=self._run.job)
+
+    async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
+        """Do the same, awaited."""
+        return await self._current.artifacts.open(artifact, role=role, job=self._run.job)
+
     def enqueue(self, new: NewJob) -> Handle[Any]:
         """Store a child of this job, which carries on its org, project, actor, correlation and trace."""
-        return Handle(self._clients.sync.enqueue(self._child(new)), self._clients)
+        with running(self._run.job):
+            client = self._sync if self._has_other_parent(new) else self._clients.sync
+            return Handle(client.enqueue(new), self._clients)
 
     async def aenqueue(self, new: NewJob) -> Handle[Any]:
         """Do the same, awaited."""
-        return Handle(await self._clients.current().enqueue(self._child(new)), self._clients)
+        with running(self._run.job):
+            client = self._current if self._has_other_parent(new) else self._clients.current()
+            return Handle(await client.enqueue(new), self._clients)
 
-    def _child(self, new: NewJob) -> NewJob:
-        job = self._run.job
-        inherited = {
-            "org_id": job.org_id,
-            "project_id": job.project_id,
-            "request_id": job.request_id,
-            "correlation_id": job.correlation_id or job.id,
-            "traceparent": job.traceparent,
-            "parent_id": job.id,
-        }
-        # The two name one actor together.
-        if new.actor_type is None and new.actor_id is None:
-            inherited |= {"actor_type": job.actor_type, "actor_id": job.actor_id}
-        unset = {name: value for name, value in inherited.items() if getattr(new, name) is None}
-        return msgspec.structs.replace(new, **unset)
+    def _has_other_parent(self, new: NewJob) -> bool:
+        # A client of one org asks whose it is, which costs a look.
+        return isinstance(new, NewJob) and new.parent_id not in {None, self._run.job.id}
+
+    def require(self, capability: Capability) -> None:
+        """Raise NotAllowed if the category of this job does not have a capability."""
+        check_may(self._run.job, capability, self._clients.rules)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
-from onward.core.arguments import whole
+from msgspec import structs
+
+from onward.core.arguments import check_kind, whole
 from onward.core.job import NewJob
+from onward.core.retry import RetryPolicy
+from onward.core.rules import Rules
+from onward.core.secret_policy import Secrets
 from onward.errors import InvalidSetting
+from onward.handlers.actions import read_actions
 from onward.handlers.clients import Clients
 from onward.handlers.context import Context
 from onward.handlers.handler import Executor, Handler
 from onward.handlers.job_type import JobFunction
+from onward.handlers.keying import key_maker
 from onward.handlers.options import Defaults, Request, check_names
 from onward.handlers.signature import Signature
 from onward.operations.asked import asked_row
@@ -96,8 +104,8 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
             raise InvalidSetting(
                 f"job type {name!r}: memory can be limited for a process only; give executor='process'"
             )
-    request = _request(name, options)
     signature = Signature(function)
+    request = _request(name, options, signature, clients.rules)
     handler = Handler(
         job_type=name,
         function=function,
@@ -107,20 +115,39 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         reference=f"{function.__module__}:{function.__qualname__}",
         context=signature.context,
         memory=memory,
+        retry=options.get("retry"),
+        actions=read_actions(name, options.get("audit_action")),
+        secrets=_secrets(name, options),
     )
     return JobFunction(handler, signature, clients, request)
 
 
-def _request(name: str, options: Defaults) -> Request:
-    new = NewJob(job_type=name, category=options.get("category", "default"))
+def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -> Request:
+    new = NewJob(job_type=name, category=options.get("category", "default"), merge=options.get("coalesce"))
     said = {key: value for key, value in options.items() if key in _SAID}
-    request = Request(new).using(said)
-    # The checks of an enqueue, so that a wrong default is seen at once.
-    asked_row(request.new, "")
+    if new.merge is not None:
+        said.setdefault("on_conflict", "coalesce")
+    retry = options.get("retry")
+    if retry is not None:
+        check_kind("retry", retry, RetryPolicy, "give RetryPolicy(kind=…, base=…)")
+    key_of = key_maker(name, options, signature)
+    request = Request(new, key_of=key_of).using(said)
+    # The checks of an enqueue, so that a wrong default is seen at once; who enqueues is not known yet.
+    anyone = replace(rules, tenancy="optional", contract="off")
+    asked_row(request.new if key_of is None else structs.replace(request.new, key="any"), "", anyone)
     return request
 
 
-_SAID = {"queue", "priority", "timeout", "max_attempts", "deadline"}
+_SAID = {
+    "queue", "priority", "timeout", "max_attempts", "deadline", "unique", "on_conflict", "reset_from",
+}  # fmt: skip
+
+
+def _secrets(name: str, options: Defaults) -> Secrets | None:
+    policy, reason = options.get("secrets"), options.get("secrets_reason")
+    if policy is None and reason is None:
+        return None
+    return Secrets.of(policy, reason, where=f"job type {name!r}: ")
 
 
 def _executor(name: str, function: Callable[..., Any], chosen: Executor | None) -> Executor:

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from onward.core.duration import Duration, duration
 from onward.core.ids import JobId
-from onward.core.job import ENDED, Enqueued, Job, JobState
+from onward.core.job import ENDED, Change, Enqueued, Job, JobState
+from onward.core.redaction import redact
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
 
@@ -23,15 +24,17 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 class Handle(Generic[R_co]):
     """A job that was enqueued; `created` is False where an earlier job held its key.
 
-    `state` is what was last seen of it: None where a key outlives its job, which has been removed.
+    `state` is what was last seen of it: None where a key outlives its job, which has been removed. `change`
+    is what the enqueue did to the job that held the key.
     """
 
-    __slots__ = ("_clients", "created", "id", "state")
+    __slots__ = ("_clients", "change", "created", "id", "state")
 
     def __init__(self, enqueued: Enqueued, clients: Clients) -> None:
         self.id: JobId = enqueued.id
         self.state: JobState | None = enqueued.state
         self.created = enqueued.created
+        self.change: Change | None = enqueued.change
         self._clients = clients
 
     def __repr__(self) -> str:
@@ -106,7 +109,7 @@ def _ended(job: Job, timeout: Duration | None) -> Job:
 def _result(job: Job) -> Any:
     if job.state == JobState.SUCCEEDED:
         return job.result
-    error = job.error or {}
+    error = redact(job.error or {})
     if job.state == JobState.CANCELLED:
         why = f"was cancelled: {error.get('reason', 'no reason was given')}"
     else:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from onward.core.job import Job, NewJob
+from onward.core.retry import RetryPolicy
+from onward.core.secret_policy import Secrets
+from onward.core.usage import Usage
 
 __all__ = ["Executor", "Handler", "Run"]
 
@@ -30,10 +33,18 @@ class Handler:
     reference: str
     context: str | None = None
     memory: int | None = None
+    retry: RetryPolicy | None = None
+    actions: Mapping[str, str] | None = None
+    secrets: Secrets | None = None
 
 
 class Run(Protocol):
-    """One attempt of a job, as the worker that runs it sees it; a Context asks it."""
+    """One attempt of a job, as the worker that runs it sees it; a Context asks it.
+
+    `artifacts` counts what it has left.
+    """
+
+    artifacts: int
 
     @property
     def job(self) -> Job:
@@ -47,4 +58,8 @@ class Run(Protocol):
 
     def wait_cancelled(self, timeout: float) -> bool:
         """Block until the handler should give way; False when the time is over."""
+        ...
+
+    def meter(self, used: Usage) -> None:
+        """Take note of what the handler has used; may be called from any thread."""
         ...

@@ -5,12 +5,16 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
-from onward.core.job import NewJob
+from onward.ambient import filled, inherit
+from onward.core.job import Enqueued, NewJob
+from onward.errors import StoreError
 from onward.handlers.clients import Clients
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Handler
 from onward.handlers.options import Options, Request
 from onward.handlers.signature import Signature
+from onward.logs import get_logger
+from onward.operations.asked import asked_row
 
 __all__ = ["JobFunction", "JobType"]
 
@@ -19,6 +23,11 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 
+log = get_logger("onward.enqueue")
+
+NO_JOB = "00000000-0000-7000-8000-000000000000"
+"""The id in the handle of a job that could not be stored, and that nobody has to have."""
+
 
 class JobType(Generic[P, R]):
     """Enqueues jobs of one type: P are the arguments without the Context, R is what the handler returns."""
@@ -26,8 +35,8 @@ class JobType(Generic[P, R]):
     def __init__(self, handler: Handler, signature: Signature, clients: Clients, request: Request) -> None:
         self.handler = handler
         self.name = handler.job_type
+        self.clients = clients
         self._signature = signature
-        self._clients = clients
         self._request = request
 
     def __repr__(self) -> str:
@@ -35,27 +44,47 @@ class JobType(Generic[P, R]):
 
     def using(self, **options: Unpack[Options]) -> JobType[P, R]:
         """Give the same job type with options for its enqueues."""
-        return JobType(self.handler, self._signature, self._clients, self._request.using(options))
+        return JobType(self.handler, self._signature, self.clients, self._request.using(options))
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """Check the arguments and give the job that would be stored, for `enqueue_many`."""
-        return self._request.build(self._signature.payload(args, kwargs))
+        return filled(self._new(args, kwargs), self.clients.rules)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Check the arguments and store a job, or find the one that holds its key."""
-        new = self._request.build(self._signature.payload(args, kwargs))
-        client = self._clients.sync
+        new = self._new(args, kwargs)
+        client = self.clients.sync
         if self._request.tx is not None:
-            client = client.within(self._request.tx)
-        return Handle(client.enqueue(new), self._clients)
+            return Handle(client.within(self._request.tx).enqueue(new), self.clients)
+        try:
+            return Handle(client.enqueue(new), self.clients)
+        except StoreError as error:
+            return Handle(self._forgone(new, error), self.clients)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Do the same, awaited."""
-        new = self._request.build(self._signature.payload(args, kwargs))
-        client = self._clients.current()
+        new = self._new(args, kwargs)
+        client = self.clients.current()
         if self._request.tx is not None:
-            client = client.within(self._request.tx)
-        return Handle(await client.enqueue(new), self._clients)
+            return Handle(await client.within(self._request.tx).enqueue(new), self.clients)
+        try:
+            return Handle(await client.enqueue(new), self.clients)
+        except StoreError as error:
+            return Handle(self._forgone(new, error), self.clients)
+
+    def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
+        return self._request.build(self._signature.payload(args, kwargs), self.clients.rules)
+
+    def _forgone(self, new: NewJob, error: StoreError) -> Enqueued:
+        """Go on without a job of a best-effort category: what it is about must not fail because of it."""
+        rules = self.clients.rules
+        if not rules.category(new.category).best_effort:
+            raise error
+        # What is wrong with the job itself is told, also where the database came first.
+        [whole] = inherit([new], rules)
+        asked_row(whole, NO_JOB, rules)
+        log.error("a job of type %s could not be stored, and is forgone: %s", new.job_type, error)
+        return Enqueued(NO_JOB, None, created=False)
 
 
 class JobFunction(JobType[P, R], Generic[Q, S, P, R]):

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from onward.core.redaction import REDACTION, redact_text
 from onward.errors import InvalidArguments, InvalidSetting
 from onward.handlers.parameters import Parameters, read_parameters
 
@@ -22,17 +23,21 @@ _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 
 
 class Signature:
-    """The arguments of one function; `context` names the parameter that takes the Context."""
+    """The arguments of one function; `context` names the parameter that takes the Context.
+
+    `defaults` has every argument, with None for one that has no default; an `open` one takes any others too.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__
         read = read_parameters(function)
         self.context = read.context
         self.text = f"{self.name}{read.shown}"
-        self._names = [parameter.name for parameter in read.parameters]
+        self.defaults = {p.name: None if p.default is p.empty else p.default for p in read.parameters}
+        self.open = read.open
+        self._names = list(self.defaults)
         self._positional = [p.name for p in read.parameters if p.kind is not p.KEYWORD_ONLY]
         self._required = [p.name for p in read.parameters if p.default is p.empty]
-        self._open = read.open
         self._form = _form(self.name, read)
         self._hooks = read.hooks
         self.arguments = self._choose()
@@ -40,8 +45,8 @@ class Signature:
     def _choose(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """Choose the cheapest way from a payload to arguments: a worker takes it for every job."""
         if not self._names:
-            return dict if self._open else self._nothing
-        if self._open:
+            return dict if self.open else self._nothing
+        if self.open:
             return lambda payload: {**payload, **self._given(payload)}
         if len(self._required) < len(self._names) or self._hooks:
             return self._given
@@ -75,7 +80,7 @@ class Signature:
             given = _asdict(_convert(payload, self._form, **self._hooks))
         except msgspec.ValidationError as error:
             raise self._explained(payload, error) from None
-        if len(payload) == len(given) and not self._open:
+        if len(payload) == len(given) and not self.open:
             return given
         # Left to the function, whose default need not be JSON.
         return {name: value for name, value in given.items() if value is not msgspec.UNSET}
@@ -86,7 +91,7 @@ class Signature:
         return {}
 
     def _explained(self, payload: Mapping[str, Any], error: Exception) -> InvalidArguments:
-        if not self._open:
+        if not self.open:
             for name in payload.keys() - set(self._names):
                 return self._unknown(name)
         for name in self._required:
@@ -94,7 +99,9 @@ class Signature:
                 return self._refused(f'needs the argument "{name}".')
         text = str(error)
         place = _PLACE.search(text)
-        message = " ".join(text[: place.start() if place else None].replace("`", "").split())
+        # An enum says which value it does not know.
+        text = redact_text(text[: place.start() if place else None], REDACTION.secrets_of(payload))
+        message = " ".join(text.replace("`", "").split())
         return self._refused(f'argument "{place[1] if place else ""}": {message[:1].lower()}{message[1:]}')
 
     def _unknown(self, name: str) -> InvalidArguments:
@@ -108,7 +115,7 @@ class Signature:
             try:
                 msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
-                return self._refused(f'argument "{name}" can\'t be stored as JSON: {error}')
+                return self._refused(f'argument "{name}" can\'t be stored as JSON: {redact_text(str(error))}')
         return self._refused("was given arguments that can't be stored as JSON")
 
     def _refused(self, why: str) -> InvalidArguments:

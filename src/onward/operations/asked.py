@@ -9,15 +9,20 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_args
 
 from onward.core.arguments import span, whole, zoned
-from onward.core.category import Lifetime, category
+from onward.core.category import Lifetime, OnConflict
+from onward.core.contract import check_origin, check_queue, check_scheduling
 from onward.core.fields import check_column, check_text, check_texts
+from onward.core.idempotency import subject_key
 from onward.core.ids import JobId, normalise_id
 from onward.core.job import NewJob, micros
 from onward.core.payload import encode, encode_plain
+from onward.core.redaction import redact_text
+from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import InvalidJob
+from onward.operations.secrets import scan, scan_many
 from onward.operations.statement import Rows, Scalar, as_json
 
 __all__ = ["COLUMNS", "asked_row", "asked_rows", "check_keys"]
@@ -32,6 +37,7 @@ _TEXTS = (
 )  # fmt: skip
 _REST = ("run_at", "delay", "parent_id", "batch_id", "deadline", "timeout")
 _shape = attrgetter(*_POLICY, *_TEXTS, *_REST)
+_JOB_TYPE, _SUBJECT = (*_POLICY, *_TEXTS).index("job_type"), (*_POLICY, *_TEXTS).index("subject")
 
 _SHAPED = (
     "category", "job_type", "queue", "priority", "max_attempts", "lifetime", *_TEXTS,
@@ -43,37 +49,52 @@ COLUMNS = ("id", "payload", "key", "tags", *_SHAPED)
 Shape = tuple[Any, ...]
 
 
-def check_keys(jobs: Sequence[NewJob]) -> list[str | None]:
-    """Refuse what is no job, or has a bad key; gives the keys."""
+def check_keys(jobs: Sequence[NewJob], rules: Rules = DEFAULT_RULES) -> list[str | None]:
+    """Refuse what is no job, or has a bad key; gives the keys, also those that follow from a subject."""
     for new in jobs:
         if not isinstance(new, NewJob):
-            raise InvalidJob(f"{new!r:.80} is no job; give a NewJob(job_type=…, payload=…)")
+            raise InvalidJob(f"{redact_text(repr(new)):.80} is no job; give a NewJob(job_type=…, payload=…)")
     keys = [new.key for new in jobs]
+    if None in keys and any(new.subject is not None for new in jobs):
+        keys = [_key_of_subject(new, rules) if new.key is None else new.key for new in jobs]
     check_column("key", keys)
     if None in keys:
-        for new in jobs:
-            if new.key is None and new.unique is not None:
+        for new, key in zip(jobs, keys, strict=True):
+            if key is None and new.unique is not None:
                 raise InvalidJob(
                     f"unique is {new.unique!r}, but there is no key that could be held; give key= too"
                 )
     return keys
 
 
-def asked_row(new: NewJob, job_id: JobId) -> tuple[Scalar, ...]:
+def _key_of_subject(new: NewJob, rules: Rules) -> str | None:
+    """Give the key of a job that is the only one of its type for its subject, if its category says so."""
+    if not isinstance(new.subject, str) or rules.category(new.category).unique_by != "subject":
+        return None
+    return subject_key(new.job_type, new.subject)
+
+
+def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple[Scalar, ...]:
     """Check one job and give it as a row of `COLUMNS`: half of what it costs to do so as one of many."""
-    [key] = check_keys([new])
-    row, limit = _checked(_shape(new))
-    return job_id, _payload(new, limit), key, None if new.tags is None else _tags(new.tags), *row
+    [key] = check_keys([new], rules)
+    row, limit = _checked(_shape(new), rules)
+    return job_id, _payload(new, limit, rules), key, None if new.tags is None else _tags(new.tags), *row
 
 
-def asked_rows(jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None]) -> Rows:
+def asked_rows(
+    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules = DEFAULT_RULES
+) -> Rows:
     """Check jobs whose keys were checked, and give them as rows."""
     shapes, kinds = _sorted_out(jobs)
-    checked = [_checked(shape) for shape in shapes]
+    checked = [_checked(shape, rules) for shape in shapes]
     limits = [limit for _, limit in checked]
     payloads = encode_plain([new.payload for new in jobs], min(limits, default=0))
     if payloads is None:
-        payloads = [_payload(new, limits[kind]) for new, kind in zip(jobs, kinds, strict=True)]
+        payloads = [_payload(new, limits[kind], rules) for new, kind in zip(jobs, kinds, strict=True)]
+    else:
+        types, labels = [shape[_JOB_TYPE] for shape in shapes], [shape[_SUBJECT] for shape in shapes]
+        own_limits = [limits[kind] for kind in kinds]
+        payloads = scan_many(jobs, payloads, own_limits, rules, types=types, labels=[*keys, *labels])
     own: dict[str, Sequence[Scalar]] = {"id": ids, "payload": payloads}
     if keys.count(None) < len(keys):
         own["key"] = keys
@@ -104,18 +125,21 @@ def _sorted_out(jobs: Sequence[NewJob]) -> tuple[Sequence[Shape], Sequence[int]]
     return shapes, range(len(shapes))
 
 
-def _checked(shape: Shape) -> tuple[tuple[Scalar, ...], int]:
+def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
     """Check a shape; gives its row of `_SHAPED`, and the size limit of its payloads."""
     policy, texts = shape[: len(_POLICY)], shape[len(_POLICY) : -len(_REST)]
     run_at, delay, parent_id, batch_id, deadline, timeout = shape[-len(_REST) :]
     try:
         _check_texts(texts)
-        queue, max_attempts, lifetime, limit = _common(*policy)
+        queue, max_attempts, lifetime, limit = _common(rules, *policy)
     except TypeError:
         _check_texts.__wrapped__(texts)
-        queue, max_attempts, lifetime, limit = _common.__wrapped__(*policy)
+        queue, max_attempts, lifetime, limit = _common.__wrapped__(rules, *policy)
     if run_at is not None and delay is not None:
         raise InvalidJob("run_at and delay are both set; give one of them")
+    check_origin(rules, *texts[:5])
+    if run_at is not None or delay is not None:
+        check_scheduling(rules.category(policy[0]), run_at, delay)
     name, job_type, _, priority, *_ = policy
     row = (
         name, job_type, queue, priority, max_attempts, lifetime, *texts,
@@ -131,24 +155,29 @@ def _checked(shape: Shape) -> tuple[tuple[Scalar, ...], int]:
 
 @lru_cache(maxsize=1024, typed=True)
 def _common(  # noqa: PLR0917 - positional, so that the cache has one key for each
+    rules: Rules,
     name: str,
     job_type: str,
     queue: str | None,
     priority: int,
     max_attempts: int | None,
     unique: Lifetime | None,
-    on_conflict: str,
+    on_conflict: str | None,
 ) -> tuple[str, int, int | None, int]:
     """Check what many jobs share: gives queue, attempts, the key's lifetime and the size limit."""
     check_texts({"category": name, "job_type": job_type, "queue": queue})
-    policy = category(name)
+    policy = rules.category(name)
     whole("priority", priority, 1, 10, error=InvalidJob)
-    attempts = policy.retry.max_attempts if max_attempts is None else max_attempts
+    retry = rules.retries.get(job_type) or policy.retry
+    attempts = retry.max_attempts if max_attempts is None else max_attempts
     whole("max_attempts", attempts, 1, _MOST_ATTEMPTS, error=InvalidJob)
-    if on_conflict not in {"return", "raise"}:
-        raise InvalidJob(f"on_conflict is {on_conflict!r}; give 'return' or 'raise'")
+    if on_conflict is not None and on_conflict not in get_args(OnConflict):
+        known = ", ".join(map(repr, get_args(OnConflict)))
+        raise InvalidJob(f"on_conflict is {on_conflict!r:.80}; give one of {known}")
     lifetime = _lifetime(policy.key_lifetime or "active" if unique is None else unique)
-    return queue or policy.queue, attempts, lifetime, policy.max_payload_bytes
+    queue = queue or rules.queue_of(job_type, name)
+    check_queue(rules, name, queue)
+    return queue, attempts, lifetime, policy.max_payload_bytes
 
 
 @lru_cache(maxsize=1024)
@@ -156,10 +185,10 @@ def _check_texts(texts: tuple[str | None, ...]) -> None:
     check_texts(dict(zip(_TEXTS, texts, strict=True)))
 
 
-def _payload(new: NewJob, limit: int) -> str:
+def _payload(new: NewJob, limit: int, rules: Rules) -> str:
     if not isinstance(new.payload, dict):
         raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
-    return encode(new.payload, limit=limit)
+    return scan(new, encode(new.payload, limit=limit, redaction=rules.redact), limit, rules)
 
 
 def _instant(name: str, value: datetime) -> int:

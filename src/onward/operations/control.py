@@ -10,12 +10,14 @@ from typing import Literal, get_args
 from onward.core.fields import LONGEST, check_text, check_texts
 from onward.core.ids import JobId
 from onward.core.job import JobState, instant
+from onward.core.redaction import redact_text
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
 __all__ = [
     "Controls",
     "Gate",
+    "Hold",
     "Pause",
     "Scope",
     "cancel",
@@ -28,6 +30,8 @@ __all__ = [
 ]
 
 Scope = Literal["queue", "org", "job_type"]
+Hold = Literal["queue", "org", "job_type", "budget"]
+"""What can hold jobs back: a pause of one of the scopes, or the spent budget of an org."""
 
 _FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
 _GATE = "gate"
@@ -48,9 +52,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Of this queue, org or job type nothing is claimed; what runs goes on."""
+    """Of this queue, org or job type nothing is claimed; what runs goes on.
 
-    scope: Scope
+    A pause of scope `budget` is not anyone's: the org of that name has spent its budget.
+    """
+
+    scope: Hold
     name: str
     reason: str
     actor_type: str | None
@@ -65,9 +72,14 @@ class Controls:
     gate: Gate | None = None
     pauses: frozenset[Pause] = frozenset()
 
-    def paused(self, scope: Scope) -> frozenset[str]:
-        """Name the queues, the orgs or the job types that are paused."""
+    def paused(self, scope: Hold) -> frozenset[str]:
+        """Name the queues, the orgs or the job types that are paused, or the orgs whose budget is spent."""
         return frozenset(pause.name for pause in self.pauses if pause.scope == scope)
+
+    @property
+    def held_orgs(self) -> frozenset[str]:
+        """Name the orgs of which nothing is claimed, for whatever reason."""
+        return self.paused("org") | self.paused("budget")
 
 
 def cancel(
@@ -85,7 +97,7 @@ def cancel(
         "cancel_jobs",
         {
             "ids": asked,
-            "error": as_json({"reason": reason}),
+            "error": as_json({"reason": redact_text(reason)}),
             "actor_type": actor_type,
             "actor_id": actor_id,
             "now": moment(now),
@@ -152,9 +164,9 @@ def open_gate(
     return (yield from _lift(f"{_GATE}.opened", "", reason, (actor_type, actor_id), now))
 
 
-def controls() -> Operation[Controls]:
-    """Read the gate and the pauses."""
-    return read_controls((yield Statement("list_controls", {})))
+def controls(*, now: datetime | None = None) -> Operation[Controls]:
+    """Read the gate, the pauses, and which orgs have spent their budget."""
+    return read_controls((yield Statement("list_controls", {"now": moment(now)})))
 
 
 def read_controls(rows: Sequence[Row]) -> Controls:
@@ -171,6 +183,7 @@ def read_controls(rows: Sequence[Row]) -> Controls:
 
 def _set(event: str, name: str, reason: str, actor: Actor, now: datetime | None) -> Operation[bool]:
     check_text("reason", reason, longest=_LONGEST_REASON)
+    reason = redact_text(reason)
     params = {**_described(event, name, reason, actor), "reason": reason, "now": moment(now)}
     return bool((yield Statement("set_control", params)))
 
@@ -186,7 +199,7 @@ def _described(event: str, name: str, reason: str | None, actor: Actor) -> dict[
     """Give what is changed, and its line in the audit."""
     check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
     scope = event.partition(".")[0]
-    detail = {"name": name, "reason": reason}
+    detail = {"name": name, "reason": reason and redact_text(reason)}
     return {
         "scope": scope,
         "name": name,

@@ -10,8 +10,10 @@ from datetime import datetime
 
 from onward.core.ids import JobId
 from onward.core.job import Enqueued, JobState, NewJob
+from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import DuplicateJob, InvalidJob
 from onward.operations.asked import COLUMNS, asked_row, asked_rows, check_keys
+from onward.operations.keys import change_held, check_change, conflict_of
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many"]
@@ -19,14 +21,33 @@ __all__ = ["enqueue", "enqueue_many"]
 Slot = tuple[str | None, str | None, str]
 
 
-def enqueue(new: NewJob, job_id: JobId, *, now: datetime | None = None) -> Operation[Enqueued]:
-    """Store a job, or find the one that holds its key."""
-    rows = yield _statement(Rows(COLUMNS, [asked_row(new, job_id)]), now)
-    return _answer(new, job_id, rows[0] if rows else None)
+def enqueue(
+    new: NewJob,
+    job_id: JobId,
+    rules: Rules = DEFAULT_RULES,
+    *,
+    noted: bool = True,
+    now: datetime | None = None,
+) -> Operation[Enqueued]:
+    """Store a job, or find the one that holds its key and do with it what `on_conflict` says.
+
+    `noted` has the ledger note when a held key was asked for again.
+    """
+    rows = yield _statement(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted, now)
+    if not rows:
+        return Enqueued(job_id, JobState.QUEUED, created=True)
+    [answer] = yield from _answers([(new, rows[0])], rules, noted, now)
+    return answer
 
 
 def enqueue_many(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], *, at_once: int | None = None, now: datetime | None = None
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    rules: Rules = DEFAULT_RULES,
+    *,
+    at_once: int | None = None,
+    noted: bool = True,
+    now: datetime | None = None,
 ) -> Operation[list[Enqueued]]:
     """Store jobs, or find those that hold their keys; answers in the order of asking.
 
@@ -35,60 +56,95 @@ def enqueue_many(
     if not jobs:
         return []
     try:
-        keys = check_keys(jobs)
+        keys = check_keys(jobs, rules)
     except InvalidJob:
-        _point_at_the_first_bad(range(len(jobs)), jobs, ids)
+        _point_at_the_first_bad(range(len(jobs)), jobs, ids, rules)
         raise
-    first = _first_of_each_key(jobs, ids, keys)
+    first = _first_of_each_key(jobs, ids, keys, rules)
     places = [at for at, job_id in enumerate(ids) if job_id not in first]
     size = at_once or len(places)
     parts = (
-        _statement(_rows(places[at : at + size], jobs, ids, keys), now) for at in range(0, len(places), size)
+        _statement(_rows(places[at : at + size], jobs, ids, keys, rules), noted, now)
+        for at in range(0, len(places), size)
     )
     rows = yield Several(parts) if len(places) > size else next(parts)
     if not rows and not first:
         return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
-    answers = {row[0]: row for row in rows}
+    found = {row[0]: row for row in rows}
     for repeat, original in first.items():
-        _, holder, state, _ = answers.get(original, (original, original, JobState.QUEUED, 1))
-        answers[repeat] = (repeat, holder, state, 0)
-    return [_answer(new, job_id, answers.get(job_id)) for new, job_id in zip(jobs, ids, strict=True)]
+        _, holder, state, _ = found.get(original, (original, original, JobState.QUEUED, 1))
+        found[repeat] = (repeat, holder, state, 0)
+    made = (None, None, JobState.QUEUED, 1)
+    asked = [
+        (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
+    ]
+    return (yield from _answers(asked, rules, noted, now))
 
 
-def _answer(new: NewJob, job_id: JobId, row: Row | None) -> Enqueued:
-    """Tell what an enqueue came to; no row means that the job was made and is queued."""
-    if row is None:
-        return Enqueued(job_id, JobState.QUEUED, created=True)
-    _, holder, state, created = row
-    if not created and new.on_conflict == "raise":
-        raise DuplicateJob(str(new.key), holder)
-    return Enqueued(holder, state and JobState(state), created=bool(created))
+def _answers(
+    asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool, now: datetime | None
+) -> Operation[list[Enqueued]]:
+    """Tell what enqueues came to, once those that met a held key have done with its job what they say."""
+    answers = []
+    changing = []
+    for at, (new, (_, holder, state, created)) in enumerate(asked):
+        answers.append(Enqueued(holder, state and JobState(state), created=bool(created)))
+        if not created:
+            conflict = conflict_of(new, rules)
+            if conflict == "raise":
+                [key] = check_keys([new], rules)
+                raise DuplicateJob(str(key), holder)
+            if conflict != "return":
+                changing.append((at, (new, holder)))
+    if changing:
+        changed = yield from change_held([ask for _, ask in changing], rules, now=now)
+        for (at, (new, _)), answer in zip(changing, changed, strict=True):
+            # Whose key was given to another meanwhile asks for it again.
+            asked_id = asked[at][1][0]
+            answers[at] = answer or (yield from enqueue(new, asked_id, rules, noted=noted, now=now))
+    return answers
+
+
+def _checked(new: NewJob, job_id: JobId, rules: Rules) -> tuple[Scalar, ...]:
+    row = asked_row(new, job_id, rules)
+    if new.on_conflict is not None or new.reset_from is not None:
+        check_change(new, rules)
+    return row
 
 
 def _rows(
-    places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None]
+    places: Sequence[int],
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    keys: Sequence[str | None],
+    rules: Rules,
 ) -> Rows:
     """Check the jobs at these places."""
     try:
+        for at in places:
+            if jobs[at].on_conflict is not None or jobs[at].reset_from is not None:
+                check_change(jobs[at], rules)
         return asked_rows(
-            [jobs[at] for at in places], [ids[at] for at in places], [keys[at] for at in places]
+            [jobs[at] for at in places], [ids[at] for at in places], [keys[at] for at in places], rules
         )
     except InvalidJob:
-        _point_at_the_first_bad(places, jobs, ids)
+        _point_at_the_first_bad(places, jobs, ids, rules)
         raise
 
 
-def _point_at_the_first_bad(places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId]) -> None:
+def _point_at_the_first_bad(
+    places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules
+) -> None:
     """Refuse the first job that is refused by itself, with its place in the call."""
     for at in places:
         try:
-            asked_row(jobs[at], ids[at])
+            _checked(jobs[at], ids[at], rules)
         except InvalidJob as error:
             error.args = (f"jobs[{at}]: {error}",)
             raise
 
 
-def _statement(rows: Rows, now: datetime | None) -> Statement:
+def _statement(rows: Rows, noted: bool, now: datetime | None) -> Statement:
     params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values), "now": moment(now)}
     at = rows.columns.index("key") if "key" in rows.columns else None
     keyed = 0 if at is None else sum(row[at] is not None for row in rows.values)
@@ -99,12 +155,32 @@ def _statement(rows: Rows, now: datetime | None) -> Statement:
     if "lifetime" in rows.columns:
         at = rows.columns.index("lifetime")
         lifetimes = {row[0]: row[at] for row in rows.values}
-    params |= {"keyed": keyed, "lifetime": rows.common.get("lifetime"), "lifetimes": as_json(lifetimes)}
+    params |= {
+        "keyed": keyed,
+        "lifetime": rows.common.get("lifetime"),
+        "lifetimes": as_json(lifetimes),
+        "slots": as_json(_slots(rows)),
+        "noted": int(noted),
+    }
     return Statement("enqueue_keyed_jobs", params)
 
 
+def _slots(rows: Rows) -> list[tuple[Scalar, ...]]:
+    """Give where each key is held: its org, its project and itself."""
+    places = {name: at for at, name in enumerate(rows.columns)}
+    if places.keys().isdisjoint(("org_id", "project_id")):
+        org, project = (rows.common.get(name) or "" for name in ("org_id", "project_id"))
+        at = places["key"]
+        return [(org, project, row[at]) for row in rows.values]
+
+    def of(row: Row, name: str) -> Scalar:
+        return (row[places[name]] if name in places else rows.common.get(name)) or ""
+
+    return [(of(row, "org_id"), of(row, "project_id"), of(row, "key")) for row in rows.values]
+
+
 def _first_of_each_key(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None]
+    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules
 ) -> dict[JobId, JobId]:
     """Tell the repeats of a key within one call from its first job: one statement can't see its own rows."""
     repeats: dict[JobId, JobId] = {}
@@ -112,11 +188,11 @@ def _first_of_each_key(
     if len(distinct - {None}) == len(keys) - keys.count(None):
         return repeats
     holders: dict[Slot, JobId] = {}
-    for new, job_id in zip(jobs, ids, strict=True):
-        if new.key is not None:
-            holder = holders.setdefault((new.org_id, new.project_id, new.key), job_id)
+    for new, key, job_id in zip(jobs, keys, ids, strict=True):
+        if key is not None:
+            holder = holders.setdefault((new.org_id, new.project_id, key), job_id)
             if holder != job_id:
-                if new.on_conflict == "raise":
-                    raise DuplicateJob(new.key, None)
+                if conflict_of(new, rules) == "raise":
+                    raise DuplicateJob(key, None)
                 repeats[job_id] = holder
     return repeats

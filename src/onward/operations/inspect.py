@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from onward.core.arguments import check_kind, whole
+from onward.core.category import Q_DEADLETTER
+from onward.core.fields import check_texts
 from onward.core.filters import MOST_PER_PAGE, Counts, JobFilter, Page
 from onward.core.ids import JobId
-from onward.core.job import Job, JobState, instant
+from onward.core.job import WAITING, Job, JobState, instant
 from onward.core.payload import decode
 from onward.operations.statement import Operation, Statement, as_json, moment
 
@@ -21,15 +23,28 @@ _CAP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An earlier run of a job; its last one is in the job itself."""
+    """One run of a job; of one that runs now there is neither end nor outcome, and its cost is not known."""
 
     lease: int
     attempt: int
     worker_id: str | None
     started_at: datetime | None
-    ended_at: datetime
-    outcome: str
+    ended_at: datetime | None
+    outcome: str | None
     error: dict[str, Any] | None
+    cost_micros: int | None = None
+
+    @property
+    def duration(self) -> timedelta | None:
+        """Tell how long it took, by the database's clock."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
+
+    @property
+    def error_class(self) -> str | None:
+        """Name the class of what the handler raised."""
+        return None if self.error is None else self.error.get("class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,7 @@ class Event:
     actor_type: str | None
     actor_id: str | None
     detail: dict[str, Any] | None
+    action: str | None = None
 
 
 def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
@@ -65,18 +81,25 @@ def list_jobs(
 
 def count(org_id: str | None = None) -> Operation[Counts]:
     """Count live jobs by queue and state, and ended ones up to a cap."""
+    check_texts({"org_id": org_id})
     rows = yield Statement("count_jobs", {"org_id": org_id, "cap": _CAP})
     live: dict[str, dict[JobState, int]] = {}
     ended: dict[JobState, int] = {}
+    dead_letters = 0
     for queue, state, number in rows:
+        if queue == Q_DEADLETTER:
+            dead_letters = number
+            continue
         (ended if queue is None else live.setdefault(queue, {}))[JobState(state)] = number
-    return Counts(live, ended, _CAP)
+    return Counts(live, ended, _CAP, dead_letters)
 
 
 def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
-    """Read the earlier runs of a job, oldest first."""
+    """Read all runs of a job, oldest first; the job's own row tells of the last, which may run now."""
+    # The job comes first: a run that ends in between is then among the earlier ones, and missing in neither.
+    job = (yield from get_many([job_id])).get(job_id)
     rows = yield Statement("list_attempts", {"id": job_id})
-    return [
+    runs = [
         Attempt(
             lease,
             number,
@@ -85,15 +108,48 @@ def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
             instant(ended),
             outcome,
             error and decode(error),
+            cost,
         )
-        for lease, number, worker, started, ended, outcome, error in rows
+        for lease, number, worker, started, ended, outcome, error, cost in rows
     ]
+    return runs if job is None else [*runs, *_last_run(job, runs)]
+
+
+def _last_run(job: Job, earlier: Sequence[Attempt]) -> Iterator[Attempt]:
+    """Give the run of which the job's own row tells, if it is none of the earlier ones."""
+    if job.started_at is None or job.state in WAITING:
+        return
+    # To give a job back raises its lease: what then ended while it waited, ended without a run of its own.
+    if {job.lease, job.lease - 1} & {run.lease for run in earlier}:
+        return
+    cost = job.cost_micros - sum(run.cost_micros or 0 for run in earlier)
+    failed = job.outcome is not None and job.outcome not in {"succeeded", "skipped"}
+    yield Attempt(
+        job.lease,
+        job.attempt,
+        job.worker_id,
+        job.started_at,
+        job.ended_at,
+        job.outcome,
+        job.error if failed else None,
+        cost if cost > 0 else None,
+    )
 
 
 def events_of(job_id: JobId) -> Operation[list[Event]]:
     """Read the audit of a job, oldest first."""
     rows = yield Statement("list_audit", {"id": job_id})
     return [
-        Event(instant(at), event, attempt, lease, worker_id, actor_type, actor_id, detail and decode(detail))
-        for at, event, attempt, lease, worker_id, actor_type, actor_id, detail in rows
+        Event(
+            instant(at),
+            event,
+            attempt,
+            lease,
+            worker_id,
+            actor_type,
+            actor_id,
+            detail and decode(detail),
+            action,
+        )
+        for at, event, attempt, lease, worker_id, actor_type, actor_id, detail, action in rows
     ]

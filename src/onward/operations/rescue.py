@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from onward.core.arguments import whole
 from onward.core.job import Job, instant
-from onward.core.lifecycle import End, Lost, policy_of
+from onward.core.lifecycle import NO_ACTIONS, Actions, End, Lost
 from onward.core.retry import RetryPolicy
+from onward.core.rules import DEFAULT_RULES
 from onward.operations.leader import lead
 from onward.operations.statement import Operation, Statement, moment
 from onward.operations.work import MOST_AT_ONCE, Leases, finish, retire
@@ -17,6 +19,7 @@ from onward.operations.work import MOST_AT_ONCE, Leases, finish, retire
 __all__ = [
     "SWEEPER",
     "Promoted",
+    "Settling",
     "Swept",
     "find_held",
     "find_lost",
@@ -30,6 +33,14 @@ SWEEPER = "sweeper"
 """The lead that a worker must have to rescue the jobs of others by itself."""
 
 _NOTHING = Leases(frozenset(), frozenset())
+
+
+class Settling(TypedDict):
+    """How the jobs of lost workers are settled."""
+
+    policy: Callable[[Job], RetryPolicy]
+    dice: Callable[[], float]
+    actions: Actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +69,22 @@ def find_lost(limit: int = 500, *, now: datetime | None = None) -> Operation[lis
 def rescue(
     limit: int = 500,
     *,
-    policy: Callable[[Job], RetryPolicy] | None = None,
+    policy: Callable[[Job], RetryPolicy] = DEFAULT_RULES.policy_of,
     dice: Callable[[], float] = lambda: 1.0,
+    actions: Actions = NO_ACTIONS,
     now: datetime | None = None,
 ) -> Operation[Leases]:
     """Take back the jobs of lost workers; one that finishes meanwhile keeps its end, by its lease."""
     lost = yield from find_lost(limit, now=now)
-    return (yield from _give_back(lost, policy or policy_of, dice, now))
+    return (yield from _give_back(lost, policy, dice, actions, now))
 
 
 def rescue_worker(
     worker_id: str,
     *,
-    policy: Callable[[Job], RetryPolicy] | None = None,
+    policy: Callable[[Job], RetryPolicy] = DEFAULT_RULES.policy_of,
     dice: Callable[[], float] = lambda: 1.0,
+    actions: Actions = NO_ACTIONS,
     now: datetime | None = None,
 ) -> Operation[Leases]:
     """Take back all that a worker held which is known to be dead, without waiting for its lease."""
@@ -80,7 +93,7 @@ def rescue_worker(
     # A retired worker claims no more, and what was settled it no longer holds: this ends.
     while True:
         held = yield from find_held(worker_id)
-        more = yield from _give_back(held, policy or policy_of, dice, now)
+        more = yield from _give_back(held, policy, dice, actions, now)
         taken = Leases(
             taken.held | more.held, taken.lost | more.lost, taken.cancel_requested | more.cancel_requested
         )
@@ -99,13 +112,17 @@ def sweep(
     *,
     ttl: timedelta,
     limit: int = 500,
+    policy: Callable[[Job], RetryPolicy] = DEFAULT_RULES.policy_of,
     dice: Callable[[], float] = lambda: 1.0,
+    actions: Actions = NO_ACTIONS,
     now: datetime | None = None,
 ) -> Operation[Swept]:
     """Rescue, if this worker leads; one that was frozen and replaced finds out before it touches a job."""
     if not (yield from lead(SWEEPER, worker_id, ttl=ttl, now=now)):
         return Swept(leader=False, leases=_NOTHING)
-    return Swept(leader=True, leases=(yield from rescue(limit, dice=dice, now=now)))
+    return Swept(
+        leader=True, leases=(yield from rescue(limit, policy=policy, dice=dice, actions=actions, now=now))
+    )
 
 
 def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promoted]:
@@ -126,8 +143,10 @@ def _give_back(
     jobs: Sequence[Job],
     policy: Callable[[Job], RetryPolicy],
     dice: Callable[[], float],
+    actions: Actions,
     now: datetime | None,
 ) -> Operation[Leases]:
     if not jobs:
         return _NOTHING
-    return (yield from finish([End.of(job, Lost(), policy(job), dice()) for job in jobs], now=now))
+    ends = [End.of(job, Lost(), policy(job), dice(), actions=actions.get(job.job_type)) for job in jobs]
+    return (yield from finish(ends, now=now))

@@ -13,7 +13,10 @@ import msgspec
 from onward.core.arguments import zoned
 from onward.core.job import micros
 
-__all__ = ["Operation", "Row", "Rows", "Scalar", "Several", "Statement", "as_json", "moment", "picker"]
+__all__ = [
+    "Check", "Operation", "Row", "Rows", "Scalar", "Several", "Statement", "as_json", "moment", "picker",
+    "with_params",
+]  # fmt: skip
 
 Scalar = str | int | float | None
 Row = Sequence[Any]
@@ -65,6 +68,38 @@ class Several(msgspec.Struct, frozen=True):
 
 
 Operation = Generator[Statement | Several, Sequence[Row], T]
+Check = Callable[[Sequence[Statement]], Operation[None]]
+
+
+def with_params(
+    operation: Operation[T], params: Mapping[str, Scalar], check: Check | None = None
+) -> Operation[T]:
+    """Add parameters to every statement of an operation, so that none can forget them.
+
+    `check` is shown the statements before they are run: it may ask the database, and refuse.
+    """
+    rows: Sequence[Row] = ()
+    try:
+        asked = next(operation)
+        while True:
+            if check is not None:
+                statements = [asked] if isinstance(asked, Statement) else list(asked.statements)
+                yield from with_params(check(statements), params)
+                asked = asked if isinstance(asked, Statement) else Several(iter(statements))
+            if isinstance(asked, Statement):
+                asked = Statement(asked.name, {**asked.params, **params})
+            else:
+                added = (Statement(one.name, {**one.params, **params}) for one in asked.statements)
+                asked = Several(added)
+            try:
+                rows = yield asked
+            except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
+                asked = operation.throw(error)
+            else:
+                asked = operation.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 def moment(instant: datetime | None) -> int | None:

@@ -12,11 +12,13 @@ from onward.core.arguments import span, whole
 from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId
 from onward.core.job import COLUMNS, Job
-from onward.core.lifecycle import End, Failed, policy_of
+from onward.core.lifecycle import End, Failed, Transition
 from onward.core.payload import lenient
+from onward.core.rules import DEFAULT_RULES
 from onward.errors import InvalidSetting, LeaseLost, WorkerLost
 from onward.operations.leader import abdicate
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.usage import record, spend
 
 __all__ = ["MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "extend", "finish", "register", "retire"]
 
@@ -24,13 +26,18 @@ MAX_RESULT_BYTES = 1_048_576
 
 ENDED = (
     "id", "lease", "event", "state", "attempt", "waits", "crashes", "error", "result", "outcome",
+    "action", "detail",
 )  # fmt: skip
 RETURNED = (
     "id", "lease", "event", "state", "attempt", "waits", "crashes", "error", "outcome", "delay", "ran",
+    "cost", "action", "detail",
 )  # fmt: skip
+
+RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost")
 
 MOST_AT_ONCE = 10_000
 
+_LONGEST_WHY = 500
 _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_LEASE = timedelta(milliseconds=1)
@@ -145,7 +152,7 @@ def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operatio
         except (ValueError, TypeError, OverflowError) as error:
             job = Job.salvaged(row)
             failed = Failed({"class": "UnreadableJob", "message": f"its row can't be read: {error}"[:1000]})
-            spoilt.append(End.of(job, failed, policy_of(job)))
+            spoilt.append(End.of(job, failed, DEFAULT_RULES.policy_of(job)))
     yield from finish(spoilt, now=now)
     return jobs
 
@@ -156,14 +163,49 @@ def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[L
     if len(asked) < len(ends):
         # A job that is named twice is finished once, by the first of its ends under that lease.
         ends = list({(end.job_id, end.lease): end for end in reversed(list(ends))}.values())[::-1]
-    rows = yield _finish_statement(ends, now)
-    lost = frozenset([job_id for job_id, what in rows if what == "lost"])
-    cancelled = frozenset([job_id for job_id, what in rows if what == "cancelled"])
-    if cancelled:
+    metered = [end for end in ends if end.usage]
+    # In one transaction with what follows: the caller sees to that.
+    costs = (yield from record(metered, now=now)) if metered else {}
+    lost: set[JobId] = set()
+    cancelled: set[JobId] = set()
+    left = ends
+    while left:
+        rows = yield _finish_statement(left, now)
+        if not rows:
+            break
+        told: dict[str, set[JobId]] = {"lost": set(), "cancelled": set(), "again": set()}
+        for job_id, what in rows:
+            told[what].add(job_id)
+        lost |= told["lost"]
+        cancelled |= told["cancelled"]
+        again = [end for end in left if end.job_id in told["again"]]
         # These can't go back, because someone wants them cancelled: end them instead.
-        ended = [end.cancelled() for end in ends if end.job_id in cancelled]
-        yield _finish_statement(ended, now)
-    return Leases(asked - lost, lost, cancelled)
+        left = [end.cancelled() for end in left if end.job_id in told["cancelled"]]
+        left += yield from _rerun(again, now)
+    if costs:
+        yield from spend(costs, now=now)
+    return Leases(asked - lost, frozenset(lost), frozenset(cancelled))
+
+
+def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
+    """Start jobs again that were reset while they ran; gives the ends of those that were not, after all."""
+    if not ends:
+        return []
+    runs = [
+        (
+            end.job_id,
+            end.lease,
+            end.transition.event,
+            end.transition.outcome,
+            end.ran,
+            _text(end.transition.error),
+            sum(used.cost_micros for used in end.usage) or None,
+        )
+        for end in ends
+    ]
+    rows = yield Statement("rerun_jobs", {"runs": Rows.of(RERUN, runs), "now": moment(now)})
+    again = {job_id for (job_id,) in rows}
+    return [end for end in ends if end.job_id not in again]
 
 
 def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
@@ -179,7 +221,7 @@ def _ended_row(end: End) -> tuple[Scalar, ...]:
     to = end.transition
     return (
         end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
-        _text(to.result), to.outcome,
+        _text(to.result), to.outcome, end.action, _audited(to),
     )  # fmt: skip
 
 
@@ -188,7 +230,19 @@ def _returned_row(end: End) -> tuple[Scalar, ...]:
     return (
         end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
         to.outcome, max(0, _micros(to.delay)), end.ran,
+        sum([used.cost_micros for used in end.usage]) if end.usage else None,
+        end.action, _audited(to),
     )  # fmt: skip
+
+
+def _audited(to: Transition) -> str | None:
+    """Say for the audit why it ended so; never a message, which may hold a secret."""
+    about = to.result if to.outcome == "skipped" else to.error
+    if not isinstance(about, Mapping):
+        return None
+    named = {"error_class": about.get("class"), "reason": about.get("reason")}
+    said = {key: value[:_LONGEST_WHY] for key, value in named.items() if isinstance(value, str)}
+    return _text(said or None)
 
 
 def _text(value: object) -> str | None:

@@ -1,7 +1,19 @@
 """The SQL catalogue: named statements, compiled once per database, driver's style and table prefix.
 
-A name in `portable.sql` serves both databases unless the database's own file overrides it. `:name::type` is a
-parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in dialect.
+A name in `portable/` serves both databases unless the database's own folder overrides it. `:name::type` is
+a parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in
+dialect. Every statement may also name `:only_org::text`, the org to which its client is confined (null:
+none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
+
+On PostgreSQL a name is one statement: one round trip, and one atomic change also outside a transaction.
+
+On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
+a set, `-- all NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows
+that they return are put together. `-- packed` returns rows as JSON: each row that Python fetches is a
+release of its global lock, which a busy process takes milliseconds to get back. `-- when audited >= 2`, or
+`< 2`, runs a step only at such a level of the audit. The first one writes, so that a caller's transaction
+takes the write lock at once instead of failing to raise a read lock to it. Python's sqlite3 opens a
+transaction by itself only before INSERT, UPDATE, DELETE or REPLACE: never start with WITH.
 """
 
 from __future__ import annotations
@@ -21,8 +33,9 @@ Database = Literal["sqlite", "postgres"]
 Style = Literal["question", "percent", "dollar"]
 
 TABLES = (
-    "live", "ended", "keys", "attempts", "audit", "workers", "queues", "controls", "leaders", "jobs",
-    "migrations",
+    "live", "ended", "keys", "ledger", "reruns", "attempts", "audit", "chain", "sealing", "claimed",
+    "workers", "queues", "controls", "leaders", "usage", "budgets", "artifacts", "settings",
+    "dead_letters", "jobs", "migrations",
 )  # fmt: skip
 
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"
@@ -33,6 +46,7 @@ TYPES: dict[Database, dict[str, str]] = {
     "postgres": {
         "text": "CAST({} AS text)",
         "int": "CAST({} AS bigint)",
+        "float": "CAST({} AS double precision)",
         "json": _RECORD,
         # In a sub-select, else the planner would parse the whole set to fold it, and copy it about.
         "set": "CAST((SELECT CAST({} AS text)) AS jsonb)",
@@ -45,6 +59,7 @@ TYPES: dict[Database, dict[str, str]] = {
     "sqlite": {
         "text": "{}",
         "int": "{}",
+        "float": "{}",
         "json": "{}",
         "id": "{}",
         "clock": "{}",
@@ -65,7 +80,7 @@ MACROS: dict[Database, dict[str, str]] = {
     "sqlite": {"micros": "{0}", "instant": "{0}", "later": "{0} + {1}", "text": "{0}"},
 }
 
-_PARAMETERS = {"uuid": "id", "text": "text", "jsonb": "json"}
+_PARAMETERS = {"uuid": "id", "text": "text", "jsonb": "json", "float8": "float"}
 _END = ("result", "outcome", "ended_at")
 _CHANGED = ("state", "attempt", "waits", "crashes", "error")
 
@@ -73,6 +88,7 @@ _BLOCK = re.compile(r"^-- (?:name|fragment): (\w+)$", re.MULTILINE)
 _NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SET = re.compile(r"^-- (each|all) (\w+)$", re.MULTILINE)
 _PACKED = re.compile(r"^-- packed$", re.MULTILINE)
+_WHEN = re.compile(r"^-- when audited (>=|<) (\d)$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
@@ -83,12 +99,15 @@ _ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
 _QUOTED = re.compile(r"('[^']*')")
 
+_ALL_LEVELS = range(3)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One SQL text; `each` names the set over whose rows it is run, `names` its parameters in order.
 
-    `at_once` runs it once over the whole set; a `packed` one answers with rows as JSON.
+    `at_once` runs it once over the whole set; a `packed` one answers with rows as JSON. It is run at the
+    levels of the audit in `levels`.
     """
 
     text: str
@@ -97,6 +116,7 @@ class Step:
     returns: bool = False
     at_once: bool = False
     packed: bool = False
+    levels: range = _ALL_LEVELS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +154,7 @@ def catalogue(database: Database, style: Style, prefix: str) -> dict[str, Query]
 @cache
 def sources(database: Database) -> dict[str, str]:
     """Read every statement of a database, with its fragments put in."""
-    texts = [_read("portable.sql"), _read(f"{database}.sql")]
+    texts = [_read("portable"), _read(database)]
     blocks = {name: block for text in texts for name, block in _parse(text).items()}
     names = [name for text in texts for name in _NAMES.findall(text)]
     return {name: _include(blocks[name], blocks) for name in names}
@@ -151,8 +171,9 @@ def expand(text: str, database: Database, prefix: str) -> str:
     return _MACRO.sub(lambda match: MACROS[database][match[1]].format(*match[2].split(", ", 1)), text)
 
 
-def _read(file: str) -> str:
-    return files(__package__).joinpath(file).read_text(encoding="utf-8")
+def _read(folder: str) -> str:
+    found = sorted(files(__package__).joinpath(folder).iterdir(), key=lambda file: file.name)
+    return "\n".join(file.read_text(encoding="utf-8") for file in found if file.name.endswith(".sql"))
 
 
 def _parse(text: str) -> dict[str, str]:
@@ -228,7 +249,7 @@ def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
 
 
 def _step(text: str, database: Database, style: Style) -> Step:
-    over, packed = _SET.search(text), bool(_PACKED.search(text))
+    over, packed, when = _SET.search(text), bool(_PACKED.search(text)), _WHEN.search(text)
     text = _COMMENT.sub("", text).strip()
     names: list[str] = []
 
@@ -246,4 +267,10 @@ def _step(text: str, database: Database, style: Style) -> Step:
     pieces[::2] = [_PARAM.sub(placeholder, piece) for piece in pieces[::2]]
     returns = text.startswith(("SELECT", "WITH")) or "RETURNING" in text
     each, at_once = (over[2], over[1] == "all") if over else (None, False)
-    return Step("".join(pieces), tuple(names), each, returns, at_once, packed)
+    return Step("".join(pieces), tuple(names), each, returns, at_once, packed, _levels(when))
+
+
+def _levels(when: re.Match[str] | None) -> range:
+    if when is None:
+        return _ALL_LEVELS
+    return _ALL_LEVELS[int(when[2]) :] if when[1] == ">=" else _ALL_LEVELS[: int(when[2])]

@@ -14,7 +14,7 @@ from onward.errors import InvalidSetting, MissingExtra
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Plan
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.sqlite import AsyncSqliteStore, SqliteStore, check_no_row_security
 from onward.stores.wakeups import SqliteWakeups, Wakeups
 
 __all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeups"]
@@ -29,9 +29,17 @@ class Store(Protocol):
 
     database: Database
     prefix: str
+    row_security: bool
 
-    def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
-        """Run an operation; what it wrote is durable when this returns."""
+    def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
+        """Run an operation, of a client of `org_id`; what it wrote is durable when this returns."""
         ...
 
     def plan(self) -> Plan:
@@ -40,6 +48,10 @@ class Store(Protocol):
 
     def migrate(self) -> Plan:
         """Bring the schema up to this code; gives what was to do before."""
+        ...
+
+    def protect_orgs(self, *, enable: bool) -> None:
+        """Have the database itself keep the orgs apart, or no longer."""
         ...
 
     def vacuum(self) -> bool:
@@ -60,9 +72,17 @@ class AsyncStore(Protocol):
 
     database: Database
     prefix: str
+    row_security: bool
 
-    async def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
-        """Run an operation; what it wrote is durable when this returns."""
+    async def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
+        """Run an operation, of a client of `org_id`; what it wrote is durable when this returns."""
         ...
 
     async def plan(self) -> Plan:
@@ -71,6 +91,10 @@ class AsyncStore(Protocol):
 
     async def migrate(self) -> Plan:
         """Bring the schema up to this code; gives what was to do before."""
+        ...
+
+    async def protect_orgs(self, *, enable: bool) -> None:
+        """Have the database itself keep the orgs apart, or no longer."""
         ...
 
     async def vacuum(self) -> bool:
@@ -86,32 +110,37 @@ class AsyncStore(Protocol):
         ...
 
 
-def open_store(url: str | None = None, *, schema: str = "onward") -> Store:
+def open_store(url: str | None = None, *, schema: str = "onward", row_security: bool = False) -> Store:
     """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use.
 
-    `schema` holds the tables on PostgreSQL; on SQLite it begins their names.
+    `schema` holds the tables on PostgreSQL; on SQLite it begins their names. `row_security` has PostgreSQL
+    told for which org each operation is.
     """
     url = _chosen(url)
     if path := _sqlite_path(url):
+        check_no_row_security(enable=row_security)
         return SqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
     from onward.stores.postgres import PostgresStore
 
-    store = PostgresStore(url, schema=schema)
+    store = PostgresStore(url, schema=schema, row_security=row_security)
     # A connection that is forgotten while open warns when it is collected.
     weakref.finalize(store, store.pool.close)
     return store
 
 
-def open_async_store(url: str | None = None, *, schema: str = "onward", steady: bool = False) -> AsyncStore:
+def open_async_store(
+    url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
+) -> AsyncStore:
     """Open the database of a URL, of ONWARD_URL, or ./onward.db, for async callers."""
     url = _chosen(url)
     if path := _sqlite_path(url):
+        check_no_row_security(enable=row_security)
         return AsyncSqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
     from onward.stores.postgres_async import AsyncPostgresStore
 
-    return AsyncPostgresStore(url, schema=schema, steady=steady)
+    return AsyncPostgresStore(url, schema=schema, steady=steady, row_security=row_security)
 
 
 def open_wakeups(store: AsyncStore) -> Wakeups:

@@ -27,6 +27,17 @@ _VERSIONS: dict[Database, str] = {
     "applied_at timestamptz NOT NULL DEFAULT clock_timestamp())",
 }
 
+# Part of every migration after the one that has it, so that no table is ever without the others' protection.
+_ROW_SECURITY = 5
+_PROTECT_NEW_TABLES = """DO $$
+BEGIN
+    IF (SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('{live}')) THEN
+        PERFORM {prefix}protect_orgs(true);
+    END IF;
+END
+$$;
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -77,8 +88,9 @@ def _read(file: str, text: str, database: Database, prefix: str) -> Migration:
     if version == 1:
         schema = f"CREATE SCHEMA IF NOT EXISTS {prefix.rstrip('.')};\n" if database == "postgres" else ""
         text = f"{schema}{_VERSIONS[database]};\n\n{text}"
+    protect = _PROTECT_NEW_TABLES if database == "postgres" and version > _ROW_SECURITY else ""
     record = f"INSERT INTO {{migrations}} (version, name) VALUES ({version}, '{name}');\n"  # noqa: S608
-    return Migration(version, name, expand(f"{text.rstrip()}\n\n{record}", database, prefix))
+    return Migration(version, name, expand(f"{text.rstrip()}\n\n{protect}{record}", database, prefix))
 
 
 def plan(database: Database, prefix: str, applied: Collection[int]) -> Plan:

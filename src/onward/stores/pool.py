@@ -31,6 +31,7 @@ class Pooled(psycopg.Connection[Any]):
     """A connection of the pool, adapted once for all operations that it will run."""
 
     adapted: PsycopgConnection | None = None
+    org_id: str | None = None
     given_at = 0.0
 
 

@@ -30,6 +30,7 @@ class AsyncPooled(psycopg.AsyncConnection[Any]):
     """A connection of the pool, adapted once for all operations that it will run."""
 
     adapted: AsyncPsycopgConnection | None = None
+    org_id: str | None = None
     given_at = 0.0
 
 

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -15,7 +16,8 @@ from psycopg import errors
 
 from onward.connections.psycopg import PsycopgConnection
 from onward.connections.running import one_by_one, run
-from onward.errors import SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
+from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
+from onward.operations.confined import set_org
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
@@ -46,7 +48,10 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off
 """
-_TROUBLE = (psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName)
+_TROUBLE = (
+    psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName,
+    errors.InsufficientPrivilege,
+)  # fmt: skip
 # Without them a connection whose other end vanished would be waited on for hours.
 _ALIVE = {"keepalives_idle": 10, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 
@@ -64,8 +69,10 @@ class PostgresStore:
         pool_size: int = 10,
         timeout: float = 30.0,
         steady: bool = False,
+        row_security: bool = False,
     ) -> None:
         self.url = url
+        self.row_security = row_security
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
         self.pooler: bool | None = None
@@ -77,11 +84,18 @@ class PostgresStore:
         self._process = os.getpid()
         self._closed = False
 
-    def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+    def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
         """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
         for attempt in range(1, _TRIES + 1):
             try:
-                return self._try(make, atomic=atomic)
+                return self._try(make, atomic=atomic, org_id=org_id)
             except StoreUnreachable:
                 # A question is asked again; whether a write was done before the break, nobody knows.
                 if write or attempt > 1:
@@ -92,11 +106,13 @@ class PostgresStore:
                 time.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
 
-    def _try(self, make: Callable[[], Operation[T]], *, atomic: bool) -> T:
+    def _try(self, make: Callable[[], Operation[T]], *, atomic: bool, org_id: str | None) -> T:
         # Not as a context: together with the pool's own that was a tenth of an enqueue's cost.
         try:
             connection = self._take()
             try:
+                if self.row_security:
+                    return self._run_for_org(make(), connection, atomic=atomic, org_id=org_id)
                 if atomic:
                     return self._run_atomic(make(), connection)
                 return run(make(), self._adapted(connection))
@@ -110,6 +126,25 @@ class PostgresStore:
         several = one_by_one if self.pooler else PsycopgConnection.fetch_ahead
         with connection.transaction():
             return run(operation, self._adapted(connection), several)
+
+    def _run_for_org(
+        self, operation: Operation[T], connection: Pooled, *, atomic: bool, org_id: str | None
+    ) -> T:
+        """Run an operation on a connection whose policies show the rows of one org, or of none."""
+        adapted = self._adapted(connection)
+        if self.pooler:
+            # The next transaction may be on another connection: only for this one.
+            with connection.transaction():
+                run(set_org(org_id), adapted)
+                return run(operation, adapted)
+        if connection.org_id != (org_id or ""):
+            # Unknown meanwhile: whether it was set when the caller is cancelled, nobody knows.
+            connection.org_id = None
+            run(set_org(org_id, local=False), adapted)
+            connection.org_id = org_id or ""
+        if atomic:
+            return self._run_atomic(operation, connection)
+        return run(operation, adapted)
 
     def _adapted(self, connection: Pooled) -> PsycopgConnection:
         if connection.adapted is None:
@@ -126,17 +161,24 @@ class PostgresStore:
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         before = self.plan()
         for step in bundled("postgres", self.prefix):
-            for attempt in range(_MIGRATION_LOCK_TRIES):
-                try:
-                    self._apply(step)
-                    break
-                except StoreBusy as error:
-                    # Never queue behind a long transaction: everyone else would queue behind us.
-                    locked = isinstance(error.__cause__, errors.LockNotAvailable)
-                    if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
-                        raise
-                    time.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+            self._changing(partial(self._apply, step))
         return before
+
+    def protect_orgs(self, *, enable: bool) -> None:
+        """Have PostgreSQL show every role but the owner only the rows of the org that it names."""
+        self._changing(partial(self._protect, enable=enable))
+
+    def _changing(self, change: Callable[[], None]) -> None:
+        """Change the schema; never queue behind a long transaction: everyone else would queue behind us."""
+        for attempt in range(_MIGRATION_LOCK_TRIES):
+            try:
+                return change()
+            except StoreBusy as error:
+                locked = isinstance(error.__cause__, errors.LockNotAvailable)
+                if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
+                    raise
+                time.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+        raise AssertionError
 
     def vacuum(self) -> bool:
         """Clear the hot table of dead rows, if there are many: autovacuum comes by once a minute at best."""
@@ -169,6 +211,13 @@ class PostgresStore:
                 return
             connection.execute("SET LOCAL lock_timeout = '2s'")
             connection.execute(step.sql.encode())
+
+    def _protect(self, *, enable: bool) -> None:
+        with self._connection() as connection, connection.transaction():
+            plan("postgres", self.prefix, self._applied(connection)).check()
+            connection.execute("SET LOCAL lock_timeout = '2s'")
+            query = f"SELECT {self.prefix}protect_orgs(%s)"
+            connection.execute(query.encode(), (enable,))
 
     def _applied(self, connection: psycopg.Connection[Any]) -> set[int]:
         cursor = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.prefix}migrations",))
@@ -235,6 +284,11 @@ class PostgresStore:
         match error:
             case errors.UndefinedTable() | errors.InvalidSchemaName():
                 raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
+            case errors.InsufficientPrivilege():
+                raise NotAllowed(
+                    f"PostgreSQL refused: {error}; "
+                    "it is of another org than this client's, or the role lacks a grant"
+                ) from error
             case errors.DiskFull():
                 raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
             case errors.QueryCanceled() | errors.LockNotAvailable():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -14,7 +15,8 @@ from psycopg import errors
 
 from onward.connections.psycopg import AsyncPsycopgConnection
 from onward.connections.running import one_by_one_async, run_async
-from onward.errors import SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
+from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
+from onward.operations.confined import set_org
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
@@ -45,7 +47,10 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off
 """
-_TROUBLE = (psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName)
+_TROUBLE = (
+    psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName,
+    errors.InsufficientPrivilege,
+)  # fmt: skip
 # Without them a connection whose other end vanished would be waited on for hours.
 _ALIVE = {"keepalives_idle": 10, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 
@@ -63,8 +68,10 @@ class AsyncPostgresStore:
         pool_size: int = 10,
         timeout: float = 30.0,
         steady: bool = False,
+        row_security: bool = False,
     ) -> None:
         self.url = url
+        self.row_security = row_security
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
         self.pooler: bool | None = None
@@ -76,11 +83,18 @@ class AsyncPostgresStore:
         self._process = os.getpid()
         self._closed = False
 
-    async def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+    async def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
         """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
         for attempt in range(1, _TRIES + 1):
             try:
-                return await self._try(make, atomic=atomic)
+                return await self._try(make, atomic=atomic, org_id=org_id)
             except StoreUnreachable:
                 # A question is asked again; whether a write was done before the break, nobody knows.
                 if write or attempt > 1:
@@ -91,11 +105,13 @@ class AsyncPostgresStore:
                 await asyncio.sleep(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError
 
-    async def _try(self, make: Callable[[], Operation[T]], *, atomic: bool) -> T:
+    async def _try(self, make: Callable[[], Operation[T]], *, atomic: bool, org_id: str | None) -> T:
         # Not as a context: together with the pool's own that was a tenth of an enqueue's cost.
         try:
             connection = await self._take()
             try:
+                if self.row_security:
+                    return await self._run_for_org(make(), connection, atomic=atomic, org_id=org_id)
                 if atomic:
                     return await self._run_atomic(make(), connection)
                 return await run_async(make(), self._adapted(connection))
@@ -109,6 +125,25 @@ class AsyncPostgresStore:
         several = one_by_one_async if self.pooler else AsyncPsycopgConnection.fetch_ahead
         async with connection.transaction():
             return await run_async(operation, self._adapted(connection), several)
+
+    async def _run_for_org(
+        self, operation: Operation[T], connection: AsyncPooled, *, atomic: bool, org_id: str | None
+    ) -> T:
+        """Run an operation on a connection whose policies show the rows of one org, or of none."""
+        adapted = self._adapted(connection)
+        if self.pooler:
+            # The next transaction may be on another connection: only for this one.
+            async with connection.transaction():
+                await run_async(set_org(org_id), adapted)
+                return await run_async(operation, adapted)
+        if connection.org_id != (org_id or ""):
+            # Unknown meanwhile: whether it was set when the caller is cancelled, nobody knows.
+            connection.org_id = None
+            await run_async(set_org(org_id, local=False), adapted)
+            connection.org_id = org_id or ""
+        if atomic:
+            return await self._run_atomic(operation, connection)
+        return await run_async(operation, adapted)
 
     def _adapted(self, connection: AsyncPooled) -> AsyncPsycopgConnection:
         if connection.adapted is None:
@@ -127,17 +162,24 @@ class AsyncPostgresStore:
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         before = await self.plan()
         for step in bundled("postgres", self.prefix):
-            for attempt in range(_MIGRATION_LOCK_TRIES):
-                try:
-                    await self._apply(step)
-                    break
-                except StoreBusy as error:
-                    # Never queue behind a long transaction: everyone else would queue behind us.
-                    locked = isinstance(error.__cause__, errors.LockNotAvailable)
-                    if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
-                        raise
-                    await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+            await self._changing(partial(self._apply, step))
         return before
+
+    async def protect_orgs(self, *, enable: bool) -> None:
+        """Have PostgreSQL show every role but the owner only the rows of the org that it names."""
+        await self._changing(partial(self._protect, enable=enable))
+
+    async def _changing(self, change: Callable[[], Awaitable[None]]) -> None:
+        """Change the schema; never queue behind a long transaction: everyone else would queue behind us."""
+        for attempt in range(_MIGRATION_LOCK_TRIES):
+            try:
+                return await change()
+            except StoreBusy as error:
+                locked = isinstance(error.__cause__, errors.LockNotAvailable)
+                if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
+                    raise
+                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+        raise AssertionError
 
     async def vacuum(self) -> bool:
         """Clear the hot table of dead rows, if there are many: autovacuum comes by once a minute at best."""
@@ -172,6 +214,13 @@ class AsyncPostgresStore:
                 return
             await connection.execute("SET LOCAL lock_timeout = '2s'")
             await connection.execute(step.sql.encode())
+
+    async def _protect(self, *, enable: bool) -> None:
+        async with self._connection() as connection, connection.transaction():
+            plan("postgres", self.prefix, await self._applied(connection)).check()
+            await connection.execute("SET LOCAL lock_timeout = '2s'")
+            query = f"SELECT {self.prefix}protect_orgs(%s)"
+            await connection.execute(query.encode(), (enable,))
 
     async def _applied(self, connection: psycopg.AsyncConnection[Any]) -> set[int]:
         cursor = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.prefix}migrations",))
@@ -238,6 +287,11 @@ class AsyncPostgresStore:
         match error:
             case errors.UndefinedTable() | errors.InvalidSchemaName():
                 raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
+            case errors.InsufficientPrivilege():
+                raise NotAllowed(
+                    f"PostgreSQL refused: {error}; "
+                    "it is of another org than this client's, or the role lacks a grant"
+                ) from error
             case errors.DiskFull():
                 raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
             case errors.QueryCanceled() | errors.LockNotAvailable():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from contextlib import suppress
 from typing import Any
@@ -11,9 +10,11 @@ from uuid import uuid4
 
 import psycopg
 
+from onward.logs import get_logger
+
 __all__ = ["PostgresWakeups"]
 
-log = logging.getLogger("onward.wakeups")
+log = get_logger("onward.wakeups")
 
 _PROBE = "probe:"
 _LONGEST_PAUSE = 30.0

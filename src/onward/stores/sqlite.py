@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from onward.errors import StoreClosed
+from onward.errors import InvalidSetting, StoreClosed
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Plan, bundled, check_prefix, plan, statements
 from onward.stores.sqlite_file import SqliteFile, translated
 from onward.stores.sqlite_threads import Reader, Writer
 
-__all__ = ["AsyncSqliteStore", "SqliteStore"]
+__all__ = ["AsyncSqliteStore", "SqliteStore", "check_no_row_security"]
 
 T = TypeVar("T")
 
@@ -26,6 +26,7 @@ class _SqliteStore:
     """What both faces share: the file, its two threads, and its schema."""
 
     database: Database = "sqlite"
+    row_security = False
 
     def __init__(self, path: Path, *, prefix: str = "onward_", busy_seconds: float = 30.0) -> None:
         self.file = SqliteFile(path)
@@ -92,9 +93,16 @@ class _SqliteStore:
 class SqliteStore(_SqliteStore):
     """Runs operations of sync callers."""
 
-    def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+    def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
         """Run an operation in one transaction; it is durable when this returns."""
-        del atomic
+        del atomic, org_id
         return self._submit(make, write=write).result()
 
     def plan(self) -> Plan:
@@ -104,6 +112,10 @@ class SqliteStore(_SqliteStore):
     def migrate(self) -> Plan:
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         return self._migrate()
+
+    def protect_orgs(self, *, enable: bool) -> None:
+        """Refuse: SQLite has no roles that it could keep apart."""
+        check_no_row_security(enable=enable)
 
     def vacuum(self) -> bool:
         """Do nothing: SQLite uses the space of deleted rows again at once."""
@@ -117,9 +129,16 @@ class SqliteStore(_SqliteStore):
 class AsyncSqliteStore(_SqliteStore):
     """Runs operations of async callers; the event loop never waits for the disk."""
 
-    async def run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+    async def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
         """Run an operation in one transaction; it is durable when this returns."""
-        del atomic
+        del atomic, org_id
         if self._threads is None:
             await asyncio.to_thread(self._open)
         return await asyncio.wrap_future(self._submit(make, write=write))
@@ -132,6 +151,10 @@ class AsyncSqliteStore(_SqliteStore):
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         return await asyncio.to_thread(self._migrate)
 
+    async def protect_orgs(self, *, enable: bool) -> None:
+        """Refuse: SQLite has no roles that it could keep apart."""
+        check_no_row_security(enable=enable)
+
     async def vacuum(self) -> bool:
         """Do nothing: SQLite uses the space of deleted rows again at once."""
         return False
@@ -139,6 +162,15 @@ class AsyncSqliteStore(_SqliteStore):
     async def close(self) -> None:
         """Finish what was handed over and close the file."""
         await asyncio.to_thread(self._close)
+
+
+def check_no_row_security(*, enable: bool) -> None:
+    """Refuse row-level security, which is PostgreSQL's."""
+    if enable:
+        raise InvalidSetting(
+            "row_security is PostgreSQL's, and this is SQLite: who can open the file can read it all; "
+            "for_org() confines a client here too"
+        )
 
 
 def _applied(connection: sqlite3.Connection, prefix: str) -> set[int]:

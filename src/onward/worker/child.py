@@ -23,12 +23,14 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from onward.ambient import running
 from onward.core.job import Job
-from onward.handlers.clients import Clients, importing
+from onward.core.redaction import REDACTION
+from onward.core.usage import Meters, Usage
+from onward.handlers.clients import importing
 from onward.handlers.context import Context
-from onward.handlers.handler import Handler
 from onward.handlers.job_type import JobType
-from onward.worker.exchange import HEADER, Ask, Start, to_answer
+from onward.worker.exchange import HEADER, Ask, Metered, Start, pack, to_answer
 
 __all__ = ["main"]
 
@@ -47,7 +49,7 @@ def main() -> NoReturn:
     connection = socket.socket(fileno=descriptor)
     messages: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, messages), name="onward parent", daemon=True).start()
-    child = Child(msgspec.json.decode(messages.get(), type=Start))
+    child = Child(msgspec.json.decode(messages.get(), type=Start), connection)
     read = msgspec.json.Decoder(Ask).decode
     while True:
         answer = child.answer(read(messages.get()))
@@ -61,34 +63,38 @@ def main() -> NoReturn:
 class Child:
     """Runs the jobs that the parent asks for."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, parent: socket.socket) -> None:
         self._start = start
-        self._clients = Clients(start.url, schema=start.schema)
+        self._parent = parent
+        self._redaction = REDACTION
         sys.argv[:] = start.argv
 
     def answer(self, ask: Ask) -> bytes:
         """Run a job and write what its handler returned or raised."""
         end: object
+        run = ChildRun(ask.job, self._parent)
         try:
-            end = self._run(ask)
+            end = self._run(ask, run)
         except BaseException as error:  # noqa: BLE001 - SystemExit too ends the job and not the process
             end = _without_our_frames(error)
         for stream in (sys.stdout, sys.stderr):
             # What was printed would be lost when this process is ended.
             with suppress(Exception):
                 stream.flush()
-        return to_answer(end)
+        return to_answer(end, run.artifacts, self._redaction.hider(ask.job.payload))
 
-    def _run(self, ask: Ask) -> object:
-        handler = self._find(ask.reference)
-        context = (
-            {} if handler.context is None else {handler.context: Context(ChildRun(ask.job), self._clients)}
-        )
-        with limited(ask.memory):
+    def _run(self, ask: Ask, run: ChildRun) -> object:
+        job_type = self._find(ask.reference)
+        handler, clients = job_type.handler, job_type.clients
+        self._redaction = clients.rules.redact
+        # The app's own, with its rules; but its parent may have been told to keep jobs elsewhere.
+        clients.url, clients.schema = self._start.url, self._start.schema
+        context = {} if handler.context is None else {handler.context: Context(run, clients)}
+        with limited(ask.memory), run, running(ask.job):
             return handler.function(**handler.arguments(ask.job.payload), **context)
 
     @cache  # noqa: B019 - there is one Child in a process
-    def _find(self, reference: str) -> Handler:
+    def _find(self, reference: str) -> JobType[..., Any]:
         name, _, path = reference.partition(":")
         module = self._main() if name in _MAIN else importlib.import_module(name)
         found: Any = module
@@ -102,7 +108,7 @@ class Child:
         # A name may stand for the plain function, where the job type was made from it and has another name.
         for value in (found, *vars(module).values()):
             if isinstance(value, JobType) and (value is found or value.handler.function is found):
-                return value.handler
+                return value
         raise LookupError(f"{reference!r} is no job type; keep what @app.job gives in a name of its module")
 
     def _main(self) -> ModuleType:
@@ -123,13 +129,34 @@ class ChildRun:
 
     cancel_reason: str | None = None
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, parent: socket.socket) -> None:
         self.job = job
+        self.artifacts = 0
+        self._parent = parent
+        self._meters = Meters()
+        self._metering = threading.Lock()
+        self._over = False
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, *_: object) -> None:
+        """End: what a thread that the handler left behind uses now would be taken for the next job's."""
+        with self._metering:
+            self._over = True
 
     def wait_cancelled(self, timeout: float) -> bool:
         """Block for that time."""
         time.sleep(timeout)
         return False
+
+    def meter(self, used: Usage) -> None:
+        """Tell the parent at once: who ends this process does not ask before."""
+        with self._metering:
+            # Added up here too, so that what goes over a limit is refused where it is asked for.
+            self._meters.add(used)
+            if not self._over:
+                self._parent.sendall(pack(Metered(used)))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from onward.worker.buffer import Buffer, Lane
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
+from onward.worker.skew import Skew
 from onward.worker.stopping import Stopping
 
 __all__ = ["Claimer"]
@@ -61,7 +62,7 @@ class Claimer:
         self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
-        self._controls = Controls()
+        self._controls, self._skew = Controls(), Skew()
         self._closing = False
         self._under_way: list[asyncio.Task[None]] = []
         self._claims = 0
@@ -230,7 +231,7 @@ class Claimer:
                 lane.queue,
                 limit,
                 worker_id=self._keeper.worker_id,
-                paused_orgs=self._controls.paused("org"),
+                paused_orgs=self._controls.held_orgs,
                 paused_types=self._controls.paused("job_type"),
             )
         if len(jobs) < limit:
@@ -272,6 +273,7 @@ class Claimer:
 
     async def _look(self) -> bool:
         look = await self._client.look()
+        self._skew.seen(look.now)
         self._looked_at = time.monotonic()
         # A queue whose ready jobs are not for us (paused, or just being claimed elsewhere) is left alone
         # until the next wake-up: else we would ask for them without end.

@@ -14,10 +14,13 @@ from typing import Any
 import msgspec
 
 from onward.core.classify import Retry, Unrecoverable, describe
+from onward.core.error_context import LONGEST_MESSAGE, message_of, shorten
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled, RateLimited, Skip, Snooze
 from onward.core.payload import encode, lenient
-from onward.errors import InvalidJob, PayloadTooLarge
+from onward.core.redaction import Hide, redact_text
+from onward.core.usage import Usage
+from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
 
 __all__ = [
     "HEADER",
@@ -25,8 +28,10 @@ __all__ = [
     "Answer",
     "Ask",
     "ChildError",
+    "Metered",
     "Raised",
     "Returned",
+    "Said",
     "Start",
     "pack",
     "rebuilt",
@@ -59,9 +64,10 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
-    """The handler returned."""
+    """The handler returned, and left so many artifacts."""
 
     result: Any
+    artifacts: int = 0
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
@@ -72,7 +78,15 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
     fields: dict[str, Any] = {}
 
 
+class Metered(msgspec.Struct, frozen=True, tag=True):
+    """The handler has used something; said at once, since a child that is ended gives no answer."""
+
+    used: Usage
+
+
 Answer = Returned | Raised
+Said = Answer | Metered
+"""What a child says while it has a job: the answer is the last of it."""
 
 
 class ChildError(Exception):
@@ -92,6 +106,7 @@ _OURS: Mapping[type[Exception], tuple[str, ...]] = {
     Retry: ("message", "after"),
     Unrecoverable: ("message", "hint", "link"),
     InvalidJob: ("message",),
+    NotAllowed: ("message",),
 }
 _BY_NAME = {kind.__name__: kind for kind in _OURS}
 
@@ -102,15 +117,15 @@ def pack(message: msgspec.Struct) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
-def to_answer(end: object) -> bytes:
+def to_answer(end: object, artifacts: int = 0, hide: Hide = redact_text) -> bytes:
     """Write what a handler returned or raised; a result that is no JSON is a failure like any other."""
     if isinstance(end, BaseException):
-        return pack(_raised(end))
+        return pack(_raised(end, hide))
     try:
-        return pack(Returned(_checked(end)))
+        return pack(Returned(_checked(end), artifacts))
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
         # Never as one of our own: an InvalidJob would blame the arguments.
-        return pack(Raised(_plain(describe(error.with_traceback(None)))))
+        return pack(Raised(_plain(describe(error.with_traceback(None), hide))))
 
 
 def rebuilt(raised: Raised) -> Exception:
@@ -140,22 +155,24 @@ def _checked(result: object) -> msgspec.Raw:
     return msgspec.Raw(raw)
 
 
-def _raised(error: BaseException) -> Raised:
-    described = _plain(describe(error))
+def _raised(error: BaseException, hide: Hide) -> Raised:
+    described = _plain(describe(error, hide))
     for kind, names in _OURS.items():
         if isinstance(error, kind):
-            fields = {name: _field(error, name) for name in names}
+            fields = {name: _field(error, name, hide) for name in names}
             return Raised(described, kind.__name__, _plain(fields))
     return Raised(described)
 
 
-def _field(error: Exception, name: str) -> object:
-    value = str(error) if name == "message" else getattr(error, name)
+def _field(error: Exception, name: str, hide: Hide) -> object:
+    value = message_of(error) if name == "message" else getattr(error, name)
     match value:
         case timedelta():
             return value.total_seconds()
         case BaseException():
-            return describe(value)
+            return describe(value, hide)
+        case str():
+            return shorten(value, LONGEST_MESSAGE, hide)
     return value
 
 

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from onward.ambient import AMBIENT
 from onward.core.classify import classify, describe
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
+from onward.core.usage import Usage
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context import Context
 from onward.handlers.handler import Handler
+from onward.logs import get_logger
 from onward.worker.buffer import Buffer
+from onward.worker.guard import Authorize, Guard
 from onward.worker.processes import ProcessPool
 from onward.worker.running import Running, Why, isolated
 from onward.worker.threads import Threads
 
 __all__ = ["Executor"]
 
-log = logging.getLogger("onward.worker")
+log = get_logger("onward.worker")
 
 _AT_ONCE = 50
 _PATIENCE = 5.0
@@ -41,9 +44,10 @@ class Executor:
         handlers: Mapping[str, Handler],
         clients: Clients,
         buffer: Buffer,
-        ended: Callable[[Job, Outcome], None],
+        ended: Callable[[Job, Outcome, tuple[Usage, ...]], None],
         *,
         concurrency: int,
+        authorize: Authorize | None = None,
     ) -> None:
         self._handlers = handlers
         self._clients = clients
@@ -54,10 +58,13 @@ class Executor:
         self._slots: list[asyncio.Task[None]] = []
         self._timed: set[Running] = set()
         self._threads = Threads()
+        guard = Guard(clients.rules, authorize, self._threads)
+        self._guard = None if guard.idle else guard
         self._processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self._loop = asyncio.get_running_loop()
         self.runs: dict[str, Running] = {}
         self._unwanted: Mapping[str, str] = {}
+        self._metered: dict[str, tuple[Usage, ...]] = {}
 
     def start(self) -> None:
         """Open the slots."""
@@ -134,13 +141,13 @@ class Executor:
                 outcome = await self._run(job, task)
             finally:
                 self._buffer.done(job.queue)
-            self._ended(job, outcome)
+            self._ended(job, outcome, self._metered.pop(job.id, ()))
             taken += 1
             if taken % _AT_ONCE == 0:
                 # A handler that never waits would keep the loop from claiming and from writing results.
                 await asyncio.sleep(0)
 
-    async def _run(  # noqa: PLR0911 - one way out for each way to end
+    async def _run(  # noqa: C901, PLR0911 - one way out for each way to end
         self, job: Job, task: asyncio.Task[Any] | None
     ) -> Outcome:
         handler = self._handlers.get(job.job_type)
@@ -157,7 +164,13 @@ class Executor:
         try:
             if job.timeout_micros is not None or job.deadline is not None:
                 self._time(run)
-            return _judged(await self._begin(run, arguments))
+            # What the handler enqueues inherits from its job; its context is a copy of this one.
+            AMBIENT.set(job)
+            if self._guard is None:
+                return _judged(await self._begin(run, arguments))
+            if (refused := await self._guard.refusal(job)) is not None:
+                return refused
+            return self._guard.judged(run, _judged(await self._begin(run, arguments)))
         except asyncio.CancelledError:
             if run.why is None:
                 raise
@@ -166,15 +179,23 @@ class Executor:
         except Cancelled as error:
             return run.gave_way() if run.why else error
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
-            return run.gave_way() if run.why in {"timeout", "deadline"} else classify(error)
+            late = run.why in {"timeout", "deadline"}
+            return run.gave_way() if late else classify(error, self._clients.rules.redact.hider(job.payload))
         finally:
-            self.runs.pop(job.id, None)
-            self._timed.discard(run)
+            self._over(run)
+
+    def _over(self, run: Running) -> None:
+        self.runs.pop(run.job.id, None)
+        self._timed.discard(run)
+        if run.meters is not None:
+            self._metered[run.job.id] = run.used()
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
         if run.why is not None:
             raise Cancelled
+        if self._clients.rules.meter_runs:
+            run.time()
         if handler.executor == "process":
             return self._processes.run(handler, run, timeout=None)
         if handler.context is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,13 +11,15 @@ from typing import NamedTuple
 from onward.client_async import AsyncClient
 from onward.core.classify import describe
 from onward.core.job import Job
-from onward.core.lifecycle import End, Failed, Outcome, policy_of
+from onward.core.lifecycle import End, Failed, Outcome
+from onward.core.usage import Usage
 from onward.errors import OnwardError, StoreError
+from onward.logs import get_logger
 from onward.worker.outage import Outage
 
 __all__ = ["Finisher", "Written"]
 
-log = logging.getLogger("onward.worker")
+log = get_logger("onward.worker")
 
 _MOST_AT_ONCE = 500
 _PATIENCE = 0.005
@@ -55,9 +56,9 @@ class Finisher:
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def add(self, job: Job, outcome: Outcome) -> None:
-        """Take what an attempt came to."""
-        self._ends.append((job, _settled(job, outcome)))
+    def add(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...] = ()) -> None:
+        """Take what an attempt came to, and what it used."""
+        self._ends.append((job, self._settled(job, outcome, usage)))
         if not self._any.is_set():
             self._any.set()
             self._empty.clear()
@@ -159,7 +160,8 @@ class Finisher:
         [(job, end)] = batch
         log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
         if end.transition.outcome != "failed":
-            await self._write([(job, _settled(job, Failed(describe(error), retryable=False)))])
+            failed = Failed(describe(error), retryable=False)
+            await self._write([(job, self._settled(job, failed, end.usage))])
 
     def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
         for job, _ in batch:
@@ -169,10 +171,10 @@ class Finisher:
                 )
         self._written([Written(job, end, job.id not in lost) for job, end in batch])
 
-
-def _settled(job: Job, outcome: Outcome) -> End:
-    try:
-        return End.of(job, outcome, policy_of(job), random.random())  # noqa: S311
-    except OnwardError as error:
-        # The handler's outcome makes no sense, such as a delay that is none: that is a failure of its own.
-        return End.of(job, Failed(describe(error)), policy_of(job), random.random())  # noqa: S311
+    def _settled(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
+        rules, dice = self._client.rules, random.random()  # noqa: S311
+        try:
+            return rules.end_of(job, outcome, dice, usage)
+        except OnwardError as error:
+            # The handler's outcome makes no sense, such as a delay that is none: a failure of its own.
+            return rules.end_of(job, Failed(describe(error)), dice, usage)

@@ -6,7 +6,6 @@ A handler that blocks the event loop costs the worker its speed, but not its lea
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import secrets
 import socket
@@ -19,12 +18,13 @@ from typing import Any
 
 from onward.client import Client
 from onward.errors import WorkerLost
+from onward.logs import get_logger
 from onward.operations.watch import Watch
 from onward.worker.outage import Outage
 
 __all__ = ["Keeper"]
 
-log = logging.getLogger("onward.worker")
+log = get_logger("onward.worker")
 
 _WATCH_SECONDS = 0.5
 _LAG_SECONDS = 1.0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
 
+from onward.logs import get_logger
+
 __all__ = ["Outage"]
 
-log = logging.getLogger("onward.worker")
+log = get_logger("onward.worker")
 
 _FIRST_PAUSE = 0.05
 # A server that restarts is found within half a second; one that stays away for long is asked less often.

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +21,22 @@ import msgspec
 
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled
+from onward.core.usage import Usage
+from onward.errors import InvalidSetting
 from onward.handlers.clients import check_not_importing
 from onward.handlers.handler import Handler
-from onward.worker.exchange import HEADER, LARGEST, Answer, Ask, Returned, Start, pack, rebuilt
+from onward.worker.exchange import (
+    HEADER,
+    LARGEST,
+    Answer,
+    Ask,
+    Metered,
+    Returned,
+    Said,
+    Start,
+    pack,
+    rebuilt,
+)
 
 __all__ = ["ProcessDied", "ProcessPool"]
 
@@ -31,7 +45,7 @@ _IDLE_SECONDS = 60.0
 _LAST_WORDS = 0.5
 _BOOT = "import sys; sys.path[:] = sys.argv[3:]; from onward.worker.child import main; main()"
 
-_answers: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+_said: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
 
 
 class ProcessDied(Exception):
@@ -39,10 +53,13 @@ class ProcessDied(Exception):
 
 
 class _Run(Protocol):
+    artifacts: int
+
     @property
     def job(self) -> Job: ...
     @property
     def cancel_reason(self) -> str | None: ...
+    def meter(self, used: Usage) -> None: ...
 
 
 class ProcessPool:
@@ -69,7 +86,7 @@ class ProcessPool:
         """
         if self._closed:
             raise RuntimeError("the process pool is closed")
-        attempt = _Attempt(run.job.id, asyncio.ensure_future(self._work(handler, run.job, timeout)))
+        attempt = _Attempt(run.job.id, asyncio.ensure_future(self._work(handler, run, timeout)))
         self._attempts.add(attempt)
         try:
             answer = await attempt.task
@@ -81,6 +98,7 @@ class ProcessPool:
         finally:
             self._attempts.discard(attempt)
         if isinstance(answer, Returned):
+            run.artifacts += answer.artifacts
             return answer.result
         raise rebuilt(answer)
 
@@ -102,14 +120,14 @@ class ProcessPool:
             await asyncio.wait(tasks)
         await asyncio.gather(*(child.end() for child in list(self._children)))
 
-    async def _work(self, handler: Handler, job: Job, timeout: float | None) -> Answer:  # noqa: ASYNC109
-        message = pack(Ask(handler.reference, handler.memory, job))
+    async def _work(self, handler: Handler, run: _Run, timeout: float | None) -> Answer:  # noqa: ASYNC109
+        message = pack(Ask(handler.reference, handler.memory, run.job))
         async with self._slots:
             child = self._take()
             sound = False
             try:
                 async with asyncio.timeout(timeout):
-                    answer = await child.ask(message)
+                    answer = await child.ask(message, run.meter)
                 # What a failed allocation has left half done is not for the next job to find.
                 sound = isinstance(answer, Returned) or answer.described.get("class") != "MemoryError"
             except TimeoutError:
@@ -175,28 +193,27 @@ class _Child:
         name = f"onward child {self._process.pid}"
         threading.Thread(target=self._wait, name=name, daemon=True).start()
 
-    async def ask(self, message: bytes) -> Answer:
-        """Have a job run; raises ProcessDied if there is no answer."""
+    async def ask(self, message: bytes, meter: Callable[[Usage], None]) -> Answer:
+        """Have a job run, and hear what it uses; raises ProcessDied if there is no answer."""
         self._asking = True
-        exchange = asyncio.ensure_future(self._exchange(message))
+        exchange = asyncio.ensure_future(self._exchange(message, meter))
         try:
             either: set[asyncio.Future[Any]] = {exchange, self.exited}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             # The answer may still be on its way, or the exit may be.
             await asyncio.wait({exchange}, timeout=_LAST_WORDS)
-            body = exchange.result() if exchange.done() else None
+            answer = exchange.result() if exchange.done() else None
+        except (msgspec.DecodeError, InvalidSetting):
+            raise ProcessDied("the process sent something that is no answer") from None
         finally:
             exchange.cancel()
             self._asking = False
             if self.exited.done():
                 self._hang_up()
-        if body is None:
+        if answer is None:
             await asyncio.wait({self.exited}, timeout=_LAST_WORDS)
             raise ProcessDied(self._epitaph())
-        try:
-            return _answers.decode(body)
-        except msgspec.DecodeError:
-            raise ProcessDied("the process sent something that is no answer") from None
+        return answer
 
     def rest(self, seconds: float) -> None:
         """Wait for another job, but not for ever."""
@@ -217,7 +234,7 @@ class _Child:
         # The line is closed in the next turn of the loop, which may be the last.
         await asyncio.sleep(0)
 
-    async def _exchange(self, message: bytes) -> bytes | None:
+    async def _exchange(self, message: bytes, meter: Callable[[Usage], None]) -> Answer | None:
         """Send a message and wait for the answer; None if the line breaks."""
         try:
             if self._streams is None:
@@ -226,8 +243,12 @@ class _Child:
             reader, writer = self._streams
             writer.write(message)
             await writer.drain()
-            (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
-            return await reader.readexactly(length) if length <= LARGEST else b""
+            while True:
+                (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
+                said = _said.decode(await reader.readexactly(length) if length <= LARGEST else b"")
+                if not isinstance(said, Metered):
+                    return said
+                meter(Usage.checked(*msgspec.structs.astuple(said.used)))
         except (OSError, EOFError):
             return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import Any, Literal
@@ -12,11 +13,14 @@ import msgspec
 
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled, Failed, Outcome, Released
+from onward.core.usage import Meters, Usage
 from onward.handlers.handler import Handler
 
 __all__ = ["Running", "Why", "isolated"]
 
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
+
+_metering = threading.Lock()
 
 _REASONS: dict[Why, str] = {
     "requested": "cancelled on request",
@@ -40,6 +44,9 @@ class Running(msgspec.Struct, eq=False):
     ends_at: float | None = None
     late: Why = "timeout"
     flag: threading.Event | None = None
+    artifacts: int = 0
+    meters: Meters | None = None
+    began_at: float | None = None
 
     def cancel(self, why: Why, reason: str | None = None) -> bool:
         """Ask the handler to give way; False if it was asked before."""
@@ -65,6 +72,26 @@ class Running(msgspec.Struct, eq=False):
             if self.why is not None:
                 self.flag.set()
         return self.flag.wait(timeout)
+
+    def meter(self, used: Usage) -> None:
+        """Take note of what the handler has used; from any thread, because a handler may have some."""
+        with _metering:
+            if self.meters is None:
+                self.meters = Meters()
+            self.meters.add(used)
+
+    def time(self) -> None:
+        """Have the run itself metered: that there was one, and its seconds."""
+        self.began_at = time.monotonic()
+        self.meter(Usage("runs"))
+        self.meter(Usage("seconds", 0.0))
+
+    def used(self) -> tuple[Usage, ...]:
+        """Give what the run has used; asked once, when it is over."""
+        if self.began_at is not None:
+            self.meter(Usage("seconds", time.monotonic() - self.began_at))
+        with _metering:
+            return () if self.meters is None else self.meters.read()
 
     def stack(self) -> list[str]:
         """Show where the handler waits, innermost last; empty for one that runs in a thread or a process."""

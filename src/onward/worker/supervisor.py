@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import random
 import signal
@@ -16,6 +15,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+
+from onward.logs import get_logger
 
 __all__ = ["Child", "Parent", "Supervisor", "worst"]
 
@@ -34,7 +35,7 @@ _GIVE_BACK_WITHIN = 5.0
 # From harmless to grave; what is not listed is graver still.
 _GRAVITY = (0, 6, 130, 143, 5, 2)
 
-_log = logging.getLogger("onward.supervisor")
+_log = get_logger("onward.supervisor")
 
 
 def worst(codes: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
@@ -11,11 +12,15 @@ from onward.client_async import AsyncClient
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 
-__all__ = ["Sweeper", "promote", "vacuum"]
+__all__ = ["SEALER", "Sweeper", "promote", "seal", "vacuum"]
+
+SEALER = "audit"
+"""The lead that a worker must have to seal the audit."""
 
 _PROMOTE_SECONDS = 1.0
 _SWEEP_SECONDS = 2.0
 _VACUUM_SECONDS = 4.0
+_SEAL_SECONDS = 1.0
 _LEAD = timedelta(seconds=6)
 _AT_ONCE = 500
 
@@ -47,6 +52,19 @@ async def vacuum(client: AsyncClient, outage: Outage) -> None:
         return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
     await _forever(once, outage, "vacuum")
+
+
+async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
+    """Seal the audit into its chain, as long as this worker leads in doing so."""
+
+    async def once() -> float:
+        started = time.monotonic()
+        if await client.lead(SEALER, keeper.worker_id, ttl=_LEAD):
+            await client.audit.seal()
+        # What takes long is done less often, so that it never takes more than a tenth of the time.
+        return max(_SEAL_SECONDS, 10 * (time.monotonic() - started))
+
+    await _forever(once, outage, "sealer")
 
 
 class Sweeper:

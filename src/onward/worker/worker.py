@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import sys
@@ -11,33 +10,36 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
 from onward.core.arguments import whole
 from onward.core.duration import Duration, duration
-from onward.core.job import Job, JobState
+from onward.core.job import Job
 from onward.core.lifecycle import Outcome, Released, Transition
+from onward.core.usage import Usage
 from onward.errors import InvalidSetting, StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
+from onward.logs import get_logger
 from onward.operations.watch import Watch
 from onward.stores import open_wakeups
 from onward.worker.buffer import Buffer
 from onward.worker.claimer import Claimer
 from onward.worker.executor import Executor
 from onward.worker.finisher import Finisher, Written
+from onward.worker.guard import Authorize
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
 from onward.worker.stopping import Stopping
-from onward.worker.timers import Sweeper, promote, vacuum
+from onward.worker.tally import Tally
+from onward.worker.timers import Sweeper, promote, seal, vacuum
 
-__all__ = ["Tally", "Worker"]
+__all__ = ["Worker"]
 
-log = logging.getLogger("onward.worker")
+log = get_logger("onward.worker")
 
 LEASE = GRACE = timedelta(seconds=30)
 _TIDY_SECONDS = 0.1
@@ -47,35 +49,6 @@ _LAST_WRITES = 2.0
 _LEAST_PATIENCE = 4.0
 _STANDSTILL = 1.0
 _LAST_WORDS = 0.5
-
-
-@dataclass(slots=True)
-class Tally:
-    """What the attempts of a worker came to."""
-
-    processed: int = 0
-    succeeded: int = 0
-    retried: int = 0
-    dead: int = 0
-    cancelled: int = 0
-    released: int = 0
-    refused: int = 0
-
-    def add(self, transition: Transition) -> None:
-        """Count one attempt."""
-        if transition.outcome == "released":
-            self.released += 1
-            return
-        self.processed += 1
-        match transition.state:
-            case JobState.SUCCEEDED:
-                self.succeeded += 1
-            case JobState.DEAD:
-                self.dead += 1
-            case JobState.CANCELLED:
-                self.cancelled += 1
-            case _:
-                self.retried += 1
 
 
 class Worker:
@@ -95,13 +68,10 @@ class Worker:
         max_time: Duration | None = None,
         on_registered: Callable[[str], None] | None = None,
         on_end: Callable[[Job, Transition], None] | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         whole("concurrency", concurrency, 1, 10_000)
-        for name, most in (queues or {}).items():
-            if most is not None:
-                whole(f"the concurrency of {name}", most, 1, 10_000)
-        if queues is not None and not queues:
-            raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")
+        _check_queues(queues)
         self._handlers = handlers
         self._clients = clients
         self._queues = queues
@@ -113,6 +83,7 @@ class Worker:
         self._max_time = None if max_time is None else duration("max_time", max_time)
         self._on_registered = on_registered
         self._on_end = on_end
+        self._authorize = authorize
         self._loop: asyncio.AbstractEventLoop | None = None
         self._quiet = False
         self._stopping = Stopping()
@@ -206,8 +177,9 @@ class Worker:
             registered=self._on_registered,
         )
         self._executor = Executor(
-            self._handlers, self._clients, self._buffer, self._ended, concurrency=self._concurrency
-        )
+            self._handlers, self._clients, self._buffer, self._ended,
+            concurrency=self._concurrency, authorize=self._authorize,
+        )  # fmt: skip
         self._finisher = Finisher(self._client, self._outage, busy=self._busy, written=self._written)
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
         self._claimer = Claimer(
@@ -226,6 +198,8 @@ class Worker:
             "vacuum": vacuum(self._client, self._outage),
             "tidier": self._tidy(),
         }
+        if self._client.rules.audit_chain:
+            loops["sealer"] = seal(self._client, self._keeper, self._outage)
         return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in loops.items()]
 
     async def _until_over(self, loops: list[asyncio.Task[None]]) -> None:
@@ -343,8 +317,8 @@ class Worker:
             self._resting.clear()
             self._executor.feed()
 
-    def _ended(self, job: Job, outcome: Outcome) -> None:
-        self._finisher.add(job, outcome)
+    def _ended(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
+        self._finisher.add(job, outcome, usage)
         self._pace.ended(time.monotonic())
         self._claimer.ended()
         self._rest()
@@ -397,3 +371,11 @@ class Worker:
             "queues": None if self._queues is None else dict(self._queues),
             "job_types": sorted(self._handlers),
         }
+
+
+def _check_queues(queues: Mapping[str, int | None] | None) -> None:
+    for name, most in (queues or {}).items():
+        if most is not None:
+            whole(f"the concurrency of {name}", most, 1, 10_000)
+    if queues is not None and not queues:
+        raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")

@@ -3,4 +3,11 @@
 import pytest
 
 # Only the asserts of test modules are explained by themselves.
-pytest.register_assert_rewrite(f"{__name__}.controlling", f"{__name__}.enqueueing", f"{__name__}.working")
+pytest.register_assert_rewrite(
+    f"{__name__}.controlling",
+    f"{__name__}.enqueueing",
+    f"{__name__}.keying",
+    f"{__name__}.metering",
+    f"{__name__}.resolving",
+    f"{__name__}.working",
+)

@@ -10,7 +10,8 @@ from typing import Any
 
 from onward.core.ids import IdMaker, JobId
 from onward.core.job import Enqueued, Job, NewJob
-from onward.core.lifecycle import End, Outcome, policy_of
+from onward.core.lifecycle import End, Outcome
+from onward.core.rules import DEFAULT_RULES
 from onward.operations import enqueue, inspect, work
 
 __all__ = ["HOUR", "LEASE", "NOW", "QUEUE", "Go", "end", "events", "ids", "look", "put", "register", "take"]
@@ -36,7 +37,7 @@ def take(go: Go, worker: str = "w", *, now: datetime = NOW, limit: int = 10) -> 
 
 
 def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> work.Leases:
-    leases: work.Leases = go(work.finish([End.of(job, outcome, policy_of(job), 0.5)], now=now))
+    leases: work.Leases = go(work.finish([End.of(job, outcome, DEFAULT_RULES.policy_of(job), 0.5)], now=now))
     return leases
 
 

@@ -20,8 +20,8 @@ from onward.core.lifecycle import (
     Skip,
     Snooze,
     Succeeded,
-    policy_of,
 )
+from onward.core.rules import DEFAULT_RULES
 from onward.errors import WorkerLost
 from onward.operations import control, inspect, rescue, work
 from tests.connections.scenarios.steps import (
@@ -78,7 +78,8 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:
     end(go, job, Failed({"message": "é"}, retryable=False))
     dead = look(go, job_id)
     assert (dead.state, dead.error) == ("dead", {"reason": "unrecoverable", "message": "é"})
-    [past] = go(inspect.attempts_of(job_id))
+    past, last = go(inspect.attempts_of(job_id))
+    assert (last.attempt, last.lease, last.outcome) == (2, 3, "failed")
     assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
     assert (past.started_at, past.ended_at, past.error) == (NOW, NOW, {"message": "boom"})
     assert events(go, job_id) == [
@@ -91,7 +92,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
     register(go)
     put(go), put(go), put(go)
     released, snoozed, limited = take(go)
-    policy = policy_of(released)
+    policy = DEFAULT_RULES.policy_of(released)
     leases = go(
         work.finish(
             [

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any, assert_type
 
-from onward import Context, Handle, NewJob, Onward
+from onward import Category, Context, Handle, Job, NewJob, Onward
 
 app = Onward()
 
@@ -90,3 +90,37 @@ async def direct(ctx: Context) -> None:
 
 @app.job(nam="x")  # error
 def misnamed() -> None: ...
+
+
+# What an application asks of its jobs.
+strict = Onward(profile="strict", routes={"mail.*": "q:mail"}, categories=[Category(name="billing")])
+Onward(tenancy="sometimes")  # error
+Onward(tenency="off")  # error
+
+
+@app.authorize
+def decide(job: Job) -> bool:
+    return job.org_id is not None
+
+
+@strict.authorize
+async def decide_later(job: Job) -> None: ...
+
+
+def undecided(job: Job) -> str:
+    return job.id if decide(job) else ""
+
+
+app.authorize(undecided)  # error
+
+with app.context(org_id="o", actor="user:42"):
+    send_confirmation.enqueue(1)
+app.context(org="o")  # error
+
+
+@app.job(key="report_{day}", unique="7d", on_conflict="reset", reset_from={"dead"})
+def keyed(day: str) -> None: ...
+
+
+@app.job(on_conflict="explode")  # error
+def exploding() -> None: ...

@@ -1,0 +1,116 @@
+"""Content on its way in and out, in pieces: no file is ever in memory whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple, TypedDict, cast
+
+from onward.core.arguments import check_kind
+from onward.core.artifact import Expiry
+from onward.errors import InvalidSetting
+
+__all__ = ["CHUNK", "ArtifactOptions", "Blob", "Content", "Source", "copied", "pieces"]
+
+CHUNK = 1_048_576
+"""The most bytes that are held of a file at a time."""
+
+Content = bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes]
+"""Bytes, an open binary file, or pieces of bytes."""
+
+
+class ArtifactOptions(TypedDict, total=False):
+    """What a handler may say of an artifact that it leaves: its content, and who may read it for how long."""
+
+    text: str | None
+    path: str | os.PathLike[str] | None
+    content_type: str | None
+    roles: Sequence[str] | None
+    expires: Expiry | None
+
+
+class Blob(NamedTuple):
+    """What was written, or read: its digest and how many bytes."""
+
+    sha256: str
+    size: int
+
+
+class Source:
+    """Content that a caller gave in one of three ways; it is read once."""
+
+    def __init__(
+        self, *, path: str | os.PathLike[str] | None, data: Content | None, text: str | None
+    ) -> None:
+        if (path is not None) + (data is not None) + (text is not None) != 1:
+            raise InvalidSetting("an artifact needs content; give exactly one of path=, data= and text=")
+        if text is not None:
+            check_kind("an artifact's text", text, str, "give a str, or data=")
+        if isinstance(data, str):
+            raise InvalidSetting("an artifact's data is a str; give bytes, or text=")
+        check_kind("an artifact's data", data or b"", Iterable, "give bytes or an open binary file")
+        self._path = None if path is None else Path(path)
+        self._data = text.encode() if text is not None else data
+        self._head: list[bytes] = []
+        self._rest: Iterator[bytes] = iter(())
+
+    def small(self, most: int) -> bytes | None:
+        """Give the whole content if it takes no more than so many bytes; call it first, and once."""
+        self._rest = self._read()
+        size = 0
+        for piece in self._rest:
+            self._head.append(piece)
+            size += len(piece)
+            if size > most:
+                return None
+        return b"".join(self._head)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Give the content piece by piece, from its beginning."""
+        yield from self._head
+        self._head.clear()
+        yield from self._rest
+
+    def _read(self) -> Iterator[bytes]:
+        data = self._data
+        if self._path is not None:
+            if not self._path.is_file():
+                raise InvalidSetting(f"{self._path} is no file; give the path of one that can be read")
+            with self._path.open("rb") as file:
+                yield from pieces(file)
+        elif isinstance(data, bytes | bytearray | memoryview):
+            whole = memoryview(data).cast("B")
+            for start in range(0, len(whole), CHUNK):
+                yield bytes(whole[start : start + CHUNK])
+        elif hasattr(data, "read"):
+            yield from pieces(cast("IO[bytes]", data))
+        else:
+            yield from _checked(data or ())
+
+
+def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in chunks:
+        if not isinstance(piece, bytes | bytearray | memoryview):
+            raise InvalidSetting(f"a piece of an artifact is a {type(piece).__name__}; give bytes")
+        yield bytes(piece)
+
+
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """Read an open file to its end."""
+    while piece := file.read(CHUNK):
+        if not isinstance(piece, bytes):
+            raise InvalidSetting("an artifact's file is open as text; open it with mode 'rb'")
+        yield piece
+
+
+def copied(chunks: Iterable[bytes], target: IO[bytes] | None) -> Blob:
+    """Write the pieces, if there is a target, and tell what they were."""
+    digest, size = hashlib.sha256(), 0
+    for piece in chunks:
+        digest.update(piece)
+        size += len(piece)
+        if target is not None:
+            target.write(piece)
+    return Blob(digest.hexdigest(), size)

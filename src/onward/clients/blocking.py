@@ -1,0 +1,22 @@
+"""Call what blocks: in the caller's thread, or beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+__all__ = ["call", "call_async"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function."""
+    return function(*args, **kwargs)
+
+
+async def call_async(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function in a thread, so that the loop goes on."""
+    return await asyncio.to_thread(function, *args, **kwargs)

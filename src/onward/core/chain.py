@@ -1,0 +1,182 @@
+"""The hash chain over the audit: each link holds the digest of one row, and of all before it.
+
+The digest covers every column of a row, its number included, so a row that is edited, moved or swapped is
+seen; the link covers the one before, so a row that is taken out or put in is seen, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from onward.errors import InvalidSetting
+
+__all__ = [
+    "FIRST", "PRUNED", "RECORD", "Fault", "Gap", "Head", "Link", "Walk", "digest_of", "digest_of_all",
+    "links",
+]  # fmt: skip
+
+RECORD = (
+    "seq", "at", "event", "action", "job_id", "job_type", "org_id", "project_id", "actor_type", "actor_id",
+    "request_id", "correlation_id", "attempt", "lease", "worker_id", "detail",
+)  # fmt: skip
+"""The columns of an audit row, in the order in which statements return them."""
+
+PRUNED = "audit.pruned"
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a chain ends: keep it elsewhere, and whoever cuts the end off is found out, too."""
+
+    position: int = 0
+    link: str = "0" * 64
+
+    def __str__(self) -> str:
+        return f"{self.position}:{self.link}"
+
+    @classmethod
+    def read(cls, text: str) -> Head:
+        """Read POSITION:LINK, as it is written."""
+        position, _, link = text.strip().partition(":")
+        if not (position.isascii() and position.isdecimal() and _DIGEST.fullmatch(link)):
+            raise InvalidSetting(f"head is {text!r:.80}; give POSITION:LINK as a verification printed it")
+        return cls(int(position), link)
+
+
+FIRST = Head()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One row of the chain; `pruned` is the number of the event that tells of the row's removal."""
+
+    position: int
+    seq: int
+    digest: str
+    link: str
+    pruned: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong at one place: `seq` in the audit, `position` in the chain."""
+
+    what: Literal["edited", "removed", "inserted", "restored", "broken", "cut", "unaccounted"]
+    message: str
+    seq: int | None = None
+    position: int | None = None
+
+
+def digest_of(row: Sequence[Any]) -> str:
+    """Give the digest of an audit row, as a statement returns it."""
+    # Without nulls, so that a new column leaves the digests of old rows as they are.
+    said = {name: value for name, value in zip(RECORD, row, strict=True) if value is not None}
+    return sha256(_encode(said)).hexdigest()
+
+
+def digest_of_all(digests: Iterable[str]) -> str:
+    """Give one digest for rows that are removed together, in the order of their numbers."""
+    total = sha256()
+    for digest in digests:
+        total.update(digest.encode())
+    return total.hexdigest()
+
+
+def links(head: Head, rows: Iterable[Sequence[Any]]) -> Iterator[Link]:
+    """Go on with a chain over these rows."""
+    position, last = head.position, head.link
+    for row in rows:
+        position, digest = position + 1, digest_of(row)
+        last = _next(last, digest)
+        yield Link(position, int(row[0]), digest, last)
+
+
+def _next(last: str, digest: str) -> str:
+    return sha256(f"{last}{digest}".encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class Gap:
+    """The rows that one event of removal accounts for."""
+
+    count: int = 0
+    total: Any = field(default_factory=sha256)
+    told: Mapping[str, Any] | None = None
+
+    def is_accounted_for(self) -> bool:
+        """Tell whether the event names exactly these rows; one from before the chain names none of its."""
+        said = self.told or {}
+        if not said.get("chained"):
+            return self.count == 0
+        return (said.get("count"), said.get("digest")) == (self.count, self.total.hexdigest())
+
+
+class Walk:
+    """A walk along a chain from its beginning, page by page, of which it keeps nothing but sums."""
+
+    def __init__(self, kept: Head | None = None) -> None:
+        self.head = FIRST
+        self._kept = kept
+        self._gaps: dict[int, Gap] = {}
+
+    def follow(self, page: Iterable[tuple[Link, Sequence[Any] | None]]) -> Iterator[Fault]:
+        """Compare the next links with the rows that they stand for."""
+        for link, row in page:
+            if link.position == self.head.position:
+                yield Fault("inserted", "two rows have this number", link.seq, link.position)
+                continue
+            yield from self._step(link)
+            yield from self._compare(link, row)
+            self.head = Head(link.position, link.link)
+            if self._kept is not None and self._kept.position == link.position != 0:
+                if self._kept.link != link.link:
+                    yield Fault(
+                        "broken", "the chain is not the one whose head was kept", link.seq, link.position
+                    )
+                self._kept = None
+
+    def _step(self, link: Link) -> Iterator[Fault]:
+        missing = link.position - self.head.position - 1
+        if missing:
+            lost = f"{missing} links are missing before position {link.position}"
+            yield Fault("broken", lost, link.seq, link.position)
+        elif link.link != _next(self.head.link, link.digest):
+            yield Fault("broken", "the link does not follow from the one before", link.seq, link.position)
+
+    def _compare(self, link: Link, row: Sequence[Any] | None) -> Iterator[Fault]:
+        if link.pruned is not None:
+            gap = self._gaps.setdefault(link.pruned, Gap())
+            gap.count += 1
+            gap.total.update(link.digest.encode())
+            if row is not None:
+                yield Fault(
+                    "restored", "the row was removed by age, and is there again", link.seq, link.position
+                )
+        elif row is None:
+            yield Fault("removed", "the row is gone", link.seq, link.position)
+        elif digest_of(row) != link.digest:
+            yield Fault("edited", "the row is not the one that was sealed", link.seq, link.position)
+        elif row[2] == PRUNED:
+            told = msgspec.json.decode(row[-1] or "null")
+            self._gaps.setdefault(link.seq, Gap()).told = told if isinstance(told, dict) else {}
+
+    def end(self, head: Head) -> Iterator[Fault]:
+        """Look at the whole: where the chain should end, and whether every gap is accounted for."""
+        if head != self.head:
+            yield Fault("cut", f"the chain ends at position {self.head.position}, not {head.position}")
+        if self._kept is not None and self._kept.position:
+            yield Fault(
+                "cut", f"the chain does not reach position {self._kept.position}, whose link was kept"
+            )
+        for seq, gap in self._gaps.items():
+            if not gap.is_accounted_for():
+                yield Fault("unaccounted", f"{gap.count} rows are gone that no event accounts for", seq)

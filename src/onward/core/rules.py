@@ -1,0 +1,163 @@
+"""What an application asks of its jobs: one value that its clients and workers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal, TypedDict, Unpack, get_args
+
+from onward.core.category import CATEGORIES, Q_CRITICAL, Q_DEADLETTER, Category, category, strictly
+from onward.core.fields import check_text
+from onward.core.job import Job
+from onward.core.lifecycle import End, Outcome
+from onward.core.redaction import REDACTION, Redaction
+from onward.core.retry import RetryPolicy
+from onward.core.secret_policy import SecretPolicy, Secrets
+from onward.core.usage import Usage
+from onward.errors import InvalidSetting
+
+__all__ = ["AUDIT_LEVELS", "DEFAULT_RULES", "AuditLevel", "Mode", "Rules", "Settings"]
+
+Mode = Literal["off", "optional", "required"]
+AuditLevel = Literal["off", "ends", "full"]
+
+AUDIT_LEVELS: tuple[AuditLevel, ...] = ("off", "ends", "full")
+
+_MODES: tuple[Mode, ...] = get_args(Mode)
+_CATEGORY = "category:"
+_LONGEST_QUEUE = 200
+
+
+class Settings(TypedDict, total=False):
+    """What `Onward()` takes besides its database."""
+
+    tenancy: Mode
+    contract: Mode
+    profile: Literal["strict"] | None
+    audit: AuditLevel
+    audit_chain: bool
+    meter_runs: bool
+    artifacts: str
+    artifact_inline_bytes: int
+    artifact_secret: str
+    categories: Iterable[Category]
+    routes: Mapping[str, str]
+    secrets: SecretPolicy
+    secrets_reason: str
+    redact: Redaction
+
+
+# Compared by identity: it is part of the key under which checked shapes of jobs are remembered.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rules:
+    """The rules of one application; its own categories and retry policies are added as it defines them."""
+
+    tenancy: Mode = "optional"
+    contract: Mode = "off"
+    strict: bool = False
+    audit: AuditLevel = "full"
+    audit_chain: bool = False
+    meter_runs: bool = False
+    artifacts: str | None = None
+    artifact_inline_bytes: int = 16_384
+    artifact_secret: str | None = field(default=None, repr=False)
+    categories: dict[str, Category] = field(default_factory=lambda: dict(CATEGORIES))
+    retries: dict[str, RetryPolicy] = field(default_factory=dict)
+    actions: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    routes: tuple[tuple[str, str], ...] = ()
+    secrets: SecretPolicy = "reject"
+    secrets_reason: str | None = None
+    secrets_by_type: dict[str, Secrets] = field(default_factory=dict)
+    redact: Redaction = REDACTION
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, naming the setting."""
+        for name, known in (("tenancy", _MODES), ("contract", _MODES), ("audit", AUDIT_LEVELS)):
+            value = getattr(self, name)
+            if value not in known:
+                choices = ", ".join(map(repr, known))
+                raise InvalidSetting(f"{name} is {value!r:.80}; give one of {choices}")
+        Secrets.of(self.secrets, self.secrets_reason)
+        if not isinstance(self.redact, Redaction):
+            raise InvalidSetting(f"redact is a {type(self.redact).__name__}; give Redaction(names=…)")
+
+    @classmethod
+    def of(cls, **settings: Unpack[Settings]) -> Rules:
+        """Make the rules that settings ask for; the strict profile is that of S4."""
+        given: dict[str, Any] = dict(settings)
+        profile = given.pop("profile", None)
+        if profile not in {None, "strict"}:
+            raise InvalidSetting(f"profile is {profile!r:.80}; give 'strict', or leave it out")
+        strict = profile == "strict"
+        if strict:
+            for name in ("tenancy", "contract"):
+                if given.setdefault(name, "required") != "required":
+                    raise InvalidSetting(f"profile='strict' needs {name}='required'; leave {name} out")
+        own = given.pop("categories", ())
+        routes = tuple(given.pop("routes", {}).items())
+        rules = cls(strict=strict, routes=routes, **given)
+        for one in (*CATEGORIES.values(), *own):
+            rules.add(one)
+        for pattern, queue in routes:
+            rules.check_route(pattern, queue)
+        return rules
+
+    def add(self, own: Category) -> Category:
+        """Add a category, or replace the preset of its name; gives it as the profile has it."""
+        if not isinstance(own, Category):
+            raise InvalidSetting(f"{own!r:.80} is no category; give Category(name=…)")
+        if self.strict and own.queue == Q_CRITICAL and own.name != "critical":
+            raise InvalidSetting(f"category {own.name}: {Q_CRITICAL} is kept for the category critical")
+        added = self.categories[own.name] = strictly(own) if self.strict else own
+        return added
+
+    def category(self, name: str) -> Category:
+        """Look up a category; an unknown name is told its nearest neighbour."""
+        return category(name, self.categories)
+
+    def category_of(self, job: Job) -> Category:
+        """Find the category of a stored job; an unknown one is treated as the default one."""
+        return self.categories.get(job.category) or self.categories["default"]
+
+    def policy_of(self, job: Job) -> RetryPolicy:
+        """Find the retry policy of a job: that of its type, or of its category."""
+        return self.retries.get(job.job_type) or self.category_of(job).retry
+
+    def end_of(self, job: Job, outcome: Outcome, dice: float, usage: tuple[Usage, ...] = ()) -> End:
+        """Settle a claimed job by what the application asks of its type and category."""
+        policy, actions = self.policy_of(job), self.actions.get(job.job_type)
+        return End.of(job, outcome, policy, dice, usage, actions=actions, redaction=self.redact)
+
+    def secrets_of(self, job_type: str) -> Secrets:
+        """Find what is done about a secret in a payload of this job type."""
+        return self.secrets_by_type.get(job_type) or Secrets(self.secrets, self.secrets_reason)
+
+    def queue_of(self, job_type: str, name: str) -> str:
+        """Find the queue of a job that names none: by the first route that fits, or by its category."""
+        for pattern, queue in self.routes:
+            if pattern == f"{_CATEGORY}{name}" or fnmatchcase(job_type, pattern):
+                return queue
+        return self.category(name).queue
+
+    def check_route(self, pattern: str, queue: str) -> None:
+        """Refuse a route that leads nowhere, or where its jobs may not go."""
+        if not pattern:
+            raise InvalidSetting("a route has an empty pattern; give a job type, 'mail.*' or 'category:name'")
+        try:
+            check_text("queue", queue, longest=_LONGEST_QUEUE)
+        except ValueError as error:
+            raise InvalidSetting(f"route {pattern!r}: {error}") from None
+        name = pattern.removeprefix(_CATEGORY) if pattern.startswith(_CATEGORY) else None
+        if name is not None:
+            self.category(name)
+        if queue == Q_DEADLETTER:
+            raise InvalidSetting(f"route {pattern!r}: {Q_DEADLETTER} shows the dead; no job waits in it")
+        if self.strict and queue == Q_CRITICAL and name != "critical":
+            raise InvalidSetting(
+                f"route {pattern!r}: {Q_CRITICAL} is kept for the category critical; give another queue"
+            )
+
+
+DEFAULT_RULES = Rules()
+"""The rules of who has said nothing."""

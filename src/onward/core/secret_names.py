@@ -1,0 +1,103 @@
+"""Which names say that their value is a secret.
+
+The rule: a name is taken as words, parted at all that is no letter or digit and where camelCase begins a
+word. Numbers and a few words such as `old` or `confirmation` are dropped from its end. It names a secret if
+what is left ends with one of the terms below: the last words say what a thing is, the others only which one.
+So `X-Auth-Token` and `newPassword2` name secrets, `token_count`, `password_reset_id` and `secretary` do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["TERMS", "Terms", "is_collective", "is_secret_name", "more_terms"]
+
+Term = tuple[str, ...]
+Terms = frozenset[Term]
+
+_LONGEST = 100
+_MOST_WORDS = 3
+_PARTS = re.compile(r"[\W_]++|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NUMBER = re.compile(r"v?[0-9]+")
+
+_ONE_WORD = (
+    "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "token",
+    "bearer", "jwt", "authorization", "authorisation", "credential", "credentials", "cookie", "cookies",
+    "apikey", "apikeys", "accesskey", "secretkey", "privatekey", "accesstoken", "refreshtoken", "authtoken",
+    "apitoken", "clientsecret",
+)  # fmt: skip
+# A key or a pass may be anything; these are not.
+_KEYS = ("api", "secret", "private", "access", "encryption", "signing", "master", "auth", "account", "hmac")
+_PASSES = ("db", "database", "smtp", "imap", "ftp", "mail", "user", "admin", "root")
+# Several tokens may be words of a text; these are not.
+_TOKENS = ("access", "refresh", "api", "auth", "bearer", "session")
+_ENDINGS = ("password", "passwd", "passphrase")
+
+TERMS: Terms = frozenset(
+    [(word,) for word in _ONE_WORD]
+    + [(word, key) for word in _KEYS for key in ("key", "keys")]
+    + [(word, "pass") for word in _PASSES]
+    + [(word, "tokens") for word in _TOKENS]
+    + [("password", "hash")]
+)
+"""What the name of a secret ends with."""
+
+_HARMLESS: Terms = frozenset(
+    (word, "token")
+    for word in (
+        "page", "next", "continuation", "cursor", "sync", "cancellation", "idempotency", "pad", "eos", "bos",
+        "unk", "stop",
+    )
+)  # fmt: skip
+_DROPPED = frozenset(
+    {
+        "value",
+        "plain",
+        "plaintext",
+        "raw",
+        "old",
+        "new",
+        "current",
+        "confirm",
+        "confirmation",
+        "again",
+        "repeat",
+    }
+)
+
+
+def _words(name: str) -> Term:
+    """Take a name as words, without what says nothing at its end."""
+    # Only the end decides, and a name may be as long as a payload.
+    words = [word.lower() for word in _PARTS.split(name[-_LONGEST:]) if word]
+    while words and (words[-1] in _DROPPED or _NUMBER.fullmatch(words[-1])):
+        words.pop()
+    if words:
+        words[-1] = words[-1].rstrip("0123456789")
+    return tuple(words)
+
+
+def is_secret_name(name: str, terms: Terms = TERMS) -> bool:
+    """Tell whether a name says that its value is a secret."""
+    words = _words(name)
+    if not words or (words[-2:] in _HARMLESS and words[-2:] not in terms):
+        return False
+    if words[-1].endswith(_ENDINGS):
+        return True
+    return any(words[-count:] in terms for count in range(1, min(len(words), _longest(terms)) + 1))
+
+
+def is_collective(name: str) -> bool:
+    """Tell whether a secret name, such as `credentials`, makes secrets of all texts below it."""
+    words = _words(name)
+    return bool(words) and words[-1].endswith(("s", "credential"))
+
+
+def more_terms(names: Iterable[str]) -> Terms:
+    """Give the terms with those that a user adds."""
+    return TERMS | {words for words in map(_words, names) if words}
+
+
+def _longest(terms: Terms) -> int:
+    return _MOST_WORDS if terms is TERMS else max(map(len, terms))

@@ -1,0 +1,167 @@
+"""What a secret looks like in a text, whatever its name.
+
+Every pattern takes time in proportion to the text, also to one made to be slow: it begins where a token
+begins, and gives nothing back that it has taken (`++`), or has a bound. It is tried only where one of its
+markers is: to look for a few letters costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onward.errors import InvalidSetting
+
+__all__ = [
+    "ASSIGNMENT",
+    "ASSIGNMENT_MARKERS",
+    "FLAG",
+    "MARKED",
+    "MARKED_JSON",
+    "MASK",
+    "PATTERNS",
+    "PLACEHOLDER",
+    "VALUE",
+    "WORD",
+    "Pattern",
+    "may_match",
+    "own_pattern",
+]
+
+
+MASK = "[redacted]"
+"""What stands in the place of a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A kind of secret: where its group `secret` is, else all of it, nothing should be read.
+
+    `loose` is for texts that are only shown: better once too often than once too few.
+    """
+
+    kind: str
+    markers: Sequence[str]
+    strict: re.Pattern[str]
+    loose: re.Pattern[str]
+
+
+def _pattern(kind: str, markers: Sequence[str], strict: str, loose: str | None = None) -> Pattern:
+    return Pattern(kind, tuple(markers), re.compile(strict), re.compile(loose or strict))
+
+
+def own_pattern(source: str | re.Pattern[str]) -> Pattern:
+    """Take a pattern of a user's; it is tried on every text."""
+    try:
+        compiled = re.compile(source)
+        useless = compiled.search("") or compiled.search(MASK)
+    except (re.error, TypeError) as error:
+        raise InvalidSetting(f"pattern {source!r:.80} is no regular expression: {error}") from None
+    if not isinstance(compiled.pattern, str) or useless:
+        raise InvalidSetting(f"pattern {source!r:.80} fits any text; say more of what a secret looks like")
+    return Pattern("a pattern of this application", ("",), compiled, compiled)
+
+
+_APART = r"(?<![A-Za-z0-9])"
+
+PATTERNS: tuple[Pattern, ...] = (
+    _pattern(
+        "a private key",
+        ["-----BEGIN"],
+        # To its end, or to that of the text where it was cut off.
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END[A-Z0-9 ]{0,60}-----)?",
+    ),
+    _pattern("an AWS access key", ["AKIA", "ASIA"], _APART + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _pattern("a Stripe key", ["k_live_"], _APART + r"[sr]k_live_[A-Za-z0-9]{8,}+"),
+    _pattern(
+        "a GitHub token",
+        ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
+        _APART + r"(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+)",
+    ),
+    _pattern("a Slack token", ["xox"], _APART + r"xox[a-z]-[A-Za-z0-9-]{10,}+"),
+    _pattern("a Google API key", ["AIza"], _APART + r"AIza[A-Za-z0-9_-]{35}"),
+    _pattern("a JSON web token", ["eyJ"], r"(?<![\w-])eyJ[\w-]{5,}+\.eyJ[\w-]{5,}+(?:\.[\w-]*+)?"),
+    _pattern(
+        "a bearer token",
+        ["earer ", "EARER "],
+        # A bearer of news is none: so long, or with a digit.
+        r"(?i:(?<!\w)bearer) {1,4}+(?P<secret>(?:(?=[A-Za-z._~+/=-]{0,40}[0-9])|(?=[\w.~+/=-]{20}))"
+        r"[\w.~+/=-]{8,}+)",
+        r"(?i:(?<!\w)bearer) {1,4}+(?P<secret>[\w.~+/=-]{3,}+)",
+    ),
+    _pattern(
+        "a password in a URL",
+        ["://"],
+        r"://[^\s/?#:@\"'<>\\]{0,256}+:(?P<secret>[^\s/?#\"'<>\\]{1,512})@",
+    ),
+)
+
+# A name, perhaps in quotes that may be escaped, and the sign after which its value stands.
+ASSIGNMENT_MARKERS = ("=", '":', "':")
+ASSIGNMENT = re.compile(
+    r"""(?<![\w.-])(?P<name>[\w.-]++)(?P<quote>\\*+["'])?+\]?+(?P<sign>\s{0,4}+(?:=>|:=|=|:)\s{0,4}+)"""
+)
+FLAG = re.compile(r"""(?<![\w-])--(?P<name>[\w-]++)(?P<quote>["'],)?+(?P<sign>\s{1,4}+)""")
+VALUE = re.compile(
+    r"""
+    "(?:[^"\\]++|\\.)*+"?
+    | '(?:[^'\\]++|\\.)*+'?
+    | \\++"[^"\\]*+ | \\++'[^'\\]*+
+    | (?:(?i:bearer|basic|token|digest)[ ]{1,4}+)?+(?:[^\s&;"'\\]|\\(?!["']))++
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+PLACEHOLDER = re.compile(
+    r"\$\{[^{}]*\}|\$\w+|\{{1,2}[^{}]*\}{1,2}|%\(\w+\)s|%s|<[^<>]*>|\*+|\[redacted\]|"
+    r"(?i:none|null|true|false)"
+)
+"""What stands where a secret would, but is none."""
+
+WORD = re.compile(
+    r"(?i:str|int|float|bool|bytes|dict|list|tuple|any|object|required|missing|invalid|expired|incorrect|wrong|"
+    r"denied|refused|unknown|not|is|was|must|too|field|expected)[,.:)\]]{0,2}"
+)
+"""What is said about a secret in messages, or is its type in a signature."""
+
+
+# Not every address on the web: one with a colon before its path.
+_URL = r"://[^\s/?#:@\"'<>\\]{0,256}+:"
+
+
+def _any_of(*own: str) -> re.Pattern[str]:
+    markers = [marker for pattern in PATTERNS for marker in pattern.markers if marker != "://"]
+    return re.compile("|".join([_URL, *map(re.escape, [*markers, *own])]))
+
+
+MARKED = _any_of(*ASSIGNMENT_MARKERS)
+"""A text without this holds no secret that could be told by its looks."""
+
+# Within a text of JSON a quote is escaped, and a bare one is everywhere.
+MARKED_JSON = _any_of("=", "\\", "':")
+"""The same for JSON."""
+
+# What is rare in each of these kinds, and then their markers.
+_RARE = (
+    ("A", ("AKIA", "ASIA", "AIza")),
+    ("J", ("eyJ",)),
+    ("_", ("k_live_",)),
+    ("gh", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
+    ("_pat_", ("github_pat_",)),
+)
+
+
+def may_match(text: str) -> bool:
+    """Do as `MARKED_JSON` does, for much JSON: a search for a letter takes a hundredth of that for a word."""
+    return (
+        "=" in text
+        or "\\" in text
+        or ("'" in text and "':" in text)
+        or ("/" in text and "@" in text and "://" in text)
+        or ("B" in text and "-----BEGIN" in text)
+        or (" " in text and ("earer " in text or ("R" in text and "EARER " in text)))
+        or ("x" in text and "-" in text and "xox" in text)
+        or any(rare in text and any(marker in text for marker in markers) for rare, markers in _RARE)
+    )

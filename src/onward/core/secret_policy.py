@@ -1,0 +1,36 @@
+"""What is done about a secret in a payload."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+from onward.errors import InvalidSetting
+
+__all__ = ["REJECT", "SecretPolicy", "Secrets"]
+
+SecretPolicy = Literal["reject", "redact", "allow"]
+
+
+class Secrets(NamedTuple):
+    """A policy; the reason is for who asks later why secrets are allowed."""
+
+    policy: SecretPolicy
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, policy: Any, reason: Any, *, where: str = "") -> Secrets:
+        """Check a policy: to allow secrets takes a reason, and nothing else takes one."""
+        if policy not in get_args(SecretPolicy):
+            raise InvalidSetting(f"{where}secrets is {policy!r:.80}; give 'reject', 'redact' or 'allow'")
+        given = isinstance(reason, str) and bool(reason.strip())
+        if policy == "allow" and not given:
+            raise InvalidSetting(f"{where}secrets='allow' needs a reason; say it with secrets_reason='…'")
+        if policy != "allow" and reason is not None:
+            raise InvalidSetting(
+                f"{where}secrets_reason is for secrets='allow', not for {policy!r}; leave it out"
+            )
+        return cls(policy, reason)
+
+
+REJECT = Secrets("reject")
+"""What holds where nothing is said."""

@@ -1,0 +1,101 @@
+"""How a job type makes the keys of its jobs: by a template, of a notification, or of all its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from onward.core.duration import Duration, duration
+from onward.core.idempotency import (
+    bucket_start,
+    job_key,
+    key_from_template,
+    notification_key,
+    template_fields,
+)
+from onward.core.job import NewJob
+from onward.errors import InvalidJob, InvalidSetting
+from onward.handlers.signature import Signature
+
+__all__ = ["KeyMaker", "NotificationKey", "key_maker"]
+
+KeyMaker = Callable[[NewJob], str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationKey:
+    """One notification for each org, recipient, template, content and bucket of time.
+
+    `recipient` and `template` name arguments; without a template the job type is one.
+    """
+
+    recipient: str
+    template: str | None = None
+    bucket: Duration = "1h"
+
+
+def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
+    """Read how a definition makes keys; a name that no argument has is refused."""
+    template, notification = options.get("key"), options.get("notification_key")
+    if template is not None and notification is not None:
+        raise InvalidSetting(f"job type {name!r}: key and notification_key are both set; give one of them")
+    if template is not None:
+        return _of_template(name, template, signature)
+    if notification is not None:
+        return _of_notification(name, notification, signature)
+    if options.get("unique") is not None:
+        return lambda new: job_key(new.job_type, new.org_id, new.project_id, new.payload)
+    return None
+
+
+def _of_template(name: str, template: object, signature: Signature) -> KeyMaker:
+    if not isinstance(template, str) or not template:
+        raise InvalidSetting(f"job type {name!r}: key is {template!r:.80}; give a text such as 'sync_{{id}}'")
+    defaults = {field: _argument(name, "key", field, signature) for field in template_fields(template)}
+    return lambda new: key_from_template(template, {**defaults, **new.payload})
+
+
+def _of_notification(name: str, given: object, signature: Signature) -> KeyMaker:
+    if not isinstance(given, NotificationKey):
+        raise InvalidSetting(
+            f"job type {name!r}: notification_key is {given!r:.80}; give NotificationKey(recipient=…)"
+        )
+    recipient, template = given.recipient, given.template
+    length = duration("bucket", given.bucket)
+    if length < timedelta(seconds=1):
+        raise InvalidSetting(f"job type {name!r}: bucket is {given.bucket!r}; give a second or more")
+    defaults = {
+        field: _argument(name, "notification_key", field, signature)
+        for field in (recipient, template)
+        if field is not None
+    }
+
+    def make(new: NewJob) -> str:
+        arguments = {**defaults, **new.payload}
+        kind = new.job_type if template is None else _text(new, template, arguments)
+        at = new.run_at or datetime.now(UTC) + (new.delay or timedelta())
+        start = bucket_start(at, length)
+        return notification_key(new.org_id, _text(new, recipient, arguments), kind, new.payload, start)
+
+    return make
+
+
+def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
+    """Find an argument that a key is made of; gives its default, or None."""
+    if field not in signature.defaults and not signature.open:
+        near = get_close_matches(field, signature.defaults, 1)
+        advice = f'Did you mean "{near[0]}"?' if near else f"It is {signature.text}."
+        raise InvalidSetting(f'job type {name!r}: {option} needs "{field}", which is no argument. {advice}')
+    return signature.defaults.get(field)
+
+
+def _text(new: NewJob, field: str, arguments: Mapping[str, Any]) -> str:
+    value = arguments.get(field)
+    if value is None or value == "" or isinstance(value, dict | list):
+        raise InvalidJob(
+            f"the key of {new.job_type} needs the argument {field!r}, which is {value!r:.80}; give some text"
+        )
+    return str(value)

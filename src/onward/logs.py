@@ -1,0 +1,93 @@
+"""Onward's loggers: what goes through one of them has its secrets hidden before any handler sees it."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+from weakref import WeakSet
+
+from onward.core.redaction import REDACTION, Hide, Redaction
+
+__all__ = ["HIDE", "get_logger", "hide", "hide_also"]
+
+HIDE = "onward_hide"
+"""What a record may carry to have more hidden than the list says: a function from text to text."""
+
+_STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime"}
+# Loggers belong to the process, and so do the lists of all its applications.
+_lists: WeakSet[Redaction] = WeakSet()
+
+
+def get_logger(name: str) -> logging.Logger:
+    """Give a logger of Onward's; the user's own loggers are left alone."""
+    logger = logging.getLogger(name)
+    if _filter not in logger.filters:
+        logger.addFilter(_filter)
+    return logger
+
+
+def hide_also(redaction: Redaction) -> None:
+    """Hide what this list names, too, as long as the list is in use."""
+    if redaction is not REDACTION:
+        _lists.add(redaction)
+
+
+class _Redacting(logging.Filter):
+    """Changes only records that hold a secret: others keep their arguments and their exception."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        own: Hide | None = record.__dict__.pop(HIDE, None)
+
+        def hidden(text: str) -> str:
+            return hide(own(text) if own is not None else text)
+
+        _hide_message(record, hidden)
+        _hide_exception(record, hidden)
+        for name in record.__dict__.keys() - _STANDARD:
+            record.__dict__[name] = _hide_extra(name, record.__dict__[name], hidden)
+        return True
+
+
+def _hide_message(record: logging.LogRecord, hide: Hide) -> None:
+    try:
+        message = record.getMessage()
+        hidden = hide(message)
+        if hidden == message:
+            return
+    except Exception:  # noqa: BLE001 - logging would print the arguments as they are
+        hidden = hide(f"{record.msg} (its arguments can't be shown in it)")
+    record.msg, record.args = hidden, ()
+
+
+def _hide_exception(record: logging.LogRecord, hide: Hide) -> None:
+    if record.exc_info and record.exc_info[1] is not None:
+        text = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+        hidden = hide(text)
+        if hidden != text:
+            # Formatters take this text; whoever would read the exception itself must not find it.
+            record.exc_text, record.exc_info = hidden, None
+    if record.stack_info:
+        record.stack_info = hide(record.stack_info)
+
+
+def _hide_extra(name: str, value: Any, hide: Hide) -> Any:
+    if isinstance(value, str):
+        value = hide(value)
+    for redaction in (REDACTION, *_lists):
+        [value] = redaction.redact({name: value}).values()
+    return value
+
+
+def hide(text: str) -> str:
+    """Hide the secrets of a text by the lists of all applications in this process."""
+    for redaction in (REDACTION, *_lists):
+        text = redaction.redact_text(text)
+    return text
+
+
+_filter = _Redacting()
+
+# Who logs by one of these names without us is served, too.
+for _name in ("onward", "onward.job", "onward.worker"):
+    get_logger(_name)

@@ -1,0 +1,238 @@
+"""Idempotency keys: what an enqueue does to the job that holds its key, and the ledger of all keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from onward.core.arguments import whole
+from onward.core.category import OnConflict
+from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.filters import MOST_PER_PAGE
+from onward.core.ids import JobId
+from onward.core.job import ENDED, WAITING, Enqueued, JobState, NewJob, instant
+from onward.core.payload import decode
+from onward.core.rules import Rules
+from onward.errors import InvalidJob
+from onward.operations.asked import COLUMNS, asked_row, check_keys
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "Key", "KeyPage", "KeyStatus", "change_held", "changes_holder", "check_change", "conflict_of", "forget",
+    "get_key", "list_keys", "prune",
+]  # fmt: skip
+
+KeyStatus = Literal["pending", "running", "succeeded", "failed", "dead"]
+Slot = tuple[str, str, str]
+
+_START: Slot = ("", "", "")
+_MOST_TRIES = 5
+_KINDS = {"replace": "replaced", "reset": "reset", "coalesce": "coalesced"}
+_STATES: dict[str, frozenset[JobState]] = {
+    "replace": WAITING,
+    "coalesce": WAITING | {JobState.RUNNING},
+    "reset": WAITING | ENDED | {JobState.RUNNING},
+}
+CHANGES = (
+    "id", "org_id", "project_id", "key", "kind", "states", "payload", "priority", "max_attempts",
+    "run_at", "delay", "deadline", "timeout_micros", "lifetime", "actor_type", "actor_id", "request_id",
+    "correlation_id",
+)  # fmt: skip
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One line of the ledger; `status` is None where the job was removed before there was one to keep.
+
+    A reference is `job:<id>`: where the result or the error can be read.
+    """
+
+    org_id: str | None
+    project_id: str | None
+    key: str
+    job_id: JobId
+    status: KeyStatus | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+    expires_at: datetime | None
+    result_ref: str | None
+    error_ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """Lines of the ledger in their order, and the last one's place if there are more."""
+
+    keys: list[Key]
+    next_cursor: Slot | None
+
+
+def conflict_of(new: NewJob, rules: Rules) -> OnConflict:
+    """Tell what an enqueue does that meets a held key: what it says, or else its category."""
+    return new.on_conflict or rules.category(new.category).on_conflict
+
+
+def changes_holder(new: NewJob, rules: Rules) -> bool:
+    """Tell whether an enqueue may change the job that holds its key; what is no job is refused elsewhere."""
+    if not isinstance(new, NewJob) or (new.key is None and new.subject is None):
+        return False
+    policy = rules.categories.get(new.category) if isinstance(new.category, str) else None
+    return (new.on_conflict or (policy and policy.on_conflict)) in _KINDS
+
+
+def check_change(new: NewJob, rules: Rules) -> None:
+    """Refuse what could not be done to the job that holds the key."""
+    conflict = conflict_of(new, rules)
+    if new.reset_from is not None:
+        if conflict != "reset":
+            raise InvalidJob(f"reset_from is given with on_conflict={conflict!r}; it goes with 'reset' alone")
+        unknown = {str(state) for state in new.reset_from} - set(JobState)
+        if unknown or not new.reset_from:
+            named = ", ".join(sorted(unknown)) or "nothing"
+            raise InvalidJob(f"reset_from names {named}; give some of {', '.join(JobState)}")
+    if conflict == "coalesce" and not callable(new.merge):
+        raise InvalidJob(
+            "on_conflict='coalesce' needs a function that merges two payloads: give merge=, "
+            "or coalesce= where the job type is defined"
+        )
+
+
+def change_held(
+    asks: Sequence[tuple[NewJob, JobId]], rules: Rules, *, now: datetime | None = None
+) -> Operation[list[Enqueued | None]]:
+    """Do what each ask says to the job that holds its key; those about the same job go one by one.
+
+    None for an ask whose key was given to another job meanwhile.
+    """
+    answers: list[Enqueued | None] = [None] * len(asks)
+    left = dict.fromkeys(range(len(asks)), 0)
+    while left:
+        turn: dict[JobId, int] = {}
+        for at in left:
+            turn.setdefault(asks[at][1], at)
+        changes = []
+        for holder, at in turn.items():
+            changes.append((yield from _change(asks[at][0], holder, rules)))
+        rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes), "now": moment(now)})
+        found = {row[0]: row for row in rows}
+        for holder, at in turn.items():
+            if holder not in found:
+                del left[at]
+                continue
+            _, state, change = found[holder]
+            answers[at] = Enqueued(holder, state and JobState(state), created=False, change=change)
+            # Without a state it ended while this looked, and is there now; or it has been removed for good.
+            left[at] += 1
+            if state is not None or left[at] == _MOST_TRIES:
+                del left[at]
+    return answers
+
+
+def _change(new: NewJob, holder: JobId, rules: Rules) -> Operation[tuple[Scalar, ...]]:
+    """Give the row that says what becomes of the holder."""
+    conflict = conflict_of(new, rules)
+    if conflict == "coalesce":
+        [key] = check_keys([new], rules)
+        new = yield from _merged(new, _slot(str(key), new.org_id, new.project_id), holder)
+    asked = dict(zip(COLUMNS, asked_row(new, holder, rules), strict=True))
+    states = _STATES[conflict] if new.reset_from is None else new.reset_from
+    named: dict[str, Scalar] = {"kind": _KINDS[conflict], "states": " ".join(sorted(states))}
+    return tuple((named | asked)[name] for name in CHANGES)
+
+
+def _merged(new: NewJob, slot: dict[str, Scalar], holder: JobId) -> Operation[NewJob]:
+    """Merge a payload into the one that its holder, now locked, will run with next."""
+    if not (yield Statement("lock_held_job", {**slot, "id": holder})):
+        return new
+    rows = yield Statement("read_held_job", {"id": holder})
+    for state, payload, next_payload in rows:
+        base = next_payload if state == JobState.RUNNING else payload
+        if base is not None and new.merge is not None:
+            merged = new.merge(decode(base), new.payload)
+            if not isinstance(merged, dict):
+                raise InvalidJob(
+                    f"merge gave {merged!r:.80} for the payloads of one key; have it return a dict"
+                )
+            return msgspec.structs.replace(new, payload=merged)
+    return new
+
+
+def get_key(key: str, *, org_id: str | None = None, project_id: str | None = None) -> Operation[Key | None]:
+    """Read one line of the ledger; None if the key was never seen, or is forgotten."""
+    rows = yield Statement("get_key", _slot(key, org_id, project_id))
+    return _read(rows[0]) if rows else None
+
+
+def list_keys(
+    *, org_id: str | None = None, limit: int = 50, cursor: Slot | None = None
+) -> Operation[KeyPage]:
+    """Read a page of the ledger, ordered by org, project and key."""
+    whole("limit", limit, 1, MOST_PER_PAGE)
+    check_texts({"org_id": org_id})
+    org, project, key = cursor or _START
+    after: dict[str, Scalar] = {"after_org": org, "after_project": project, "after_key": key}
+    rows = yield Statement("list_keys", {"org_id": org_id, "limit": limit + 1, **after})
+    keys = [_read(row) for row in rows[:limit]]
+    last = keys[-1] if len(rows) > limit else None
+    return KeyPage(keys, (last.org_id or "", last.project_id or "", last.key) if last else None)
+
+
+def forget(
+    key: str,
+    *,
+    reason: str,
+    org_id: str | None = None,
+    project_id: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Free a key whatever its lifetime, so that its next enqueue makes a new job; False if nobody held it."""
+    check_text("reason", reason, longest=1000)
+    check_texts({"actor_type": actor_type, "actor_id": actor_id})
+    rows = yield Statement(
+        "forget_key",
+        {
+            **_slot(key, org_id, project_id),
+            "actor_type": actor_type,
+            "actor_id": actor_id,
+            "detail": as_json({"key": key, "reason": reason}),
+            "now": moment(now),
+        },
+    )
+    return bool(rows)
+
+
+def prune(
+    limit: int = 1000, *, cursor: Slot | None = None, now: datetime | None = None
+) -> Operation[tuple[int, Slot | None]]:
+    """Remove the lapsed keys of a page of the ledger; gives how many, and where to go on (None: the end)."""
+    whole("limit", limit, 1, 100_000)
+    org, project, key = cursor or _START
+    start: dict[str, Scalar] = {"org_id": org, "project_id": project, "key": key}
+    ends = yield Statement("end_of_keys", {**start, "limit": limit})
+    if not ends:
+        return 0, None
+    end_org, end_project, end_key = ends[0]
+    end: dict[str, Scalar] = {"end_org": end_org, "end_project": end_project, "end_key": end_key}
+    lapsed = yield Statement("lock_lapsed_keys", {**start, **end, "now": moment(now)})
+    slots = Rows(("org_id", "project_id", "key"), [tuple(slot) for slot in lapsed])
+    removed = (yield Statement("prune_keys", {"lapsed": slots})) if lapsed else []
+    return len(removed), (end_org, end_project, end_key)
+
+
+def _slot(key: str, org_id: str | None, project_id: str | None) -> dict[str, Scalar]:
+    check_text("key", key, longest=LONGEST["key"])
+    check_texts({"org_id": org_id, "project_id": project_id})
+    return {"key": key, "org_id": org_id or "", "project_id": project_id or ""}
+
+
+def _read(row: Row) -> Key:
+    org_id, project_id, key, job_id, status, first, last, expires, result_ref, error_ref = row
+    return Key(
+        org_id, project_id, key, job_id, status, instant(first), instant(last),
+        None if expires is None else instant(expires), result_ref, error_ref,
+    )  # fmt: skip

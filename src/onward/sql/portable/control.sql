@@ -1,0 +1,8 @@
+-- name: list_controls
+SELECT {+control_columns} FROM {controls}
+WHERE :only_org::text IS NULL OR scope <> 'org' OR name = :only_org::text
+UNION ALL
+{+spent_budgets} AND (:only_org::text IS NULL OR budget.org_id = :only_org::text)
+
+-- fragment: control_columns
+scope, name, reason, actor_type, actor_id, {micros(set_at)}

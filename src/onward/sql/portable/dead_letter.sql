@@ -1,0 +1,55 @@
+-- fragment: letter_columns
+letter.lease, letter.resolution, {micros(letter.at)}, letter.actor_type, letter.actor_id, letter.reason,
+{text(letter.successor_id)}, {text(letter.diff)}
+
+-- fragment: dead_ones
+FROM {ended} AS ended LEFT JOIN {dead_letters} AS letter ON letter.job_id = ended.id AND letter.lease = ended.lease
+WHERE ended.state = 'dead' AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)
+
+-- fragment: unresolved
+-- Nobody has dealt with this death; one that was replayed and died again has another lease.
+NOT EXISTS (SELECT 1 FROM {dead_letters} AS letter WHERE letter.job_id = gone.id AND letter.lease = gone.lease)
+
+-- fragment: asked_and_unresolved
+gone.id IN (:ids::ids) AND gone.state = 'dead' AND {+of_only_org} AND {+unresolved}
+
+-- fragment: own_key
+k.org_id = coalesce(gone.org_id, '') AND k.project_id = coalesce(gone.project_id, '') AND k.key = gone.key
+AND k.job_id = gone.id
+
+-- fragment: resolution_columns
+job_id, lease, org_id, resolution, at, actor_type, actor_id, reason
+
+-- name: list_dead_letters
+SELECT {job_columns ended}, {+letter_columns}
+{+dead_ones}
+    AND (:job_type::text IS NULL OR ended.job_type = :job_type::text)
+    AND (:org_id::text IS NULL OR ended.org_id = :org_id::text)
+    AND (:below::text IS NULL OR ended.id < :below::id)
+    AND (:resolved::int IS NULL OR (:resolved::int = 1) = (letter.job_id IS NOT NULL))
+ORDER BY ended.id DESC
+LIMIT :limit::int
+
+-- name: get_dead_letter
+SELECT {job_columns ended}, {+letter_columns}
+{+dead_ones} AND ended.id = :id::id
+
+-- name: find_origin
+SELECT {job_columns ended}, {+letter_columns}
+{+dead_ones} AND letter.successor_id = :id::id
+
+-- name: list_resolutions
+SELECT {+letter_columns} FROM {dead_letters} AS letter
+WHERE letter.job_id = :id::id AND {+of_only_org}
+ORDER BY letter.lease
+
+-- name: explain_refusals
+SELECT {text(live.id)}, live.state, NULL, NULL FROM {live} AS live WHERE live.id IN (:ids::ids) AND {+of_only_org}
+UNION ALL
+SELECT {text(ended.id)}, ended.state, letter.resolution, {text(k.job_id)}
+FROM {ended} AS ended
+LEFT JOIN {dead_letters} AS letter ON letter.job_id = ended.id AND letter.lease = ended.lease
+LEFT JOIN {keys} AS k
+    ON k.org_id = coalesce(ended.org_id, '') AND k.project_id = coalesce(ended.project_id, '') AND k.key = ended.key
+    AND k.job_id <> ended.id
+WHERE ended.id IN (:ids::ids) AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)

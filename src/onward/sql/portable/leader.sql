@@ -1,0 +1,3 @@
+-- name: abdicate
+DELETE FROM {leaders} WHERE worker_id = :worker::text
+RETURNING name

@@ -1,0 +1,98 @@
+-- fragment: clock
+-- One reading of the clock for the whole statement; now() would be the start of the caller's transaction.
+clock AS MATERIALIZED (SELECT :now::clock AS now)
+
+-- fragment: asked
+-- OFFSET 0 keeps one reading of the clock a row. Few nodes: setting up a plan costs more than one row does.
+(
+    SELECT *, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due
+    FROM (SELECT *, :now::clock AS now FROM :jobs::rows(
+        id uuid, org_id text, project_id text, job_type text, queue text, category text, priority smallint,
+        run_at bigint, delay bigint, max_attempts integer, key text, lifetime bigint, subject text, payload jsonb,
+        actor_type text, actor_id text, request_id text, correlation_id text, traceparent text, parent_id uuid,
+        batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint
+    ) OFFSET 0) AS read
+) AS asked
+
+-- fragment: insert_asked
+INSERT INTO {live} ({+new_columns})
+SELECT
+    id, org_id, project_id, job_type, queue, category, CASE WHEN due <= now THEN 'queued' ELSE 'scheduled' END,
+    priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
+    traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now
+
+-- fragment: enqueued
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, 0, 0, NULL, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+
+-- fragment: not_simply_queued
+-- Wakes on the way: pg_notify is never null, and many notifications of one queue are sent as one.
+SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job
+WHERE state <> 'queued' OR ({+someone_idles} AND pg_notify('{channel}', queue) IS NULL)
+
+-- fragment: someone_idles
+-- A notification for every insert would cut commits to a third, so only when a worker says that it idles; and
+-- never into a queue that is filling up, where NOTIFY would fail the caller's commit.
+EXISTS (
+    SELECT FROM {workers}
+    WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
+)
+
+-- name: enqueue_jobs
+-- plan: once
+-- Returns only what is not simply queued.
+WITH job AS (
+    {+insert_asked}
+    FROM {+asked}
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
+),
+{+enqueued}
+{+not_simply_queued}
+
+-- name: enqueue_keyed_jobs
+-- plan: once
+-- ON CONFLICT DO NOTHING waits for whoever is inserting the same key, and leaves alone a key that stands already, so
+-- a caller's long transaction holds up nobody else. What it misses is settled by the function `hold_key`: a plan
+-- that reads {keys} here would be kept from the day when the table was empty.
+WITH asked AS MATERIALIZED (SELECT * FROM {+asked}),
+taken AS (
+    INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
+    SELECT coalesce(org_id, ''), coalesce(project_id, ''), key, id, now, now, {+expiry}
+    FROM asked
+    WHERE key IS NOT NULL
+    ORDER BY coalesce(org_id, '') COLLATE "C", coalesce(project_id, '') COLLATE "C", key COLLATE "C"
+    ON CONFLICT DO NOTHING
+    RETURNING job_id
+),
+missed AS MATERIALIZED (
+    SELECT id, coalesce(org_id, '') AS org_id, coalesce(project_id, '') AS project_id, key, lifetime, now
+    FROM asked
+    WHERE key IS NOT NULL AND id NOT IN (SELECT job_id FROM taken)
+    ORDER BY 2, 3, 4
+),
+settled AS MATERIALIZED (
+    SELECT missed.id, holder.job_id, holder.state
+    FROM missed, LATERAL {prefix}hold_key(
+        missed.org_id, missed.project_id, missed.key, missed.id, now, {+expiry}, :noted::int = 1
+    ) AS holder
+),
+job AS (
+    {+insert_asked}
+    FROM asked
+    WHERE id NOT IN (SELECT id FROM settled WHERE job_id <> id)
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
+),
+{+enqueued}
+{+not_simply_queued}
+UNION ALL
+SELECT CAST(id AS text), CAST(job_id AS text), state, 0 FROM settled WHERE job_id <> id
+
+-- fragment: expiry
+-- No lifetime: for ever.
+coalesce({later(now, lifetime)}, 'infinity')

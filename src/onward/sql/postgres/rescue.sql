@@ -1,0 +1,57 @@
+-- name: find_lost_jobs
+-- plan: steady
+-- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
+-- job whose worker has no row at all is lost as well. From holder to holder, one probe of the index each: to look at
+-- every running job took minutes among many dead rows, and kept them from being removed.
+WITH RECURSIVE {+clock},
+gone AS MATERIALIZED (
+    SELECT w.id FROM {workers} AS w, clock WHERE w.lease_until <= now FOR UPDATE OF w SKIP LOCKED
+),
+marked AS (
+    UPDATE {workers} AS w SET lost_at = now, idle_since = NULL FROM gone, clock WHERE w.id = gone.id AND w.lost_at IS NULL
+),
+holder AS (
+    SELECT (SELECT worker_id FROM {live} WHERE state = 'running' ORDER BY worker_id LIMIT 1) AS id
+    UNION ALL
+    SELECT (
+        SELECT live.worker_id FROM {live} AS live
+        WHERE live.state = 'running' AND live.worker_id > holder.id
+        ORDER BY live.worker_id
+        LIMIT 1
+    )
+    FROM holder
+    WHERE holder.id IS NOT NULL
+),
+dead AS MATERIALIZED (
+    SELECT id FROM holder
+    WHERE id IN (SELECT id FROM gone) OR id NOT IN (SELECT id FROM {workers})
+)
+SELECT {job_columns live}
+FROM dead, LATERAL (
+    SELECT * FROM {live} WHERE state = 'running' AND worker_id = dead.id LIMIT :limit::int
+) AS live
+LIMIT :limit::int
+
+-- name: promote_jobs
+-- plan: steady
+WITH {+clock},
+due AS (
+    UPDATE {live} SET state = 'queued'
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE state = 'scheduled' AND run_at <= (SELECT now FROM clock)
+        ORDER BY run_at
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING queue
+),
+woken AS MATERIALIZED (
+    SELECT count(pg_notify('{channel}', queue)) AS sent FROM (SELECT DISTINCT queue FROM due) AS ready
+    WHERE {+someone_idles}
+)
+SELECT queue, count(*) FROM due GROUP BY queue
+UNION ALL
+SELECT NULL, {micros(min(run_at))} FROM {live} WHERE state = 'scheduled' AND run_at > (SELECT now FROM clock)
+UNION ALL
+SELECT NULL, NULL FROM woken WHERE sent < 0

@@ -1,0 +1,35 @@
+-- name: delete_jobs
+-- A job that runs is left alone: its worker holds it.
+WITH {+clock},
+target AS MATERIALIZED (
+    SELECT live.id FROM {live} AS live
+    WHERE live.id IN (:ids::ids) AND live.state <> 'running' AND (:only_org::text IS NULL OR live.org_id = :only_org::text)
+    ORDER BY live.id
+    FOR UPDATE
+),
+waiting AS (
+    DELETE FROM {live} AS live USING target WHERE live.id = target.id RETURNING {carried live}
+),
+finished AS (
+    DELETE FROM {ended} AS ended
+    WHERE ended.id IN (:ids::ids) AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)
+    RETURNING {carried ended}
+),
+gone AS MATERIALIZED (SELECT * FROM waiting UNION ALL SELECT * FROM finished),
+runs AS (DELETE FROM {attempts} AS past USING gone WHERE past.job_id = gone.id),
+letters AS (DELETE FROM {dead_letters} AS letter USING gone WHERE letter.job_id = gone.id),
+freed AS (
+    DELETE FROM {keys} AS k USING gone
+    WHERE k.org_id = coalesce(gone.org_id, '') AND k.project_id = coalesce(gone.project_id, '') AND k.key = gone.key
+        AND k.job_id = gone.id
+),
+event AS (
+    INSERT INTO {audit} (
+        at, event, job_id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, lease, detail
+    )
+    SELECT
+        now, 'job.deleted', id, job_type, org_id, project_id, :actor_type::text, :actor_id::text, request_id,
+        correlation_id, lease, :detail::json
+    FROM gone, clock
+)
+SELECT CAST(id AS text) FROM gone

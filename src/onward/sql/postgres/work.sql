@@ -1,0 +1,150 @@
+-- name: extend_worker
+WITH me AS (
+    UPDATE {workers}
+    SET seen_at = :now::clock, lease_until = {later(:now::clock, :lease::int)},
+        idle_since = CASE WHEN :idle::int = 1 THEN coalesce(idle_since, :now::clock) END
+    WHERE id = :worker::text AND lost_at IS NULL
+    RETURNING id
+)
+SELECT CAST(live.id AS text), live.lease, CASE WHEN live.cancel_requested_at IS NULL THEN 0 ELSE 1 END
+FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
+
+-- name: claim_jobs
+-- plan: steady
+{+claim_ready}
+{+claim_in_order}
+
+-- name: claim_unpaused_jobs
+-- plan: steady
+-- Walks over what is paused, so only for when something is.
+{+claim_ready}
+        AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+{+claim_in_order}
+
+-- fragment: claim_ready
+-- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
+-- and claim more than it was asked for. One row of nulls says that the worker has no right to claim.
+WITH {+clock},
+me AS MATERIALIZED (
+    SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
+),
+job AS (
+    UPDATE {live}
+    SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
+        started_at = (SELECT now FROM clock)
+    WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+
+-- fragment: claim_in_order
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        started_at, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, attempt, lease, worker_id, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+SELECT {job_columns job} FROM job
+UNION ALL
+SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
+
+-- name: finish_jobs
+-- plan: steady
+-- Joined on id and lease: with other conditions the planner has chosen to scan the table. By
+-- `= ANY (ARRAY[…])`, which nothing but a probe of the index can serve: with `=`, a planner that takes the table for
+-- empty reads the whole index and compares each row with each end. Whoever is in neither `gone` nor `back` had lost
+-- its lease; it changes nothing but the audit. Only what did not go as asked is told: nearly always nothing.
+WITH {+clock},
+ending AS MATERIALIZED (
+    SELECT * FROM :ended::rows(
+        id uuid, lease bigint, event text, state text, attempt integer, waits integer, crashes integer, error jsonb,
+        result jsonb, outcome text, action text, detail jsonb
+    )
+),
+giving AS MATERIALIZED (
+    SELECT * FROM :returned::rows(
+        id uuid, lease bigint, event text, state text, attempt integer, waits integer, crashes integer, error jsonb,
+        outcome text, delay bigint, ran integer, action text, detail jsonb, cost bigint
+    )
+),
+gone AS (
+    DELETE FROM {live} AS live USING ending
+    WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ending.lease AND NOT live.rerun_requested
+    RETURNING {carried live}, ending.event, ending.state AS to_state, ending.attempt AS to_attempt,
+        ending.waits AS to_waits, ending.crashes AS to_crashes, coalesce(ending.error, live.error) AS to_error,
+        ending.result, ending.outcome, ending.action, ending.detail
+),
+moved AS (
+    INSERT INTO {ended} ({carried}, {+end_columns})
+    SELECT {carried gone}, to_state, to_attempt, to_waits, to_crashes, to_error, result, outcome, now FROM gone, clock
+),
+held AS MATERIALIZED (
+    SELECT giving.*, live.cancel_requested_at
+    FROM giving JOIN {live} AS live ON live.id = ANY (ARRAY[giving.id]) AND live.lease = giving.lease
+    WHERE NOT live.rerun_requested
+    FOR UPDATE OF live
+),
+back AS (
+    -- The lease grows when a job is given back, too: else its last holder could still finish it.
+    UPDATE {live} AS live
+    SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = {later(now, held.delay)},
+        attempt = held.attempt, lease = live.lease + 1, waits = held.waits, crashes = held.crashes,
+        error = coalesce(held.error, live.error)
+    FROM held, clock
+    WHERE live.id = ANY (ARRAY[held.id]) AND held.cancel_requested_at IS NULL
+    RETURNING live.*, held.event, held.outcome, held.ran, held.error AS run_error, held.action, held.detail,
+        held.cost
+),
+past AS (
+    INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
+    SELECT id, lease - 1, ran, worker_id, started_at, now, outcome, run_error, cost FROM back, clock
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns}, action)
+    SELECT
+        now, event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, to_attempt,
+        lease, worker_id, detail, action
+    FROM gone, clock
+    WHERE :audited::int > 0
+    UNION ALL
+    SELECT
+        now, event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, ran,
+        lease - 1, worker_id, detail, action
+    FROM back, clock
+    WHERE :audited::int > 1
+),
+missed AS MATERIALIZED (
+    -- Either the lease was lost, or the job was reset and is to run again.
+    SELECT id, attempt, lease, EXISTS (
+        SELECT FROM {live} AS live WHERE live.id = asked.id AND live.lease = asked.lease
+    ) AS again
+    FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked
+    WHERE (id, lease) NOT IN (SELECT id, lease FROM gone) AND (id, lease) NOT IN (SELECT id, lease FROM held)
+),
+refused AS (
+    INSERT INTO {audit} ({+refused_columns})
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
+    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
+    WHERE NOT again
+    RETURNING job_id
+),
+woken AS MATERIALIZED (
+    SELECT count(pg_notify('{channel}', queue)) AS sent
+    FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
+    WHERE {+someone_idles}
+)
+SELECT CAST(job_id AS text), 'lost' FROM refused
+WHERE job_id NOT IN (SELECT id FROM gone) AND job_id NOT IN (SELECT id FROM held)
+UNION ALL
+SELECT CAST(id AS text), 'again' FROM missed WHERE again
+UNION ALL
+SELECT CAST(id AS text), 'cancelled' FROM held WHERE cancel_requested_at IS NOT NULL
+UNION ALL
+SELECT NULL, NULL FROM woken WHERE sent < 0

@@ -1,0 +1,59 @@
+-- name: add_artifact
+INSERT INTO {audit} (at, event, job_id, org_id, project_id, actor_type, actor_id, detail)
+SELECT :now, 'artifact.stored', :job_id, :org_id, :project_id, :actor_type, :actor_id, :detail
+WHERE :audited > 0 AND (:only_org IS NULL OR :org_id = :only_org);
+INSERT INTO {artifacts} ({+new_artifact})
+SELECT
+    :id, :org_id, :project_id, :job_id, NULL, NULL, {+artifact_content}, :actor_type, :actor_id, :now,
+    {+artifact_expiry}
+WHERE :only_org IS NULL OR :org_id = :only_org
+RETURNING {+artifact_columns}
+
+-- name: add_job_artifact
+-- The audit comes first and tells whether the lease was lost. Whose job it is, its own row says; the content lies with
+-- the org that the worker named, which must be the same.
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE 'artifact.stored' END, :job_id, live.job_type,
+    :org_id, live.project_id, live.actor_type, live.actor_id, live.request_id, live.correlation_id, :attempt, :lease,
+    live.worker_id, :detail
+FROM (SELECT 1) LEFT JOIN {live} AS live ON {+held_by_run}
+WHERE (:audited > 0 OR live.id IS NULL) AND (:only_org IS NULL OR :org_id = :only_org);
+INSERT INTO {artifacts} ({+new_artifact})
+SELECT
+    :id, org_id, project_id, live.id, lease, attempt, {+artifact_content}, actor_type, actor_id, :now,
+    {+artifact_expiry}
+FROM {live} AS live WHERE {+held_by_run}
+RETURNING {+artifact_columns}
+
+-- fragment: held_by_run
+live.id = :job_id AND live.lease = :lease AND coalesce(live.org_id, '') = coalesce(:org_id, '') AND {+of_only_org}
+
+-- fragment: artifact_content
+:name, :content_type, :size, :sha256, :place, :data, :roles
+
+-- fragment: artifact_expiry
+coalesce(:keep_until, :now + :keep_for)
+
+-- name: delete_artifact
+INSERT INTO {audit} (at, event, job_id, org_id, project_id, actor_type, actor_id, attempt, lease, detail)
+SELECT
+    :now, 'artifact.deleted', job_id, org_id, project_id, :actor_type, :actor_id, attempt, lease,
+    json_object({+artifact_detail}, 'reason', :reason)
+FROM {artifacts} WHERE id = :id AND {+of_only_org};
+DELETE FROM {artifacts} WHERE id = :id AND {+of_only_org}
+RETURNING {+artifact_columns}
+
+-- name: expire_artifacts
+INSERT INTO {audit} (at, event, job_id, org_id, project_id, attempt, lease, detail)
+SELECT
+    :now, 'artifact.expired', job_id, org_id, project_id, attempt, lease, json_object({+artifact_detail})
+FROM {artifacts} WHERE id IN ({+expired_artifacts}) AND :audited > 0;
+DELETE FROM {artifacts} WHERE id IN ({+expired_artifacts})
+RETURNING {+artifact_columns}
+
+-- fragment: expired_artifacts
+SELECT id FROM {artifacts} WHERE expires_at <= :now ORDER BY expires_at, id LIMIT :limit
+
+-- fragment: artifact_detail
+'artifact_id', id, 'name', name, 'size', size, 'sha256', sha256

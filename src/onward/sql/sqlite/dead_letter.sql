@@ -1,0 +1,84 @@
+-- fragment: replayable
+-- Its key is its own again, or it has none. Of jobs with one key the newest has it.
+{+asked_and_unresolved} AND (gone.key IS NULL OR EXISTS (SELECT 1 FROM {keys} AS k WHERE {+own_key}))
+
+-- name: replay_dead_letters
+-- Whoever holds a key no longer gives it up, as to an enqueue.
+INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
+SELECT coalesce(org_id, ''), coalesce(project_id, ''), key, id, :now, :now, :now
+FROM {ended} AS gone
+WHERE {+asked_and_unresolved} AND key IS NOT NULL
+ORDER BY id
+ON CONFLICT (org_id, project_id, key) DO UPDATE
+SET job_id = excluded.job_id, first_seen_at = :now, last_seen_at = :now, expires_at = :now, status = NULL,
+    result_ref = NULL, error_ref = NULL
+WHERE job_id <> excluded.job_id AND expires_at <= :now
+    AND NOT EXISTS (SELECT 1 FROM {live} WHERE {live}.id = {keys}.job_id);
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.replayed', id, job_type, org_id, project_id, :actor_type, :actor_id, request_id, correlation_id,
+    CASE WHEN :reset = 1 THEN 0 ELSE attempt END, lease + 1, NULL, :detail
+FROM {ended} AS gone WHERE {+replayable};
+INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
+SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, error, {+run_cost}
+FROM {ended} AS gone WHERE {+replayable} AND {+ended_running};
+-- The lease grows: else whoever ended the job could end it once more.
+INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
+SELECT
+    gone.id, org_id, project_id, job_type, queue, category, 'queued', priority, :now, max_attempts, lease + 1, gone.key,
+    subject, payload, cost_micros, actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id,
+    tags, CASE WHEN deadline > :now THEN deadline END, timeout_micros, created_at,
+    CASE WHEN :reset = 1 THEN 0 ELSE attempt END, CASE WHEN :reset = 1 THEN 0 ELSE waits END,
+    CASE WHEN :reset = 1 THEN 0 ELSE crashes END
+FROM {ended} AS gone WHERE {+replayable};
+INSERT INTO {dead_letters} ({+resolution_columns})
+SELECT gone.id, lease, org_id, 'replayed', :now, :actor_type, :actor_id, :reason
+FROM {ended} AS gone WHERE {+replayable}
+RETURNING job_id;
+DELETE FROM {ended} WHERE id IN (:ids::ids) AND id IN (SELECT id FROM {live}) AND {+of_only_org}
+
+-- name: discard_dead_letters
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.discarded', id, job_type, org_id, project_id, :actor_type, :actor_id, request_id, correlation_id,
+    attempt, lease, NULL, :detail
+FROM {ended} AS gone WHERE {+asked_and_unresolved};
+INSERT INTO {dead_letters} ({+resolution_columns})
+SELECT gone.id, lease, org_id, 'discarded', :now, :actor_type, :actor_id, :reason
+FROM {ended} AS gone WHERE {+asked_and_unresolved}
+RETURNING job_id
+
+-- fragment: just_fixed
+EXISTS (SELECT 1 FROM {dead_letters} WHERE successor_id = :successor AND {+of_only_org})
+
+-- name: fix_dead_letter
+INSERT INTO {dead_letters} ({+resolution_columns}, successor_id, diff)
+SELECT gone.id, lease, org_id, 'fixed', :now, :actor_type, :actor_id, :reason, :successor, :diff
+FROM {ended} AS gone WHERE gone.id = :id AND lease = :lease AND state = 'dead' AND {+of_only_org} AND {+unresolved};
+-- all jobs
+INSERT INTO {live} ({+new_columns})
+SELECT
+    :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category, 'queued', :jobs.priority,
+    :now, :jobs.max_attempts, (
+        SELECT gone.key FROM {ended} AS gone JOIN {keys} AS k ON {+own_key} WHERE gone.id = :id
+    ), :jobs.subject, :jobs.payload, :jobs.actor_type, :jobs.actor_id, :jobs.request_id, :jobs.correlation_id,
+    :jobs.traceparent, :jobs.parent_id, :jobs.batch_id, :jobs.tags,
+    CASE WHEN :jobs.deadline > :now THEN :jobs.deadline END, :jobs.timeout_micros, :now
+FROM :jobs::rows AS jobs
+WHERE {+just_fixed};
+UPDATE {keys}
+SET job_id = :successor, last_seen_at = :now, status = NULL, result_ref = NULL, error_ref = NULL
+WHERE job_id = :id AND (org_id, project_id, key) IN (
+    SELECT coalesce(org_id, ''), coalesce(project_id, ''), key FROM {ended} WHERE id = :id
+) AND {+just_fixed};
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.fixed', id, job_type, org_id, project_id, :actor_type, :actor_id, request_id, correlation_id, attempt,
+    lease, NULL, :detail
+FROM {ended} WHERE id = :id AND {+just_fixed};
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, 0, 0,
+    NULL, NULL
+FROM {live} WHERE id = :successor AND :audited > 1 AND {+of_only_org};
+SELECT {+letter_columns} FROM {dead_letters} AS letter WHERE letter.successor_id = :successor AND {+of_only_org}

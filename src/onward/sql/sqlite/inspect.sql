@@ -1,0 +1,2 @@
+-- name: tables_exist
+SELECT 1 FROM sqlite_master WHERE name = :table

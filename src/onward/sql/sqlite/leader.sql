@@ -1,0 +1,10 @@
+-- name: lead
+-- Whoever does not lead writes nothing, and who leads only at half time.
+INSERT INTO {leaders} (name, worker_id, until)
+SELECT :name, :worker, :now + :ttl
+WHERE NOT EXISTS (
+    SELECT 1 FROM {leaders}
+    WHERE name = :name AND until > CASE WHEN worker_id = :worker THEN :now + :ttl / 2 ELSE :now END
+)
+ON CONFLICT (name) DO UPDATE SET worker_id = excluded.worker_id, until = excluded.until;
+SELECT worker_id FROM {leaders} WHERE name = :name AND worker_id = :worker AND until > :now

@@ -1,0 +1,16 @@
+-- name: find_lost_jobs
+-- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
+-- job whose worker has no row at all is lost as well.
+UPDATE {workers} SET lost_at = :now, idle_since = NULL WHERE lease_until <= :now AND lost_at IS NULL;
+SELECT {job_columns live} FROM {live} AS live INDEXED BY {prefix}live_held
+WHERE state = 'running' AND worker_id NOT IN (SELECT id FROM {workers} WHERE lease_until > :now)
+ORDER BY id
+LIMIT :limit
+
+-- name: promote_jobs
+UPDATE {live} SET state = 'queued'
+WHERE id IN (
+    SELECT id FROM {live} WHERE state = 'scheduled' AND run_at <= :now ORDER BY run_at LIMIT :limit
+)
+RETURNING queue, 1;
+SELECT NULL, min(run_at) FROM {live} WHERE state = 'scheduled' AND run_at > :now

@@ -1,0 +1,224 @@
+-- name: extend_worker
+UPDATE {workers}
+SET seen_at = :now, lease_until = :now + :lease, idle_since = CASE WHEN :idle = 1 THEN coalesce(idle_since, :now) END
+WHERE id = :worker AND lost_at IS NULL;
+SELECT live.id, live.lease, live.cancel_requested_at IS NOT NULL
+FROM {workers} AS me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
+WHERE me.id = :worker AND me.lost_at IS NULL
+
+-- fragment: ready_jobs
+WHERE queue = :queue AND state = 'queued' AND {+worker_lives}
+ORDER BY priority, run_at, id
+LIMIT :limit
+
+-- fragment: worker_lives
+EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+
+-- fragment: unpaused_jobs
+WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts)) AND {+worker_lives}
+ORDER BY priority, run_at, id
+LIMIT :limit
+
+-- name: claim_jobs
+-- One row of nulls says that the worker has no right to claim. What was claimed is told by the audit, and where that
+-- is not written by a table of its own.
+-- when audited >= 2
+{+log_start} {+ready_jobs};
+-- when audited >= 2
+{+start} WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these});
+-- when audited >= 2
+-- packed
+{+started};
+-- when audited < 2
+INSERT INTO {claimed} (job_id) SELECT id FROM {live} {+ready_jobs};
+-- when audited < 2
+{+start} WHERE id IN (SELECT job_id FROM {claimed});
+-- when audited < 2
+-- packed
+{+started_unlogged};
+-- when audited < 2
+{+forget_claimed}
+
+-- name: claim_unpaused_jobs
+-- Walks over what is paused, so only for when something is.
+-- when audited >= 2
+{+log_start} {+unpaused_jobs};
+-- when audited >= 2
+{+start} WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these});
+-- when audited >= 2
+-- packed
+{+started};
+-- when audited < 2
+INSERT INTO {claimed} (job_id) SELECT id FROM {live} {+unpaused_jobs};
+-- when audited < 2
+{+start} WHERE id IN (SELECT job_id FROM {claimed});
+-- when audited < 2
+-- packed
+{+started_unlogged};
+-- when audited < 2
+{+forget_claimed}
+
+-- fragment: log_start
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    attempt + 1, lease + 1, :worker, NULL
+FROM {live}
+
+-- fragment: start
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+
+-- fragment: started
+-- Large ones each by itself, because SQLite makes no value of more than a gigabyte.
+SELECT json_group_array(json_array({returned_columns})) FROM {+just_started} WHERE NOT {+is_large}
+UNION ALL
+SELECT json_array(json_array({returned_columns})) FROM {+just_started} WHERE {+is_large}
+UNION ALL
+SELECT json_array(json_array({job_nulls})) WHERE NOT {+worker_lives}
+
+-- fragment: started_unlogged
+SELECT json_group_array(json_array({returned_columns})) FROM {+just_claimed} WHERE NOT {+is_large}
+UNION ALL
+SELECT json_array(json_array({returned_columns})) FROM {+just_claimed} WHERE {+is_large}
+UNION ALL
+SELECT json_array(json_array({job_nulls})) WHERE NOT {+worker_lives}
+
+-- fragment: just_claimed
+{claimed} CROSS JOIN {live} ON id = job_id
+
+-- fragment: forget_claimed
+-- With a condition that always holds: without one an empty table is written, too.
+DELETE FROM {claimed} WHERE job_id IS NOT NULL
+
+-- fragment: just_started
+(SELECT job_id FROM {audit} WHERE seq > {+before_these}) CROSS JOIN {live} ON id = job_id
+
+-- fragment: is_large
+length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+
+-- fragment: before_these
+-- The number before those rows that the last INSERT made. An UPDATE or DELETE of as many rows since changes nothing
+-- about it; an INSERT of none left the number of another table.
+CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+
+-- name: finish_jobs
+-- The audit comes first and tells whose lease was lost; only what did not go as asked is told. Below the full audit
+-- it has only those, and then the set itself tells which of them have another end that is written.
+-- when audited >= 1
+-- all ended
+INSERT INTO {audit} ({+audit_columns}, action)
+SELECT
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :ended.event END, :ended.id, {+audited},
+    :ended.attempt, :ended.lease, live.worker_id, {+unless_refused_ended}
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON {+ended_of} {+whose_ended};
+-- when audited < 1
+-- all ended
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.stale_result_rejected', :ended.id, {+audited}, :ended.attempt, :ended.lease, NULL, NULL
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON {+ended_of} {+whose_ended}
+WHERE live.id IS NULL;
+-- when audited >= 1
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit} WHERE {+just_refused};
+-- when audited < 1
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > {+before_these}
+    AND job_id NOT IN (SELECT live.id FROM :ended::rows AS ended CROSS JOIN {live} AS live ON {+ended_of});
+-- all ended
+INSERT INTO {ended} ({carried}, {+end_columns})
+SELECT
+    {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, live.error),
+    :ended.result, :ended.outcome, :now
+FROM :ended::rows AS ended CROSS JOIN {live} AS live ON {+ended_of};
+-- all ended
+DELETE FROM {live} WHERE id IN (SELECT id FROM {ended} WHERE rowid > {+before_these});
+-- when audited >= 2
+-- all returned
+INSERT INTO {audit} ({+audit_columns}, action)
+SELECT
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :returned.event END, :returned.id,
+    {+audited}, :returned.ran, :returned.lease, live.worker_id, {+unless_refused_returned}
+FROM :returned::rows AS returned LEFT JOIN {live} AS live ON {+returned_of} {+whose_returned}
+WHERE live.cancel_requested_at IS NULL;
+-- when audited < 2
+-- all returned
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.stale_result_rejected', :returned.id, {+audited}, :returned.ran, :returned.lease, NULL, NULL
+FROM :returned::rows AS returned LEFT JOIN {live} AS live ON {+returned_of} {+whose_returned}
+WHERE live.id IS NULL;
+-- when audited >= 2
+-- all returned
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit} WHERE {+just_refused};
+-- when audited < 2
+-- all returned
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > {+before_these}
+    AND job_id NOT IN (SELECT live.id FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of});
+-- all returned
+-- packed
+SELECT json_group_array(json_array(live.id, 'cancelled'))
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
+WHERE live.cancel_requested_at IS NOT NULL;
+-- all returned
+INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
+SELECT
+    live.id, live.lease, :returned.ran, live.worker_id, live.started_at, :now, :returned.outcome, :returned.error,
+    :returned.cost
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
+WHERE live.cancel_requested_at IS NULL;
+-- The lease grows when a job is given back, too: else its last holder could still finish it.
+-- all returned
+UPDATE {live} AS live
+SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
+    attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
+    error = coalesce(:returned.error, live.error)
+FROM :returned::rows AS returned WHERE {+returned_of} AND live.cancel_requested_at IS NULL;
+-- Reset while they ran: they have ended, or gone back, and are to start again; nearly always none.
+-- packed
+SELECT json_group_array(json_array(id, 'again')) FROM {live} INDEXED BY {prefix}live_rerun
+WHERE rerun_requested = 1 AND state <> 'running'
+UNION ALL
+SELECT json_group_array(json_array(id, 'again')) FROM {ended} INDEXED BY {prefix}ended_rerun WHERE rerun_requested = 1
+
+-- fragment: ended_of
+live.id = :ended.id AND live.lease = :ended.lease
+
+-- fragment: returned_of
+live.id = :returned.id AND live.lease = :returned.lease
+
+-- fragment: audited
+coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+coalesce(live.project_id, other.project_id, past.project_id),
+coalesce(live.actor_type, other.actor_type, past.actor_type), coalesce(live.actor_id, other.actor_id, past.actor_id),
+coalesce(live.request_id, other.request_id, past.request_id),
+coalesce(live.correlation_id, other.correlation_id, past.correlation_id)
+
+-- fragment: unless_refused_ended
+CASE WHEN live.id IS NOT NULL THEN :ended.detail END, CASE WHEN live.id IS NOT NULL THEN :ended.action END
+
+-- fragment: unless_refused_returned
+CASE WHEN live.id IS NOT NULL THEN :returned.detail END, CASE WHEN live.id IS NOT NULL THEN :returned.action END
+
+-- fragment: whose_ended
+-- The job of a lease that was lost, wherever it is now; looked for only then, because null is equal to nothing.
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END
+
+-- fragment: whose_returned
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :returned.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :returned.id END
+
+-- fragment: just_refused
+-- Not a job whose other end, under its newest lease, is written by the same statement.
+seq > {+before_these} AND event = 'job.stale_result_rejected' AND job_id NOT IN (
+    SELECT job_id FROM {audit} WHERE seq > {+before_these} AND event <> 'job.stale_result_rejected'
+)

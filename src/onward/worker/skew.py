@@ -1,0 +1,37 @@
+"""How far this machine's clock is from the database's, which decides."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from onward.logs import get_logger
+
+__all__ = ["Skew"]
+
+log = get_logger("onward.worker")
+
+_TOLERATED = 60.0
+_SILENCE = 3600.0
+
+
+class Skew:
+    """Says so when the two clocks are more than a minute apart, once an hour."""
+
+    def __init__(self) -> None:
+        self._told_at: float | None = None
+
+    def seen(self, by_the_database: datetime) -> None:
+        """Compare the clocks; what the network takes is far less than what is tolerated."""
+        ahead = (datetime.now(UTC) - by_the_database).total_seconds()
+        if abs(ahead) <= _TOLERATED:
+            return
+        now = time.monotonic()
+        if self._told_at is None or now - self._told_at > _SILENCE:
+            self._told_at = now
+            log.warning(
+                "this machine's clock is %.0f s %s the database's, which decides when jobs are due and when "
+                "leases end; set it right: times in these logs are off by as much",
+                abs(ahead),
+                "ahead of" if ahead > 0 else "behind",
+            )

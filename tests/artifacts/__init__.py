@@ -1,0 +1,1 @@
+"""Artifacts: what is stored is what is read, by those who may."""

@@ -1,0 +1,210 @@
+"""Every operation, driven with canned rows: what it asks the database for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from onward.connections.tables import require_tables
+from onward.core.artifact import NewArtifact
+from onward.core.category import category
+from onward.core.filters import JobFilter
+from onward.core.ids import first_id_at
+from onward.core.job import COLUMNS, Job, NewJob, micros
+from onward.core.lifecycle import End, Released, Succeeded
+from onward.core.rules import Rules
+from onward.core.usage import Usage
+from onward.operations import (
+    artifacts,
+    asked,
+    audit,
+    control,
+    dead_letter,
+    enqueue,
+    inspect,
+    keys,
+    leader,
+    rescue,
+    sealing,
+    subjects,
+    usage,
+    watch,
+    work,
+)
+from onward.operations.artifacts import Kept, Owner
+from onward.operations.audit import AuditFilter
+from onward.operations.confined import set_org
+from onward.operations.dead_letter import Edit
+from onward.operations.statement import Operation, Row, Several, Statement
+from onward.sql.catalogue import (
+    Database,
+)
+
+__all__ = ["RUNS", "SETS", "statements_of"]
+
+SETS = {
+    "jobs": asked.COLUMNS,
+    "ended": work.ENDED,
+    "returned": work.RETURNED,
+    "metered": usage.METERED,
+    "changes": keys.CHANGES,
+    "runs": work.RERUN,
+    "lapsed": ("org_id", "project_id", "key"),
+    "spent": usage.SPENT,
+    "links": sealing.LINK,
+    "gone": ("seq",),
+}
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+ID = first_id_at(NOW)
+SPAN = timedelta(seconds=30)
+
+
+def stored(**changes: Any) -> Row:
+    """A claimed job, as a statement would return it."""
+    values: dict[str, Any] = {
+        name: {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
+        for name, kind in COLUMNS.items()
+    }
+    return tuple((values | {"state": "running", "tags": None, "category": "default"} | changes).values())
+
+
+JOB = Job.from_row(stored())
+POLICY = category("default").retry
+ENDS = [End.of(JOB, Succeeded(1), POLICY), End.of(JOB, Released(), POLICY)]
+METERED = [End.of(JOB, Released(), POLICY, usage=(Usage("u", 1.5, 5), Usage("v")))]
+BUDGET = ("o", 1, "day", micros(NOW), 0, None, micros(NOW), None, None, None)
+FILE = NewArtifact.of("n", text=True, content_type=None, roles=["r"], expires=SPAN)
+ARTIFACT = (
+    ID, "o", None, None, None, None, "n", "text/csv", 1, "0" * 64, "database", '["r"]', None, None, 1, None,
+)  # fmt: skip
+FULL = NewJob(
+    job_type="t", payload={"a": 1}, key="k", org_id="o", project_id="p", subject="s", tags=["x"], delay=SPAN,
+    deadline=NOW, timeout=SPAN, parent_id=ID, batch_id=ID, actor_type="user", actor_id="1", request_id="r",
+    correlation_id="c", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+)  # fmt: skip
+
+
+COALESCED = replace(FULL, on_conflict="coalesce", merge=lambda old, new: {**old, **new})
+SEALING = (0, 0, "0" * 64, None, None, None, 1, 1, 1)
+RECORD = (1, micros(NOW), "job.enqueued", *[None] * 13)
+LETTER = (1, "fixed", micros(NOW), None, None, "r", ID, "[]")
+DEAD = (*stored(state="dead", traceparent=None), *[None] * len(LETTER))
+LINE = (None, None, "k", ID, "pending", 1, 1, None, None, None)
+
+
+class AnyConnection:
+    """Enough of a connection to ask for its tables."""
+
+    database: Database = "sqlite"
+    prefix = "onward_"
+    identity = None
+
+    def require_transaction(self) -> None:
+        """There is none."""
+
+    def fetch(self, statement: Statement) -> Sequence[Row]:
+        raise NotImplementedError
+
+
+# Every operation, with the rows that it is sent for each of its statements in turn.
+RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
+    "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
+    "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
+    "register": (partial(work.register, "w", lease=SPAN), [[("w",)]]),
+    "extend": (partial(work.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
+    "retire": (partial(work.retire, "w"), [[("w",)], [("sweeper",)]]),
+    "claim": (partial(work.claim, "q", 1, worker_id="w"), [[stored()]]),
+    "claim beside pauses": (
+        partial(work.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
+        [[stored()]],
+    ),
+    "finish": (partial(work.finish, ENDS), [[(ID, "cancelled")], []]),
+    "finish what was reset": (partial(work.finish, ENDS[:1]), [[(ID, "again")], [(ID,)]]),
+    "coalesce": (
+        partial(enqueue.enqueue, COALESCED, ID),
+        [[(ID, ID, "queued", 0)], [(ID,)], [("queued", '{"a":1}', None)], [(ID, "queued", "coalesced")]],
+    ),
+    "get a key": (partial(keys.get_key, "k"), [[LINE]]),
+    "list keys": (keys.list_keys, [[LINE]]),
+    "forget a key": (partial(keys.forget, "k", reason="r"), [[(ID,)]]),
+    "prune keys": (keys.prune, [[("", "", "k")], [("", "", "k")], [("k",)]]),
+    "drop a subject": (
+        partial(subjects.drop_subject, "s", Rules(), rule="delete"),
+        [[(ID, "default", "queued")], [(ID,)]],
+    ),
+    "finish what was metered": (partial(work.finish, METERED), [[("o", 5)], [], [("o",)]]),
+    "usage of a job": (partial(usage.events_of, ID), [[]]),
+    "report usage": (partial(usage.report, ("org", "day")), [[]]),
+    "prune usage": (partial(usage.prune, before=NOW), [[(1,)]]),
+    "set a budget": (partial(usage.set_budget, "o", limit_micros=1, period="day", reason="r"), [[BUDGET]]),
+    "remove a budget": (partial(usage.remove_budget, "o"), [[("o",)]]),
+    "budgets": (usage.budgets, [[BUDGET]]),
+    "read the audit": (partial(audit.read, AuditFilter()), [[(2,)], [RECORD]]),
+    "note": (partial(audit.note, JOB, "A", {"n": 1}), [[(1,)]]),
+    "seal": (sealing.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
+    "read links": (partial(sealing.read_links, 0), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
+    "prune the audit": (
+        partial(sealing.prune, {NOW: ["default"]}, ["default"]),
+        [[SEALING], [(None, *RECORD)], [(1,)], [(2,)], [(1,)], [(1,)]],
+    ),
+    "rescue": (rescue.rescue, [[stored()], []]),
+    "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
+    "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
+    "look": (watch.look, [[("q", None, None), (None, None, 1)]]),
+    "watch": (partial(watch.watch, "w"), [[("worker", "w", None, None, None, None)]]),
+    "pause": (partial(control.pause, "org", "o", reason="r"), [[("org",)]]),
+    "resume": (partial(control.resume, "job_type", "t"), [[]]),
+    "controls": (control.controls, [[("gate", "", "r", None, None, 1)]]),
+    "promote": (rescue.promote, [[("q", 1), (None, None)]]),
+    "cancel": (partial(control.cancel, [ID], reason="r"), [[], [stored()]]),
+    "get": (partial(inspect.get_many, [ID]), [[stored()]]),
+    "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
+    "count": (inspect.count, [[]]),
+    "attempts": (partial(inspect.attempts_of, ID), [[stored()], []]),
+    "events": (partial(inspect.events_of, ID), [[]]),
+    "list dead letters": (dead_letter.list_letters, [[DEAD]]),
+    "origin": (partial(dead_letter.origin, ID), [[(*DEAD[: len(COLUMNS)], *LETTER)]]),
+    "history of deaths": (partial(dead_letter.history, ID), [[LETTER]]),
+    "replay": (
+        partial(dead_letter.replay, [ID], reason="r", by=(None, None), rules=Rules()),
+        [[], [(ID, "dead", None, ID)]],
+    ),
+    "discard": (partial(dead_letter.discard, [ID], reason="r", by=("user", "1"), rules=Rules()), [[(ID,)]]),
+    "fix": (
+        partial(dead_letter.fix, ID, Edit(payload={"a": 2}), ID, note="n", by=(None, None), rules=Rules()),
+        [[DEAD], [LETTER]],
+    ),
+    "whose an artifact is": (partial(artifacts.owner_of, Owner(job_id=ID), None, Rules()), [[stored()]]),
+    "put an artifact": (partial(artifacts.add, ID, FILE, Kept("0" * 64, 1), Owner()), [[ARTIFACT]]),
+    "leave an artifact": (partial(artifacts.add_of_job, ID, FILE, Kept("0" * 64, 1), JOB), [[]]),
+    "get an artifact": (partial(artifacts.get, ID, job=JOB), [[(*ARTIFACT, "")]]),
+    "list artifacts": (artifacts.list_artifacts, [[ARTIFACT]]),
+    "delete an artifact": (partial(artifacts.delete, ID, reason="r"), [[ARTIFACT]]),
+    "expire artifacts": (partial(artifacts.expire, 1), [[ARTIFACT]]),
+    "used content": (partial(artifacts.used, ["0" * 64]), [[("o", "0" * 64, 0)]]),
+    "installation": (artifacts.installation, [[("i",)]]),
+    "tables": (partial(require_tables, AnyConnection()), [[(1,)]]),
+    "org": (partial(set_org, "o"), [[("o",)]]),
+}
+
+
+def statements_of(name: str) -> list[Statement]:
+    """Drive an operation with canned rows and give what it asked for."""
+    make, answers = RUNS[name]
+    operation = make()
+    asked_for: list[Statement] = []
+    statement: Statement | Several | None = next(operation)
+    for rows in answers:
+        assert isinstance(statement, Statement), "the operation asked for less than is answered"
+        asked_for.append(statement)
+        try:
+            statement = operation.send(rows)
+        except StopIteration:
+            statement = None
+    assert statement is None, "the operation asks for more than is answered"
+    return asked_for

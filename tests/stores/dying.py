@@ -1,0 +1,73 @@
+"""Jobs that die, and the ways in which a death is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from onward import AlreadyResolved, Client, Failed, Job, JobNotFound, NewJob, Resolved
+
+__all__ = [
+    "BY",
+    "DEAD",
+    "LATER",
+    "RESOLVE",
+    "T",
+    "claim",
+    "die",
+    "discard",
+    "events",
+    "fixes",
+    "replay",
+    "waiting",
+]
+
+T = datetime(2026, 3, 1, tzinfo=UTC)
+LATER = T + timedelta(hours=1)
+DEAD = Failed({"class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
+BY: dict[str, Any] = {"actor_type": "user", "actor_id": "ada"}
+
+
+def claim(client: Client, now: datetime = T) -> Job:
+    [job] = client.claim("q:default", 1, worker_id="w", now=now)
+    return job
+
+
+def die(client: Client, outcome: Failed = DEAD, now: datetime = T, **options: Any) -> Job:
+    """Have a job die; gives it as its worker had it."""
+    client.enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada", "n": [1]}} | options)), now=now)
+    job = claim(client, now)
+    client.finish([(job, outcome)], now=now).require()
+    return job
+
+
+def replay(client: Client, *ids: str, **options: Any) -> Resolved:
+    return client.dead.replay(ids, reason="the server is back", **BY, now=LATER, **options)
+
+
+def discard(client: Client, *ids: str) -> Resolved:
+    return client.dead.discard(ids, reason="not needed", **BY, now=LATER)
+
+
+def waiting(client: Client, **where: Any) -> list[str]:
+    return [letter.job.id for letter in client.dead.list(**where).letters]
+
+
+def events(client: Client, job_id: str) -> list[str]:
+    return [event.event for event in client.events(job_id)]
+
+
+def fixes(client: Client, job_id: str, to: str = "bob") -> bool:
+    try:
+        client.dead.fix(job_id, note="n", patch={"to": to}, now=LATER)
+    except (AlreadyResolved, JobNotFound):
+        return False
+    return True
+
+
+RESOLVE: dict[str, Callable[[Client, str], bool]] = {
+    "replay": lambda client, job_id: bool(replay(client, job_id).done),
+    "discard": lambda client, job_id: bool(discard(client, job_id).done),
+    "fix": fixes,
+}

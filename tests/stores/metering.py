@@ -1,0 +1,39 @@
+"""Runs that use something, without a worker."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from onward import Client, Job, NewJob, Outcome, Succeeded
+from onward.core.lifecycle import End
+from onward.core.usage import Usage
+from onward.operations.work import Leases
+
+__all__ = ["claimed", "end", "spend", "write"]
+
+
+def claimed(client: Client, org: str | None = None, *, now: datetime | None = None, **fields: str) -> Job:
+    """A job of an org that the worker `w` holds."""
+    new = NewJob(**{"job_type": "t", "org_id": org, "queue": "q:default", **fields})  # type: ignore[arg-type]
+    job_id = client.enqueue(new, now=now).id
+    [job] = [job for job in client.claim(str(new.queue), 100, worker_id="w", now=now) if job.id == job_id]
+    return job
+
+
+def end(client: Client, job: Job, outcome: Outcome, *used: Usage) -> End:
+    """What a run comes to that has used something."""
+    return End.of(job, outcome, client.rules.policy_of(job), 1.0, used)
+
+
+def write(
+    client: Client, job: Job, *used: Usage, outcome: Outcome | None = None, now: datetime | None = None
+) -> Leases:
+    """Finish a run that has used something."""
+    return client.write([end(client, job, outcome or Succeeded(), *used)], now=now)
+
+
+def spend(client: Client, org: str | None, cost: int, *, now: datetime | None = None) -> Job:
+    """Run a job of an org that costs so much."""
+    job = claimed(client, org, now=now)
+    write(client, job, Usage("unit", 1.0, cost), now=now).require()
+    return job

@@ -1,0 +1,1 @@
+"""What keeps the jobs of one org from another."""

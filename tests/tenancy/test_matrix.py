@@ -1,0 +1,247 @@
+"""Every operation of a client of one org, asked about another org: it is as if that one did not exist.
+
+For each operation three questions: about the other org, about one that is not there, and about the own. The
+first two must be answered alike, the third otherwise; and of the other org's rows not a byte may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import pytest
+
+from onward import AuditFilter, Client, Job, JobFilter, NewJob, OnwardError, Succeeded
+from onward.errors import NotAllowed
+from tests.stores.postgres_schema import fresh_schema
+from tests.tenancy.plain_role import plain_role
+from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
+
+Call = Callable[[Any, Owner], object]
+
+WHY = {"reason": "why"}
+
+ABOUT_AN_ORG: dict[str, list[Call]] = {
+    "attempts": [lambda c, o: c.attempts(o.retrying)],
+    "cancel": [lambda c, o: c.cancel(o.spare, **WHY)],
+    "controls": [lambda c, o: [pause for pause in c.controls().pauses if o.org_id in pause.name]],
+    "count": [lambda c, o: c.count(o.org_id)],
+    "drop_subject": [lambda c, o: c.drop_subject(o.new("doomed").subject, rule="cancel", org_id=o.org_id)],
+    "enqueue": [
+        lambda c, o: c.enqueue(NewJob(job_type="t", org_id=o.org_id)).state,
+        lambda c, o: c.enqueue(NewJob(job_type="t", parent_id=o.queued)).state,
+        lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("queued"))).created,
+        lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("buried"), on_conflict="reset")).change,
+    ],
+    "enqueue_many": [
+        lambda c, o: len(c.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", org_id=o.org_id)])),
+        lambda c, o: len(c.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", parent_id=o.dead)])),
+    ],
+    "events": [lambda c, o: c.events(o.dead)],
+    "for_org": [lambda c, o: c.for_org(o.org_id).org_id],
+    "get": [lambda c, o: c.get(o.queued), lambda c, o: c.get(o.succeeded)],
+    "get_many": [lambda c, o: c.get_many([o.running, o.dead])],
+    "list_jobs": [
+        lambda c, o: c.list_jobs(JobFilter(org_id=o.org_id)),
+        lambda c, o: c.list_jobs(JobFilter(key=o.key("succeeded"))),
+        lambda c, o: c.list_jobs(JobFilter(job_type=f"type of {o.org_id}", state="dead")),
+        lambda c, o: c.list_jobs(JobFilter(subject=f"subject of {o.org_id}"), limit=1000),
+    ],
+    "pause": [lambda c, o: c.pause("org", o.org_id, reason=o.org_id)],
+    # Paused again, for those who look at what is paused.
+    "resume": [lambda c, o: (c.resume("org", o.org_id), c.pause("org", o.org_id, **WHY))],
+    "dead.discard": [lambda c, o: c.dead.discard([o.discardable], **WHY)],
+    "dead.fix": [lambda c, o: c.dead.fix(o.fixable, note="why", patch={"n": 1}).reason],
+    "dead.get": [lambda c, o: c.dead.get(o.dead), lambda c, o: c.dead.get(o.mended)],
+    "dead.history": [lambda c, o: c.dead.history(o.mended)],
+    "dead.list": [
+        lambda c, o: c.dead.list(org_id=o.org_id),
+        lambda c, o: c.dead.list(job_type=f"type of {o.org_id}", resolved=True),
+    ],
+    "dead.origin": [lambda c, o: c.dead.origin(o.successor)],
+    "dead.replay": [lambda c, o: c.dead.replay([o.replayable], **WHY)],
+    "keys.get": [
+        lambda c, o: c.keys.get(o.key("succeeded")),
+        lambda c, o: c.keys.get(o.key("succeeded"), org_id=o.org_id),
+    ],
+    "keys.list": [lambda c, o: c.keys.list(org_id=o.org_id)],
+    "keys.forget": [
+        lambda c, o: c.keys.forget(o.key("retrying"), **WHY),
+        lambda c, o: c.keys.forget(o.key("running"), org_id=o.org_id, **WHY),
+    ],
+    "audit.export": [lambda c, o: list(c.audit.export(AuditFilter(job_id=o.dead)))],
+    "audit.list": [
+        lambda c, o: c.audit.list(AuditFilter(org_id=o.org_id)),
+        lambda c, o: c.audit.list(AuditFilter(job_id=o.succeeded)),
+    ],
+    "audit.note": [lambda c, o: c.audit.note(running_job(c, o), "noted") > 0],
+    "artifacts.add": [lambda c, o: c.artifacts.add(running_job(c, o), "file", text="new").size],
+    "artifacts.check": [lambda c, o: c.artifacts.check(o.token)],
+    "artifacts.delete": [lambda c, o: c.artifacts.delete(o.doomed_artifact, **WHY)],
+    "artifacts.get": [lambda c, o: c.artifacts.get(o.artifact)],
+    "artifacts.list": [
+        lambda c, o: c.artifacts.list(org_id=o.org_id),
+        lambda c, o: c.artifacts.list(job_id=o.succeeded),
+    ],
+    "artifacts.open": [lambda c, o: closed(c.artifacts.open(o.artifact))],
+    "artifacts.open_link": [lambda c, o: closed(c.artifacts.open_link(o.token))],
+    "artifacts.put": [
+        lambda c, o: c.artifacts.put("file", text="new", org_id=o.org_id).size,
+        lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size,
+    ],
+    "artifacts.read": [lambda c, o: c.artifacts.read(o.artifact)],
+    "artifacts.sign": [lambda c, o: c.artifacts.sign(o.artifact)],
+    "artifacts.verify": [lambda c, o: c.artifacts.verify(org_id=o.org_id)],
+    "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
+    "usage.report": [lambda c, o: c.usage.report(("org",), org_id=o.org_id)],
+    "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],
+}  # fmt: skip
+
+# Nothing of these tells what belongs to whom; what they give is looked through for the other org's name.
+ABOUT_ALL: dict[str, Call] = {
+    "controls": lambda c, _: c.controls(),
+    "count": lambda c, _: c.count(),
+    "list_jobs": lambda c, _: c.list_jobs(limit=1000),
+    "dead.list": lambda c, _: (
+        c.dead.list(resolved=None, limit=1000),
+        c.list_jobs(JobFilter(queue="q:deadletter")),
+    ),
+    "keys.list": lambda c, _: c.keys.list(limit=1000),
+    "audit.export": lambda c, _: list(c.audit.export()),
+    "audit.list": lambda c, _: c.audit.list(limit=1000),
+    "artifacts.list": lambda c, _: c.artifacts.list(),
+    "artifacts.verify": lambda c, _: c.artifacts.verify(),
+    "usage.report": lambda c, _: c.usage.report(),
+    "usage.budgets": lambda c, _: c.usage.budgets(),
+    # It leaves the store open, which the next test uses.
+    "close": lambda c, _: c.close(),
+}
+
+REFUSED: dict[str, Call] = {
+    "abdicate": lambda c, _: c.abdicate(WORKER),
+    "claim": lambda c, o: c.claim(f"queue of {o.org_id}", worker_id=WORKER),
+    "close_gate": lambda c, _: c.close_gate(**WHY),
+    "extend": lambda c, _: c.extend(WORKER, []),
+    "finish": lambda c, o: c.finish([(running_job(c, o), Succeeded())]),
+    "held": lambda c, _: c.held(WORKER),
+    "lead": lambda c, _: c.lead("something", WORKER),
+    "look": lambda c, _: c.look(),
+    "migrate": lambda c, _: c.migrate(),
+    "open_gate": lambda c, _: c.open_gate(),
+    "pause": lambda c, o: c.pause("queue", f"queue of {o.org_id}", **WHY),
+    "plan": lambda c, _: c.plan(),
+    "promote": lambda c, _: c.promote(now=LATER),
+    "protect_orgs": lambda c, _: c.protect_orgs(enable=False),
+    "register": lambda c, o: c.register(f"worker of {o.org_id}"),
+    "release": lambda c, o: c.release([running_job(c, o)]),
+    "rescue": lambda c, _: c.rescue(now=NOW + timedelta(days=2000)),
+    "rescue_worker": lambda c, _: c.rescue_worker(WORKER),
+    "resume": lambda c, o: c.resume("job_type", f"type of {o.org_id}"),
+    "retire": lambda c, _: c.retire(WORKER),
+    "sweep": lambda c, _: c.sweep(WORKER, now=NOW + timedelta(days=2000)),
+    "watch": lambda c, _: c.watch(WORKER),
+    "write": lambda c, o: c.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
+    "audit.prune": lambda c, _: c.audit.prune(before=NOW + timedelta(days=2000)),
+    "audit.seal": lambda c, _: c.audit.seal(),
+    "audit.verify": lambda c, _: c.audit.verify(),
+    "artifacts.prune": lambda c, _: c.artifacts.prune(now=NOW + timedelta(days=2000)),
+    "keys.prune": lambda c, _: c.keys.prune(now=NOW + timedelta(days=2000)),
+    "usage.prune": lambda c, _: c.usage.prune(before=NOW + timedelta(days=2000)),
+    "usage.set_budget": lambda c, o: c.usage.set_budget(o.org_id, limit_micros=1, period="day"),
+    "usage.remove_budget": lambda c, o: c.usage.remove_budget(o.org_id),
+}
+
+# Shown by tests of their own.
+ELSEWHERE = {"within"}
+
+
+def running_job(client: Client, owner: Owner) -> Job:
+    """Give a running job as its worker would have it: the own, or one that was made to look like one."""
+    own = client.list_jobs(JobFilter(state="running")).jobs[0]
+    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
+
+
+def closed(file: IO[bytes]) -> bytes:
+    with file:
+        return file.read()
+
+
+def operations() -> set[str]:
+    """Name every public operation of a client and of its parts."""
+    found: set[str] = set()
+    for name in dir(Client):
+        value = getattr(Client, name)
+        if name.startswith("_") or name == "org_id":
+            continue
+        if isinstance(value, property):
+            part = value.fget.__annotations__["return"]
+            module = __import__(f"onward.clients.{name}", fromlist=[part])
+            found |= {f"{name}.{one}" for one in vars(getattr(module, part)) if not one.startswith("_")}
+        else:
+            found.add(name)
+    return found
+
+
+def test_every_operation_of_a_client_has_its_place_in_this_matrix():
+    assert operations() == set(ABOUT_AN_ORG) | set(ABOUT_ALL) | set(REFUSED) | ELSEWHERE
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "row security"])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Two orgs on one database; at last one where the client of B has a role of its own, under policies."""
+    if request.param == "sqlite":
+        folder: Path = tmp_path_factory.mktemp("world")
+        with Client(f"sqlite:///{folder}/onward.db", rules=RULES) as client:
+            yield inhabited(client)
+        return
+    with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+        if request.param == "postgres":
+            yield inhabited(Client(store=store, rules=RULES))
+            return
+        with plain_role(store) as confined, Client(store=confined, rules=RULES) as application:
+            yield inhabited(Client(store=store, rules=RULES), application)
+
+
+def answer(call: Call, client: Client, owner: Owner) -> object:
+    try:
+        return call(client, owner)
+    except OnwardError as error:
+        return error
+
+
+def of_each(cases: dict[str, list[Call]]) -> list[Any]:
+    return [
+        pytest.param(call, id=f"{name} {at}")
+        for name, calls in cases.items()
+        for at, call in enumerate(calls)
+    ]
+
+
+@pytest.mark.parametrize("call", of_each(ABOUT_AN_ORG))
+def test_another_org_is_as_absent_and_none_of_its_rows_is_touched(world, call):
+    # A16, A17, A18, S4-3, S4-50
+    theirs = world.told(answer(call, world.b, world.a), world.a)
+    nobodys = world.told(answer(call, world.b, NOBODY), NOBODY)
+    assert theirs == nobodys
+    own = world.told(answer(call, world.b, world.own), world.own)
+    assert own != nobodys, "the question tells nothing: it is answered alike for who is there"
+    assert world.rows_of_a() == world.before
+
+
+@pytest.mark.parametrize("name", ABOUT_ALL)
+def test_all_that_a_client_of_one_org_is_given_is_of_that_org(world, name):
+    given = repr(answer(ABOUT_ALL[name], world.b, world.own))
+    assert world.a.org_id not in given
+    assert "'of': 'all'" not in given, "a job without an org is nobody's"
+    assert world.rows_of_a() == world.before
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("whose", ["theirs", "own"])
+def test_what_concerns_others_is_refused_to_a_client_of_one_org(world, name, whose):
+    with pytest.raises(NotAllowed, match="confined to org 'bolt'"):
+        REFUSED[name](world.b, world.a if whose == "theirs" else world.own)
+    assert world.rows_of_a() == world.before
