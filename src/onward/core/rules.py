@@ -122,12 +122,13 @@ class Rules:
 
     def policy_of(self, job: Job) -> RetryPolicy:
         """Find the retry policy of a job: that of its type, or of its category."""
-        return self.retries.get(job.job_type) or self.category_of(job).retry
+        own = self.retries.get(job.job_type) if self.retries else None
+        return own or self.category_of(job).retry
 
     def end_of(self, job: Job, outcome: Outcome, dice: float, usage: tuple[Usage, ...] = ()) -> End:
         """Settle a claimed job by what the application asks of its type and category."""
-        policy, actions = self.policy_of(job), self.actions.get(job.job_type)
-        return End.of(job, outcome, policy, dice, usage, actions=actions, redaction=self.redact)
+        actions = self.actions.get(job.job_type) if self.actions else None
+        return End.of(job, outcome, self.policy_of(job), dice, usage, actions, self.redact)
 
     def secrets_of(self, job_type: str) -> Secrets:
         """Find what is done about a secret in a payload of this job type."""

@@ -12,6 +12,7 @@ from onward.core.arguments import span, whole
 from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId
 from onward.core.job import COLUMNS, Job
+from onward.core.job import ENDED as ENDED_STATES
 from onward.core.lifecycle import End, Failed, Transition
 from onward.core.payload import lenient
 from onward.core.rules import DEFAULT_RULES
@@ -33,7 +34,7 @@ RETURNED = (
     "cost", "action", "detail",
 )  # fmt: skip
 
-RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost")
+RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost", "action", "detail")
 
 MOST_AT_ONCE = 10_000
 
@@ -160,9 +161,27 @@ def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operatio
 def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[Leases]:
     """Write what attempts came to; a lease that is not the newest is refused, and that is audited."""
     asked = frozenset([end.job_id for end in ends])
-    if len(asked) < len(ends):
-        # A job that is named twice is finished once, by the first of its ends under that lease.
-        ends = list({(end.job_id, end.lease): end for end in reversed(list(ends))}.values())[::-1]
+    if len(asked) == len(ends):
+        return (yield from _finish(asked, ends, now))
+    held, cancelled = frozenset[JobId](), frozenset[JobId]()
+    for some in _turns(ends):
+        leases = yield from _finish(frozenset([end.job_id for end in some]), some, now)
+        held, cancelled = held | leases.held, cancelled | leases.cancel_requested
+    return Leases(held, asked - held, cancelled)
+
+
+def _turns(ends: Collection[End]) -> list[list[End]]:
+    """Part ends so that each statement names a job once: of two under one lease the first counts."""
+    turns: list[dict[JobId, End]] = []
+    for end in {(end.job_id, end.lease): end for end in reversed(list(ends))}.values():
+        turn = next((turn for turn in turns if end.job_id not in turn), None)
+        if turn is None:
+            turns.append(turn := {})
+        turn[end.job_id] = end
+    return [list(turn.values()) for turn in turns]
+
+
+def _finish(asked: frozenset[JobId], ends: Collection[End], now: datetime | None) -> Operation[Leases]:
     metered = [end for end in ends if end.usage]
     # In one transaction with what follows: the caller sees to that.
     costs = (yield from record(metered, now=now)) if metered else {}
@@ -200,6 +219,8 @@ def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
             end.ran,
             _text(end.transition.error),
             sum(used.cost_micros for used in end.usage) or None,
+            end.action,
+            _audited(end.transition),
         )
         for end in ends
     ]
@@ -209,19 +230,33 @@ def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
 
 
 def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
-    ended = [_ended_row(end) for end in ends if end.transition.ends]
-    returned = [_returned_row(end) for end in ends if not end.transition.ends]
+    ended = _ended_rows([end for end in ends if end.transition.state in ENDED_STATES])
+    returned = [_returned_row(end) for end in ends if end.transition.state not in ENDED_STATES]
     return Statement(
         "finish_jobs",
         {"ended": Rows.of(ENDED, ended), "returned": Rows.of(RETURNED, returned), "now": moment(now)},
     )
 
 
-def _ended_row(end: End) -> tuple[Scalar, ...]:
+def _ended_rows(ends: Sequence[End]) -> list[tuple[Scalar, ...]]:
+    """Give ends as rows; most jobs come to the very same, which is written out once."""
+    rows: list[tuple[Scalar, ...]] = []
+    last: Transition | None = None
+    actions: Mapping[str, str] | None = None
+    told: tuple[Scalar, ...] = ()
+    for end in ends:
+        to = end.transition
+        if to is not last or end.actions is not actions:
+            last, actions, told = to, end.actions, _ending(end)
+        rows.append((end.job_id, end.lease, *told))
+    return rows
+
+
+def _ending(end: End) -> tuple[Scalar, ...]:
     to = end.transition
     return (
-        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
-        _text(to.result), to.outcome, end.action, _audited(to),
+        to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error), _text(to.result),
+        to.outcome, end.action, _audited(to),
     )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ class Executor:
         self.runs: dict[str, Running] = {}
         self._unwanted: Mapping[str, str] = {}
         self._metered: dict[str, tuple[Usage, ...]] = {}
+        self._meter_runs = clients.rules.meter_runs
 
     def start(self) -> None:
         """Open the slots."""
@@ -141,7 +142,7 @@ class Executor:
                 outcome = await self._run(job, task)
             finally:
                 self._buffer.done(job.queue)
-            self._ended(job, outcome, self._metered.pop(job.id, ()))
+            self._ended(job, outcome, self._metered.pop(job.id, ()) if self._metered else ())
             taken += 1
             if taken % _AT_ONCE == 0:
                 # A handler that never waits would keep the loop from claiming and from writing results.
@@ -182,19 +183,16 @@ class Executor:
             late = run.why in {"timeout", "deadline"}
             return run.gave_way() if late else classify(error, self._clients.rules.redact.hider(job.payload))
         finally:
-            self._over(run)
-
-    def _over(self, run: Running) -> None:
-        self.runs.pop(run.job.id, None)
-        self._timed.discard(run)
-        if run.meters is not None:
-            self._metered[run.job.id] = run.used()
+            self.runs.pop(job.id, None)
+            self._timed.discard(run)
+            if run.meters is not None:
+                self._metered[job.id] = run.used()
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
         if run.why is not None:
             raise Cancelled
-        if self._clients.rules.meter_runs:
+        if self._meter_runs:
             run.time()
         if handler.executor == "process":
             return self._processes.run(handler, run, timeout=None)

@@ -160,10 +160,13 @@ FOR UPDATE OF live
 -- A run that has ended, of a job that was reset meanwhile: the run goes to the history, the job starts again.
 WITH {+clock},
 run AS MATERIALIZED (
-    SELECT * FROM :runs::rows(id uuid, lease bigint, event text, outcome text, ran integer, error jsonb, cost bigint)
+    SELECT * FROM :runs::rows(
+        id uuid, lease bigint, event text, outcome text, ran integer, error jsonb, cost bigint,
+        action text, detail jsonb
+    )
 ),
 target AS MATERIALIZED (
-    SELECT live.id, run.event, run.outcome, run.ran, run.error AS run_error, run.cost
+    SELECT live.id, run.event, run.outcome, run.ran, run.error AS run_error, run.cost, run.action, run.detail
     FROM run JOIN {live} AS live ON live.id = ANY (ARRAY[run.id]) AND live.lease = run.lease
     WHERE live.rerun_requested
     FOR UPDATE OF live
@@ -188,16 +191,16 @@ past AS (
     FROM back JOIN target ON target.id = back.id, clock
 ),
 event AS (
-    INSERT INTO {audit} ({+audit_columns})
+    INSERT INTO {audit} ({+audit_columns}, action)
     SELECT
         now, event, back.id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, ran,
-        lease - 1, worker_id, CAST(NULL AS jsonb)
+        lease - 1, worker_id, detail, action
     FROM back JOIN target ON target.id = back.id, clock
     WHERE :audited::int > 0
     UNION ALL
     SELECT
         now, 'job.reset', id, job_type, org_id, project_id, by_type, by_id, by_request, by_correlation, 0, lease, NULL,
-        NULL
+        NULL, NULL
     FROM back, clock
     WHERE :audited::int > 1
 ),

@@ -126,7 +126,7 @@ missed AS MATERIALIZED (
         SELECT FROM {live} AS live WHERE live.id = asked.id AND live.lease = asked.lease
     ) AS again
     FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked
-    WHERE (id, lease) NOT IN (SELECT id, lease FROM gone) AND (id, lease) NOT IN (SELECT id, lease FROM held)
+    WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
 ),
 refused AS (
     INSERT INTO {audit} ({+refused_columns})
@@ -141,7 +141,6 @@ woken AS MATERIALIZED (
     WHERE {+someone_idles}
 )
 SELECT CAST(job_id AS text), 'lost' FROM refused
-WHERE job_id NOT IN (SELECT id FROM gone) AND job_id NOT IN (SELECT id FROM held)
 UNION ALL
 SELECT CAST(id AS text), 'again' FROM missed WHERE again
 UNION ALL
