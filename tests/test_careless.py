@@ -11,14 +11,17 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
 from onward import (
+    AuditFilter,
     Client,
     Failed,
     InvalidJob,
     InvalidSetting,
+    JobFilter,
     LeaseLost,
     NewJob,
     OnwardError,
@@ -66,7 +69,50 @@ MISTAKES: dict[str, Any] = {
     "a text to promote": lambda client, job: client.promote("x"),
     "a text as a filter": lambda client, job: client.list_jobs("dead"),
     "no reason": lambda client, job: client.cancel(job.id, reason=None),
+    "a number of states to reset from": lambda client, job: client.enqueue(
+        NewJob(job_type="t", key="k", on_conflict="reset", reset_from=5)  # type: ignore[arg-type]
+    ),
+    "a word among ids": lambda client, job: client.get_many(["nope"]),
+    "an empty id": lambda client, job: client.get_many([""]),
+    "an id with a NUL": lambda client, job: client.get_many(["a\0b"]),
+    "an id instead of ids": lambda client, job: client.get_many(job.id),
+    "an empty cursor of jobs": lambda client, job: client.list_jobs(cursor=""),
+    "an empty cursor of artifacts": lambda client, job: client.artifacts.list(cursor=""),
+    "an empty cursor of a check": lambda client, job: client.artifacts.verify(cursor=""),
+    "a huge cursor of the audit": lambda client, job: client.audit.list(cursor=2**70),
+    "a cursor that is true": lambda client, job: client.audit.list(cursor=True),
+    "a cursor in text": lambda client, job: client.audit.list(cursor="x"),
+    "a number for resolved": lambda client, job: client.dead.list(resolved=2**70),
+    "a number for a reset": lambda client, job: client.dead.replay(
+        [job.id], reason="r", reset_attempts=2**70
+    ),
+    "a cursor of two": lambda client, job: client.keys.list(cursor=("a", "b")),
+    "an empty cursor of keys": lambda client, job: client.keys.list(cursor=()),
+    "a cursor of numbers": lambda client, job: client.keys.list(cursor=(1, 2, 3)),
+    "a cursor with a NUL": lambda client, job: client.keys.list(cursor=("", "", "a\0b")),
+    "a word to prune from": lambda client, job: client.keys.prune(cursor="abc"),
+    "a number to prune from": lambda client, job: client.keys.prune(cursor=5),
+    "half a pair as text": lambda client, job: client.artifacts.put("n", text="\ud800"),
+    "a list of content types": lambda client, job: client.artifacts.put("n", b"x", content_type=["a/b"]),
+    "a list of paths": lambda client, job: client.artifacts.put("n", path=["a"]),
+    "an artifact of an id": lambda client, job: client.artifacts.add(job.id, "n", b"x"),
+    "an artifact of no lease": lambda client, job: client.artifacts.add(
+        msgspec.structs.replace(job, lease=2**70), "n", b"x"
+    ),
 }
+for hostile in ("a\0b", "\ud800"):
+    MISTAKES |= {
+        f"artifacts by the name {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(name=it),
+        f"artifacts by the org {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(org_id=it),
+    }
+    for field in ("job_type", "queue", "org_id", "project_id", "key", "subject", "correlation_id"):
+        MISTAKES[f"jobs by {field} {hostile!a}"] = lambda client, job, asked={field: hostile}: (
+            client.list_jobs(JobFilter(**asked))
+        )
+    for field in ("event", "action", "org_id", "actor_type", "actor_id"):
+        MISTAKES[f"audit by {field} {hostile!a}"] = lambda client, job, asked={field: hostile}: (
+            client.audit.list(AuditFilter(**asked))
+        )
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -78,6 +124,26 @@ def test_a_mistake_is_told_in_onwards_own_words_and_changes_nothing(client, mist
         MISTAKES[mistake](client, job)
     assert isinstance(refused.value, InvalidJob | InvalidSetting)
     assert client.list_jobs().jobs == [job]
+
+
+def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
+    # What PostgreSQL itself refuses, it punishes by refusing whatever comes next.
+    with fresh_schema(postgres_url) as store:
+        client = Client(store=store)
+        client.register("w")
+        client.enqueue(JOB)
+        [job] = client.claim("q:default", worker_id="w")
+        with psycopg.connect(postgres_url) as connection, connection.transaction():
+            for mistake, make in MISTAKES.items():
+                with pytest.raises(OnwardError):
+                    make(client.within(connection), job)
+                assert connection.execute("SELECT 1").fetchone() == (1,), mistake
+
+
+def test_a_cursor_beyond_the_end_of_the_audit_is_its_end(client):
+    client.enqueue(JOB)
+    assert client.audit.list(cursor=2**63 - 1).records == client.audit.list().records
+    assert client.audit.list(cursor=2**63 - 1, oldest_first=True).records == []
 
 
 @pytest.mark.parametrize("error", ["boom", ValueError("boom"), {"message": "boom"}])

@@ -16,7 +16,7 @@ from onward.core.contract import check_child, complete
 from onward.core.job import Job, NewJob
 from onward.core.rules import Rules
 
-__all__ = ["AMBIENT", "Origin", "ambient", "filled", "inherit", "running"]
+__all__ = ["AMBIENT", "Origin", "ambient", "ambient_actor", "filled", "inherit", "running"]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +104,16 @@ def filled(new: NewJob, rules: Rules) -> NewJob:
     if origin.job is not None:
         check_child(child, origin.job, rules)
     return child
+
+
+def ambient_actor() -> dict[str, str | None] | None:
+    """Tell who acts here, for an operator's action that does not say."""
+    if AMBIENT.get() is None:
+        return None
+    origin = _current()
+    if origin is None or origin.actor_type is None:
+        return None
+    return {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
 
 
 def _current() -> Origin | None:

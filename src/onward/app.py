@@ -136,7 +136,10 @@ class Onward:
         self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
     ) -> str:
         """Give a link that opens an artifact for a time to whoever has it; `{id}` in the URL is its id."""
-        token = self.client.artifacts.sign(artifact, expires_in=ttl, role=role)
+        client = self.client
+        if isinstance(artifact, Artifact) and artifact.org_id is not None and client.rules.tenancy != "off":
+            client = client.for_org(artifact.org_id)
+        token = client.artifacts.sign(artifact, expires_in=ttl, role=role)
         url = base_url.replace("{id}", ArtifactRef.of(artifact).id)
         return f"{url}{'&' if '?' in url else '?'}t={token}"
 
@@ -214,6 +217,7 @@ class Onward:
             )
         if job_type.handler.retry is not None:
             self.rules.retries[job_type.name] = job_type.handler.retry
+        self.rules.checks[job_type.name] = job_type.handler.arguments
         if job_type.handler.actions is not None:
             self.rules.actions[job_type.name] = job_type.handler.actions
         if job_type.handler.secrets is not None:

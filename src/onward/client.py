@@ -30,7 +30,7 @@ from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
 from onward.gathering import Gathering
 from onward.operations import control, enqueue, inspect, keys, leader, rescue, subjects, watch, work
-from onward.operations.confined import in_org
+from onward.operations.confined import in_org, org_of
 from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
 from onward.operations.rescue import Promoted, Settling, Swept
@@ -55,7 +55,7 @@ class Client(Reach):
     ) -> None:
         super().__init__(url, store=store, rules=rules)
         # SQLite's writer commits together whatever waits for it.
-        gathers = self.store.database == "postgres"
+        gathers = self.store.database == "postgres" and not self.store.row_security
         # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
@@ -100,6 +100,7 @@ class Client(Reach):
         return self._run(
             lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
             atomic=keys.changes_holder(job, self.rules),
+            org_id=org_of([job]) if self.store.row_security else None,
         )
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
@@ -109,8 +110,11 @@ class Client(Reach):
 
     def _enqueue_all(self, jobs: Sequence[NewJob], now: datetime | None = None) -> list[Enqueued]:
         ids = _ids.make_many(len(jobs))
+        org = org_of(jobs) if self.store.row_security else None
         if self._bound is not None:
-            return self._run(lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False, now=now))
+            return self._run(
+                lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False, now=now), org_id=org
+            )
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
         keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
@@ -118,6 +122,7 @@ class Client(Reach):
         return self._run(
             lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
             atomic=keyed or changes or len(jobs) > _PART,
+            org_id=org,
         )
 
     def get(self, job_id: JobId | UUID) -> Job:

@@ -122,7 +122,7 @@ class SecretInPayload(PayloadRejected):
         place = f"payload at {path}" if path.startswith("$") else path
         super().__init__(
             f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, if it has to be "
-            "there, say so: @app.job(secrets='allow', secrets_reason='…')"
+            "there, say so with the options secrets ('allow') and secrets_reason of its job type"
         )
         self.path = path
         self.kind = kind

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from onward import (
     ArtifactNotFound,
@@ -137,6 +138,30 @@ def stale(client: Client, claimed):
     [again] = client.claim("q:default", worker_id="second")
     assert again.lease > job.lease
     return job
+
+
+def test_a_job_that_nobody_claimed_can_leave_no_artifact(client):
+    job = client.get(client.enqueue(NewJob(job_type="t")).id)
+    with pytest.raises(LeaseLost, match=job.id):
+        client.artifacts.add(job, "early.csv", b"x")
+    assert client.artifacts.list().artifacts == ()
+
+
+def test_a_client_of_one_org_writes_no_line_about_the_job_of_another(client, claimed):
+    theirs, acme = claimed(org_id="bolt"), client.for_org("acme")
+    before = client.audit.list().records
+    for job in (
+        theirs,
+        structs.replace(theirs, org_id="acme"),
+        structs.replace(theirs, org_id="acme", lease=9),
+    ):
+        with pytest.raises(LeaseLost):
+            acme.artifacts.add(job, "n", b"x")
+    assert client.audit.list().records == before
+    with pytest.raises(LeaseLost):
+        client.artifacts.add(structs.replace(theirs, org_id="acme"), "n", b"x")
+    [line] = client.audit.list(limit=1).records
+    assert (line.event, line.job_id, line.org_id) == ("job.stale_result_rejected", theirs.id, "bolt")
 
 
 def test_a_stale_lease_can_leave_no_artifact(client, stale, kept):  # R7

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from onward import Client, Context, Onward, Succeeded
+from onward import Client, Context, NewJob, Onward, Succeeded
 from onward.errors import InvalidJob, InvalidSetting, LeaseLost
 from tests.audit.history import OUTCOMES, WHO, claimed, finished, stale
+from tests.stores.reading import rows
 
 
 def drain(app: Onward) -> None:
@@ -130,3 +131,17 @@ def test_a_line_must_fit(client):
     for action, detail in (("", {}), ("A" * 300, {}), ("A", {"text": "x" * 20_000})):
         with pytest.raises(InvalidJob):
             client.audit.note(job, action, detail)
+
+
+def test_no_reason_name_or_action_is_kept_with_its_secret(client):
+    said = "with password=hunter2"
+    [job] = claimed(client)
+    client.audit.note(job, said)
+    client.usage.set_budget("acme", limit_micros=1, period="day", reason=said)
+    client.usage.remove_budget("acme", reason=said)
+    client.enqueue(NewJob(job_type="t", key="k"))
+    client.keys.forget("k", reason=said)
+    client.artifacts.put(said, text="x", job_id=job.id)
+    kept = str(rows(client, "SELECT event, action, detail FROM {prefix}audit"))
+    assert "hunter2" not in kept
+    assert kept.count("with password=[redacted]") >= 5

@@ -40,9 +40,28 @@ def test_the_audit_and_its_chain_refuse_every_change(client, table):
     assert rows(client, f"SELECT * FROM {{prefix}}{table} ORDER BY seq") == before
 
 
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM {}", "UPDATE {} SET floor = -9", "UPDATE {} SET position = position - 1"]
+)
+def test_the_end_of_the_chain_never_goes_back(client, change):
+    finished(client)
+    client.audit.seal()
+    before = rows(client, "SELECT floor, position FROM {prefix}sealing")
+    with pytest.raises(REFUSED, match="never goes back"):
+        rows(client, change.format("{prefix}sealing"))
+    assert rows(client, "SELECT floor, position FROM {prefix}sealing") == before
+    assert client.audit.verify().whole
+
+
+def test_the_end_of_the_chain_is_not_truncated(client):
+    if isinstance(client.store, PostgresStore):
+        with pytest.raises(REFUSED, match="never goes back"):
+            rows(client, "TRUNCATE {prefix}sealing")
+
+
 def test_the_marker_of_a_prune_ends_with_it(client):
     finished(client)
-    assert client.audit.prune(before=SOON).count
+    assert client.audit.prune(before=SOON, now=SOON).count
     with pytest.raises(REFUSED, match="append-only"):
         rows(client, "DELETE FROM {prefix}audit")
 
@@ -55,7 +74,7 @@ def test_the_audit_is_closed_after_a_prune_within_a_callers_transaction(client):
     else:
         connection = sqlite3.connect(store.file.path)
     with closing(connection):
-        assert client.within(connection).audit.prune(before=SOON).count
+        assert client.within(connection).audit.prune(before=SOON, now=SOON).count
         with pytest.raises(REFUSED, match="append-only"):
             connection.execute(f"DELETE FROM {store.prefix}audit")
         connection.rollback()

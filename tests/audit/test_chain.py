@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob, Onward
-from onward.core.chain import RECORD, Head
-from onward.errors import InvalidSetting
+from onward.core.chain import RECORD, Head, links
+from onward.errors import AuditBroken, InvalidSetting
 from onward.stores.postgres import PostgresStore
 from tests.audit.history import finished
 from tests.postgres import fresh_database
@@ -29,6 +29,8 @@ def sealed(client: Client) -> Client:
     if isinstance(client.store, PostgresStore):
         for table in ("audit", "chain"):
             rows(client, f"DROP TRIGGER append_only ON {{prefix}}{table}")
+        for trigger in ("never_back", "never_gone"):
+            rows(client, f"DROP TRIGGER {trigger} ON {{prefix}}sealing")
     else:
         for [name] in rows(client, "SELECT name FROM sqlite_master WHERE type = 'trigger'"):
             rows(client, f"DROP TRIGGER {name}")
@@ -115,6 +117,48 @@ def test_a_row_that_is_put_in_below_the_floor_is_found(sealed):
         # There a number may be given twice, by hand.
         put_in(sealed, last)
         assert ("inserted", last) in faults(sealed)
+
+
+@pytest.mark.parametrize("floor", ["floor", "-9", "-9000000000000000000"])
+def test_a_row_with_a_number_that_is_never_given_is_found_wherever_the_floor_is(sealed, floor):
+    put_in(sealed, -1)
+    rows(sealed, f"UPDATE {{prefix}}sealing SET floor = {floor}")
+    assert faults(sealed) == [("inserted", -1)]
+    assert faults(sealed) == [("inserted", -1)], "it was not sealed meanwhile"
+
+
+def test_a_row_with_a_number_that_is_never_given_is_found_also_in_the_chain(sealed):
+    [(position, link)] = rows(sealed, "SELECT position, link FROM {prefix}sealing")
+    put_in(sealed, -1)
+    [(row,)] = [
+        (row,)
+        for row in rows(sealed, "SELECT {} FROM {{prefix}}audit WHERE seq = -1".format(", ".join(RECORD)))
+    ]
+    at = int(row[1].timestamp() * 1_000_000) if isinstance(row[1], datetime) else row[1]
+    [forged] = links(Head(position, link), [(row[0], at, *row[2:])])
+    rows(
+        sealed,
+        "INSERT INTO {prefix}chain (position, seq, digest, link) "
+        f"VALUES ({forged.position}, -1, '{forged.digest}', '{forged.link}')",
+    )
+    rows(sealed, f"UPDATE {{prefix}}sealing SET position = {forged.position}, link = '{forged.link}'")
+    assert ("inserted", -1) in faults(sealed)
+
+
+def test_a_floor_that_was_raised_beyond_all_numbers_hides_nothing(sealed):
+    last = numbers(sealed)[-1]
+    rows(sealed, "UPDATE {prefix}sealing SET floor = 4000000000000000000")
+    sealed.enqueue(NewJob(job_type="t"))
+    found = faults(sealed)
+    assert found
+    assert all(what == "inserted" and seq is not None and seq > last for what, seq in found)
+
+
+def test_a_chain_without_its_end_says_so(sealed):
+    rows(sealed, "DELETE FROM {prefix}sealing")
+    for act in (sealed.audit.seal, sealed.audit.verify, sealed.audit.prune):
+        with pytest.raises(AuditBroken, match="put it back"):
+            act()
 
 
 def put_in(client: Client, seq: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -116,3 +116,19 @@ def test_a_prune_is_for_all_orgs_and_so_not_for_a_client_of_one(client):
     for forbidden in ("prune", "seal", "verify"):
         with pytest.raises(NotAllowed):
             getattr(client.for_org("acme").audit, forbidden)()
+
+
+def test_what_is_still_to_come_is_not_pruned(kept):
+    with pytest.raises(InvalidSetting, match="to come"):
+        kept.audit.prune(before=datetime.now(UTC) + DAY)
+
+
+def test_a_prune_tells_its_reason_without_secrets(kept):
+    done(kept, "default", days_ago=20)
+    reason = "asked for with password=hunter2"
+    pruned = kept.audit.prune(before=LATER, now=LATER, reason=reason)
+    [[detail]] = rows(kept, f"SELECT detail FROM {{prefix}}audit WHERE seq = {pruned.seq}")
+    assert "hunter2" not in str(detail)
+    assert "asked for with password=[redacted]" in str(detail)
+    with pytest.raises(ValueError, match="reason"):
+        kept.audit.prune(before=LATER, now=LATER, reason="")

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from onward import Context, ContractBroken, InvalidJob, NewJob, NotAllowed, Onward
+from onward import AuditFilter, Context, ContractBroken, InvalidJob, NewJob, NotAllowed, Onward
 from onward.ambient import AMBIENT
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -212,3 +212,19 @@ def _within_a_job_of(app: Onward, org_id: str) -> None:
         app.client.enqueue(NewJob(job_type="t", org_id="x"))
     finally:
         AMBIENT.reset(token)
+
+
+def test_what_an_operator_does_is_done_by_whoever_acts_there(app):
+    # S4-1, A26
+    job_id = app.client.enqueue(NewJob(job_type="t")).id
+    with app.context(actor="user:42"):
+        app.client.pause("org", "acme", reason="late payment")
+        app.client.cancel(job_id, reason="no need")
+    [pause] = app.client.controls().pauses
+    assert (pause.actor_type, pause.actor_id) == ("user", "42")
+    assert (app.client.events(job_id)[-1].actor_type, app.client.events(job_id)[-1].actor_id) == (
+        "user",
+        "42",
+    )
+    app.client.resume("org", "acme", actor_type="system", actor_id="cron")
+    assert app.client.audit.list(AuditFilter(event="org.resumed")).records[0].actor_id == "cron"

@@ -136,6 +136,22 @@ def test_a_notification_key_that_could_never_be_made_is_refused(unopened, option
         unopened.job(**options)(notify)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key": "login_{password}"},
+        {"notification_key": NotificationKey("password")},
+        {"notification_key": NotificationKey("to", "password")},
+    ],
+)
+def test_a_key_made_of_a_secret_is_refused_unless_secrets_are_allowed(unopened, options):
+    def login(to: str, password: str) -> None: ...
+
+    with pytest.raises(InvalidSetting, match='made of "password", which is the name of a secret'):
+        unopened.job(**options)(login)
+    unopened.job(**options, secrets="allow", secrets_reason="it is a test")(login)
+
+
 def test_a_notification_without_a_recipient_is_refused(notify):
     with pytest.raises(InvalidJob, match="needs the argument 'to', which is ''"):
         notify.build("")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onward.core.redaction import MASK, REDACTION, Redaction, find_secret, redact, redact_text
 from onward.core.secret_names import is_secret_name
-from onward.errors import InvalidSetting
+from onward.errors import InvalidSetting, SecretInPayload
 
 # Put together here, so that no scanner of repositories takes them for real ones.
 STRIPE = "sk_" + "live_" + "4eC39HqLyjWDarjtT1zdp7dc"
@@ -22,13 +22,19 @@ SLACK = "xoxb-" + "123456789012-abcdefABCDEF"
 GOOGLE = "AIza" + "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY"
 JWT = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N"
 PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEpAIBAAKCAQEA75\nabc+/=\n-----END RSA PRIVATE KEY-----"
+LOOKS = [
+    STRIPE, AWS, GITHUB, SLACK, GOOGLE, JWT, PEM, "github_pat_" + "1A" * 20, "sk-" + "proj-" + "a1_B-" * 8,
+    "sk-" + "ant-" + "api03-" + "Ab1_" * 10, "sk-" + "aB3d" * 8, "glpat-" + "x1Y_-" * 4, "npm_" + "a1B2" * 9,
+    "SG." + "a1-B_" * 4 + "." + "c2D3" * 8, "sk_" + "test_" + "4eC39HqLyjWDarjt", "whsec_" + "a1B2" * 8,
+]  # fmt: skip
 
 NAMES = [
     "password", "Password", "PASSWORD", "passwd", "pwd", "passphrase", "secret", "client_secret",
     "clientSecret", "api_key", "apikey", "apiKey", "APIKey", "x-api-key", "token", "access_token",
-    "refreshToken", "id_token", "csrfToken", "X-Auth-Token", "OAuthToken", "authorization",
-    "Proxy-Authorization", "credential", "credentials", "cookie", "Set-Cookie", "cookies", "private_key",
-    "privateKey", "PRIVATE KEY", "db-password", "DB_PASSWORD", "dbpassword", "aws.secret.access.key",
+    "refreshToken", "id_token", "ssh_key", "sshKey", "passcode", "X-Auth-Token", "OAuthToken",
+    "authorization", "Proxy-Authorization", "credential", "credentials", "cookie", "Set-Cookie",
+    "cookies", "private_key", "privateKey", "PRIVATE KEY", "db-password", "DB_PASSWORD", "dbpassword",
+    "aws.secret.access.key",
     "smtp_pass", "new_password", "newPassword2", "password_confirmation", "passwordConfirm",
     "password_old", "password_1", "token_v2", "accessTokenV2", "secret_value", "jwt", "bearer",
     "passwords", "api_keys", "access_tokens", "encryption-key", "signingKey", "webhook_secret",
@@ -37,7 +43,8 @@ NAMES = [
 NO_NAMES = [
     "", "_", "1", "value", "key", "keys", "idempotency_key", "public_key", "primaryKey", "foreign_key",
     "sort_key", "key_id", "access_key_id", "token_count", "max_tokens", "tokens", "tokenizer",
-    "token_type", "tokenId", "page_token", "nextPageToken", "sync_token", "eos_token", "secretary",
+    "token_type", "tokenId", "csrf_token", "csrfToken", "page_token", "nextPageToken", "sync_token",
+    "eos_token", "secretary",
     "secret_id", "secrets_manager_arn", "password_reset_id", "password_policy", "passwordless",
     "cookie_consent", "cookies_accepted", "authorization_id", "author", "authorized", "auth_method",
     "credential_id", "passenger", "passport", "compass", "day_pass", "boarding_pass", "keyboard", "monkey",
@@ -86,13 +93,86 @@ def test_a_secret_is_told_by_its_path(payload, path):
     assert find_secret(redact(payload)) is None
 
 
-def test_an_object_below_a_secret_name_is_looked_into_and_not_taken_as_a_whole():
-    payload = {"token": {"kind": "word", "at": 3}}
+@pytest.mark.parametrize(
+    ("payload", "path"),
+    [
+        ({"password": {"value": "hunter2"}}, "$.password.value"),
+        ({"token": {"at": 3, "raw": "x"}}, "$.token.raw"),
+        ({"api_key": {"plain": ["x"]}}, "$.api_key.plain[0]"),
+        ({"secret": {"data": {"deep": "santa"}}}, "$.secret.data.deep"),
+        ({"cookie": [{"sid": "x"}]}, "$.cookie[0].sid"),
+    ],
+)
+def test_every_text_in_an_object_or_a_list_below_a_secret_name_is_secret(payload, path):
+    assert find_secret(payload) == path
+    assert find_secret(redact(payload)) is None
+
+
+def test_numbers_in_an_object_below_a_secret_name_are_none():
+    payload = {"token": {"count": 3, "used": True, "list": [1.5, None]}}
     assert find_secret(payload) is None
     assert redact(payload) == payload
 
 
-@pytest.mark.parametrize("secret", [STRIPE, AWS, GITHUB, SLACK, GOOGLE, JWT, PEM, "github_pat_" + "1A" * 20])
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("{'password': {'value': 's3cr3tNested'}}", f"{{'password': {MASK}}}"),
+        ("{'password': ['s3', {'a': 'b]'}], 'n': 1}", f"{{'password': {MASK}, 'n': 1}}"),
+        ('{"token": {"a": "}"}, "n": 1}', f'{{"token": {MASK}, "n": 1}}'),
+        ("password=(a b) c", f"password={MASK} c"),
+        ("password={a}b c", f"password={MASK} c"),
+        ("password={'a': 'b c", f"password={MASK}"),
+        (r"{\"token\": {\"a\": \"b c\"}, \"n\": 1}", rf"{{\"token\": {MASK}, \"n\": 1}}"),
+    ],
+)
+def test_a_value_in_brackets_is_hidden_to_its_end(text, hidden):
+    assert redact_text(text) == hidden
+    assert redact_text(hidden) == hidden
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"pwd": "/srv/ada"}, {"PWD": "~/x"}, {"authorization": "pending"}, {"credentials": "include"},
+        {"secret": "santa"}, {"x": "PWD=/srv/ada"}, {"x": "secret=santa"},
+    ],
+)  # fmt: skip
+def test_a_directory_and_an_ordinary_word_are_no_secrets(payload):
+    assert find_secret(payload) is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"pwd": "hunter"}, {"db_pwd": "/x"}, {"authorization": "Pending"}, {"client_secret": "santa"},
+        {"secrets": ["santa"]}, {"secret": "hunter2"}, {"password": "pending"},
+    ],
+)  # fmt: skip
+def test_what_is_near_to_an_ordinary_word_is_a_secret(payload):
+    assert find_secret(payload) is not None
+
+
+def test_the_refusal_of_a_secret_is_shown_as_it_is():
+    for path in ("$.auth.password", '$["api key"][0]', "key"):
+        message = str(SecretInPayload(path, "its name says so"))
+        assert redact_text(message) == message
+        assert "'allow'" in message
+        assert "secrets_reason" in message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"://:page@token": "x"},  # the name is a secret one only when it was redacted
+        {"page --token token": "x"},
+    ],
+)
+def test_a_name_that_is_redacted_to_a_secret_one_hides_its_value(value):
+    assert find_secret(redact(value)) is None
+
+
+@pytest.mark.parametrize("secret", LOOKS)
 @pytest.mark.parametrize("around", ["{}", "before {} after", "x={};", '"{}"', "({})", "{}."])
 def test_what_looks_like_a_secret_is_found_and_hidden_in_any_text(secret, around):  # R25, A20
     text = around.format(secret)
@@ -146,7 +226,7 @@ def test_what_only_may_be_a_secret_is_hidden_and_no_reason_to_refuse(text, hidde
         "", "plain", "12:30", "key=value", "x-y=z", "user: ada", "https://x.org:8080/a@b",
         "mail to ada@x.org", "token: expired", "password: required", "password must be given",
         "the bearer of this certificate", "def login(password: str, token: str | None = None)",
-        "token=None", "tokens=5", "AKIA", "ASIA", "sk_live_", "eyJ", "ghp_", "xox", "AIza",
+        "token=None", "tokens=5", "AKIA", "ASIA", "sk_live_", "eyJ", "ghp_", "xox", "AIza", "task-1", "sk-1",
         "-----BEGIN CERTIFICATE-----", "token=${TOKEN}", "?token={token}",
     ],
 )  # fmt: skip
@@ -253,6 +333,8 @@ HOSTILE = [
     "a", "=", ":", "-", "\\", "\n", "A", "password=", 'password="', "password='\\", "password = ", "eyJ",
     "eyJaaaaa.", "://", "://a:", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "--token ", "bearer ",
     "xoxa-", "ghp_", "AKIA", "a.b-", "token: ", "'\":", "--a", "passwordA", "@:", 'token:\\"', "sk_live_",
+    "password=[", "password=[]", "password={'", 'password=(\\"', 'password=["\\', "sk-ant-", "sk-", "SG.",
+    "whsec_",
 ]  # fmt: skip
 
 

@@ -128,7 +128,7 @@ class Model:
                 job.payload += payload
                 return "coalesced"
             case "coalesce" if job.state == "running":
-                job.rerun = (payload + (job.rerun[0] if job.rerun else 0), run_at, max_attempts)
+                job.rerun = (payload + (job.rerun[0] if job.rerun else job.payload), run_at, max_attempts)
                 return "rerun_requested"
         return None
 

@@ -12,6 +12,7 @@ from onward import (
     Client,
     DeadLetter,
     Failed,
+    InvalidArguments,
     InvalidJob,
     InvalidSetting,
     JobFilter,
@@ -360,3 +361,25 @@ def test_a_dead_letter_of_an_error_without_words_is_read_all_the_same(client):
     letter = client.dead.get(died.id)
     assert isinstance(letter, DeadLetter)
     assert (letter.reason, letter.error_class, letter.hint) == ("unrecoverable", None, None)
+
+
+def test_a_fix_is_checked_against_the_signature_of_its_job_type(app: Onward):
+    @app.job
+    def mail(to: str, copies: int = 1) -> None:
+        raise Unrecoverable("no such mailbox")
+
+    job_id = mail.enqueue("ada").id
+    app.tick()
+    for edit in ({"patch": {"copies": "many"}}, {"payload": {"too": "ada"}}, {"patch": {"to": None}}):
+        with pytest.raises(InvalidArguments, match="mail"):
+            app.client.dead.fix(job_id, note="n", **edit)
+    assert app.client.dead.get(job_id).resolution is None, "its one resolution is not used up"
+    assert app.client.dead.fix(job_id, note="n", patch={"copies": 2}).successor_id
+
+
+def test_what_is_needed_is_not_said_to_be_left_out(client):
+    job = die(client)
+    with pytest.raises(InvalidJob, match=r"^note is empty; give some text$"):
+        client.dead.fix(job.id, note="", patch={"to": "bob"})
+    with pytest.raises(InvalidJob, match=r"^reason is empty; give some text$"):
+        client.dead.discard([job.id], reason="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -126,3 +127,27 @@ def test_the_subject_of_one_org_is_not_that_of_another(working):
 def test_a_rule_that_does_not_exist_is_refused(client):
     with pytest.raises(InvalidSetting, match="cascade"):
         client.drop_subject("booking:42", rule="cascade")
+
+
+def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_other(client):
+    # F21: keys are locked before jobs, everywhere; a deadlock would end the caller's transaction.
+    rounds = 5 if client.store.database == "sqlite" else 30
+    new = job("invoice", category="booking")
+
+    def drop(_: int) -> None:
+        for _ in range(rounds):
+            with open_transaction(client) as tx:
+                client.within(tx).drop_subject("booking:42", rule="delete")
+                tx.commit()
+
+    def reset(_: int) -> None:
+        for _ in range(rounds):
+            with open_transaction(client) as tx:
+                client.within(tx).enqueue(new)
+                tx.commit()
+
+    client.count()
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(drop, 0), pool.submit(reset, 0), pool.submit(reset, 1)]:
+            done.result(60)
+    assert len(client.list_jobs(JobFilter(subject="booking:42")).jobs) <= 1

@@ -265,3 +265,19 @@ def test_a_confined_client_sees_the_usage_of_its_org_and_sets_no_budget(client):
     ):
         with pytest.raises(NotAllowed):
             refused()
+
+
+def test_a_sum_that_no_column_can_hold_is_told_as_the_most(client):
+    most = 9_000_000_000_000_000_000
+    for _ in range(2):
+        job = claimed(client, "acme", now=NOON)
+        write(client, job, Usage("unit", 1.0, 1), Usage("other", 1.0, 2), now=NOON).require()
+    assert [line.cost_micros for line in client.usage.report(by=["org"])] == [6]
+    # As years of costly runs would have it.
+    rows(client, f"UPDATE {{prefix}}usage SET cost_micros = {most - 1}")
+    assert [line.cost_micros for line in client.usage.report(by=["org"])] == [most]
+    assert {line.cost_micros for line in client.usage.report(by=["unit"])} == {most}
+    assert (
+        client.usage.set_budget("acme", limit_micros=5, period="month", reason="r", now=NOON).spent_micros
+        == most
+    )

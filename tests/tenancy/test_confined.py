@@ -184,3 +184,25 @@ async def test_an_async_client_is_confined_alike(app, anyio_backend):
             await bolt.claim("q:default", worker_id="w")
     finally:
         await app.aclose()
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda acme: acme.keys.prune(), "this concerns all orgs"),
+        (lambda acme: acme.audit.verify(), "this concerns all orgs"),
+        (
+            lambda acme: acme.pause("queue", "q", reason="r"),
+            "to pause or resume queue 'q' concerns more than one org",
+        ),
+        (
+            lambda acme: acme.close_gate(reason="r"),
+            "to pause or resume the gate concerns more than one org",
+        ),
+    ],
+)
+def test_what_is_refused_is_told_without_the_names_of_statements(client, ask, what):
+    with pytest.raises(NotAllowed) as told:
+        ask(client.for_org("acme"))
+    confined = "this client is confined to org 'acme'; use the one that for_org() was called on"
+    assert str(told.value) == f"{what}, and {confined}"

@@ -34,7 +34,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.enqueue(NewJob(job_type="t", org_id=o.org_id)).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", parent_id=o.queued)).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("queued"))).created,
-        lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("buried"), on_conflict="reset")).change,
+        lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("buried"), on_conflict="reset")).created,
     ],
     "enqueue_many": [
         lambda c, o: len(c.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", org_id=o.org_id)])),
@@ -144,7 +144,7 @@ REFUSED: dict[str, Call] = {
     "sweep": lambda c, _: c.sweep(WORKER, now=NOW + timedelta(days=2000)),
     "watch": lambda c, _: c.watch(WORKER),
     "write": lambda c, o: c.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
-    "audit.prune": lambda c, _: c.audit.prune(before=NOW + timedelta(days=2000)),
+    "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
     "artifacts.prune": lambda c, _: c.artifacts.prune(now=NOW + timedelta(days=2000)),

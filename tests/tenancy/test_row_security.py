@@ -124,6 +124,17 @@ def test_a_session_of_one_org_inserts_nothing_for_another_into_any_table(world, 
     assert world.rows_of_a() == world.before
 
 
+def test_a_session_of_one_org_resolves_no_death_of_another(world, session):
+    query = f"""
+        INSERT INTO {world.all.store.prefix}dead_letters (job_id, lease, org_id, resolution, at, reason)
+        VALUES (%s, 99, %s, 'discarded', now(), 'r')
+    """.encode()
+    with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):
+        session.execute(query, (world.a.jobs["dead"], B.org_id))
+    with session.transaction(force_rollback=True):
+        session.execute(query, (world.own.jobs["dead"], B.org_id))
+
+
 @pytest.mark.parametrize("setting", [None, ""], ids=["unset", "empty"])
 def test_without_an_org_a_session_sees_only_what_has_none(world, careless, setting):
     # A17: null never means all
@@ -207,12 +218,14 @@ async def test_an_async_client_is_confined_alike(world, application, anyio_backe
             assert (await bound.get(world.own.dead)).org_id == B.org_id
 
 
-def test_a_job_for_an_org_by_a_client_of_none_is_refused_by_the_database(world, application):
+def test_a_client_of_none_sees_and_changes_nothing_of_any_org(world, application):
     with Client(
         store=PostgresStore(application.url, schema=application.prefix.rstrip("."), row_security=True)
     ) as client:
-        with pytest.raises(NotAllowed, match="it is of another org than this client's"):
-            client.enqueue(NewJob(job_type="t", org_id=A.org_id))
+        with pytest.raises(JobNotFound):
+            client.get(world.a.dead)
+        with pytest.raises(JobNotFound):
+            client.cancel(world.a.dead, reason="no")
         assert client.enqueue(NewJob(job_type="t", key="of nobody")).created
         assert not client.enqueue(NewJob(job_type="t", key="of nobody")).created
     assert world.rows_of_a() == world.before
@@ -275,3 +288,28 @@ def test_an_application_hands_the_setting_to_its_clients(world, application):
         assert {job.org_id for job in app.client.list_jobs().jobs} == {None}
     finally:
         app.close()
+
+
+def test_functions_are_enqueued_for_the_org_that_they_name(postgres_url):
+    # R14: by option, by context, many at once and within a transaction; one call is for one org.
+    with fresh_schema(postgres_url) as store, plain_role(store) as application:
+        _enqueue_in_every_way(Client(store=store), application)
+
+
+def _enqueue_in_every_way(owner: Client, application: PostgresStore) -> None:
+    app = Onward(application.url, schema=application.prefix.rstrip("."), row_security=True)
+
+    @app.job
+    def report(n: int) -> None: ...
+
+    made = [report.using(org_id=A.org_id).enqueue(n=1)]
+    with app.context(org_id=A.org_id):
+        made.append(report.enqueue(n=2))
+    made += app.enqueue_many([report.using(org_id=A.org_id).build(n=n) for n in (3, 4)])
+    with psycopg.connect(application.url) as tx:
+        made.append(report.using(tx=tx, org_id=A.org_id).enqueue(n=5))
+    assert all(handle.created for handle in made)
+    assert len(owner.list_jobs(JobFilter(org_id=A.org_id, job_type="report")).jobs) == 5
+    with pytest.raises(NotAllowed, match="2 orgs"):
+        app.enqueue_many([report.using(org_id=org).build(n=6) for org in (A.org_id, B.org_id)])
+    app.close()

@@ -212,3 +212,21 @@ def test_a_tick_passes_over_who_has_spent_its_budget(app):
     assert held.refresh().state == JobState.QUEUED
     app.client.usage.remove_budget("poor")
     assert app.tick().processed == 1
+
+
+async def test_a_worker_that_spends_a_budget_claims_no_more_and_gives_back_what_it_holds(app):  # R24
+    @app.job
+    async def dear(ctx: Context) -> None:
+        ctx.meter("tokens", cost_micros=1000)
+        # So that a job is written before the next one begins.
+        await asyncio.sleep(0.02)
+
+    app.client.usage.set_budget("spender", limit_micros=3000, period="total", reason="enough")
+    app.enqueue_many([dear.using(org_id="spender").build() for _ in range(300)])
+    await app.worker(drain=True, concurrency=1).run()
+    [budget] = app.client.usage.budgets()
+    assert 3000 <= budget.spent_micros <= 20_000
+    counts = app.client.count()
+    assert counts.total(JobState.RUNNING) == 0
+    assert counts.total(JobState.QUEUED) == 300 - budget.spent_micros // 1000
+    assert counts.total(JobState.SUCCEEDED) == budget.spent_micros // 1000

@@ -51,8 +51,10 @@ class Source:
         if isinstance(data, str):
             raise InvalidSetting("an artifact's data is a str; give bytes, or text=")
         check_kind("an artifact's data", data or b"", Iterable, "give bytes or an open binary file")
+        if path is not None:
+            check_kind("an artifact's path", path, str | os.PathLike, "give the path of a file")
         self._path = None if path is None else Path(path)
-        self._data = text.encode() if text is not None else data
+        self._data = _encoded(text) if text is not None else data
         self._head: list[bytes] = []
         self._rest: Iterator[bytes] = iter(())
 
@@ -88,6 +90,15 @@ class Source:
             yield from pieces(cast("IO[bytes]", data))
         else:
             yield from _checked(data or ())
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSetting(
+            f"an artifact's text has half a surrogate pair at {error.start}; decode its source as UTF-8"
+        ) from None
 
 
 def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:

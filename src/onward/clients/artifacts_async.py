@@ -15,7 +15,7 @@ from onward.clients.keeping import Keeping, new_artifact_id
 from onward.clients.links import invalid, read_link, signed
 from onward.clients.running import AsyncRun
 from onward.clients.shelf import Shelf, check, inlined, opened, outlined, some, whole_content
-from onward.core.arguments import span
+from onward.core.arguments import check_kind, span
 from onward.core.artifact import (
     Artifact,
     ArtifactPage,
@@ -101,6 +101,7 @@ class AsyncArtifacts:
         now: datetime | None = None,
     ) -> Artifact:
         """Store what a claimed job made; raises LeaseLost if another worker holds the job by now."""
+        check_kind("job", job, Job, "give the job as claim() gave it")
         if expires is None:
             expires = self._rules.category_of(job).artifact_retention
         new = NewArtifact.of(

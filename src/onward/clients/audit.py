@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 from onward.clients.running import Run
-from onward.core.arguments import check_kind
+from onward.core.arguments import check_kind, zoned
 from onward.core.chain import Fault, Head, Link, Walk
 from onward.core.job import Job
 from onward.core.rules import Rules
-from onward.errors import AuditBroken, LeaseLost
+from onward.errors import AuditBroken, InvalidSetting, LeaseLost
 from onward.operations import audit, sealing
 from onward.operations.audit import AuditFilter, AuditPage, AuditRecord
 from onward.operations.sealing import Pruned, Sealed
@@ -27,6 +27,7 @@ _PAGE = 1000
 _STRIDE = 50_000
 _LOWEST = -(2**62)
 _MOST_FAULTS = 1000
+_NOT_GIVEN = "no row is given this number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,10 @@ class Audit:
         """Add a line about a job that this worker runs; raises LeaseLost for a stale lease."""
         check_kind("job", job, Job, "give a job that claim() gave you")
         kept = self._rules.redact.redact(dict(detail or {}))
-        seq = self._run(lambda: audit.note(job, action, kept, now=now))
+        said = self._rules.redact.redact(action)
+        seq = self._run(lambda: audit.note(job, said, kept, now=now))
         if seq is None:
-            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {action!r} was not noted")
+            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
         return seq
 
     def seal(self, *, now: datetime | None = None) -> Sealed:
@@ -140,6 +142,9 @@ class Audit:
             if not page:
                 break
             faults += walk.follow(page)
+            faults += [
+                Fault("inserted", _NOT_GIVEN, link.seq, link.position) for link, _ in page if link.seq <= 0
+            ]
             del faults[_MOST_FAULTS:]
             if progress is not None:
                 progress(walk.head.position, sealed.head.position)
@@ -156,7 +161,9 @@ class Audit:
 
     def _strays(self, floor: int) -> Sequence[Fault]:
         found = []
-        bounds = [_LOWEST, *range(0, floor, _STRIDE), floor]
+        # The floor may have been raised by hand: in strides only as far as there are numbers.
+        last = min(floor, self._run(sealing.last_number, write=False))
+        bounds = sorted({_LOWEST, *range(0, last, _STRIDE), last, floor})
         for above, upto in pairwise(bounds):
             found += self._run(partial(sealing.strays, above, upto), write=False)
         return [Fault("inserted", "the row was never sealed, and came too late to be", seq) for seq in found]
@@ -167,6 +174,7 @@ class Audit:
         before: datetime | None = None,
         categories: Collection[str] | None = None,
         limit: int = 10_000,
+        reason: str | None = None,
         actor_type: str | None = None,
         actor_id: str | None = None,
         now: datetime | None = None,
@@ -176,10 +184,15 @@ class Audit:
         Without `before`, by the `audit_retention` of each category: a category without one keeps its rows.
         Repeat it until it removes fewer than `limit`.
         """
-        cutoffs = _cutoffs(self._rules, before, categories, now or datetime.now(UTC))
+        at = now or datetime.now(UTC)
+        cutoffs = _cutoffs(self._rules, before, categories, at)
+        if before is not None and zoned("before", before) > at:
+            raise InvalidSetting(
+                f"before is {before}, which is still to come; give an instant that has passed"
+            )
         sealed = self._end()
         if self._rules.audit_chain or sealed.head.position:
             self.seal(now=now)
-        actor = {"actor_type": actor_type, "actor_id": actor_id}
+        asked = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
         known = list(self._rules.categories)
-        return self._run(lambda: sealing.prune(cutoffs, known, limit=limit, **actor, now=now), atomic=True)
+        return self._run(lambda: sealing.prune(cutoffs, known, limit=limit, **asked, now=now), atomic=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onward.blobs import Blobs, open_blobs
 from onward.core.ids import IdMaker
-from onward.core.rules import Rules
+from onward.core.rules import Rules, check_secret
 from onward.errors import InvalidSetting
 from onward.stores import AsyncStore, Store
 from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
@@ -16,7 +16,6 @@ from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
 __all__ = ["Keeping", "new_artifact_id"]
 
 _MOST_INLINE = 2**20
-_LEAST_SECRET = 32
 _DIRECTORY = "onward-artifacts"
 
 new_artifact_id = IdMaker(time.time_ns, os.urandom).make
@@ -55,10 +54,7 @@ class Keeping:
                 "links to artifacts need a secret; set artifact_secret= or ONWARD_ARTIFACT_SECRET, such as "
                 "what this prints: openssl rand -hex 32"
             )
-        if len(found.encode()) < _LEAST_SECRET:
-            raise InvalidSetting(
-                f"the secret of artifact links is too short; give {_LEAST_SECRET} bytes or more"
-            )
+        check_secret(found)
         return found
 
     def _default(self) -> str:

@@ -45,7 +45,7 @@ def signed(artifact: Artifact, expires_at: datetime, secret: str) -> str:
 def read_link(token: Any, secret: str, now: datetime) -> Link:
     """Read a token; raises InvalidLink."""
     jwt = _jwt()
-    if not isinstance(token, str) or len(token) > _LONGEST:
+    if not isinstance(token, str) or len(token) > _LONGEST or not token.isascii():
         raise invalid()
     try:
         claims = jwt.decode(

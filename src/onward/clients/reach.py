@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self, TypeVar
 
+from onward.ambient import ambient_actor
 from onward.connections import Connection, adapt, require_tables, run
 from onward.core.rules import AUDIT_LEVELS, DEFAULT_RULES, Rules
 from onward.operations.confined import check_confined, check_org, not_allowed, set_org
@@ -85,12 +86,22 @@ class Reach:
             raise not_allowed(f"{asked}() concerns all orgs", self.org_id)
         return self.store
 
-    def _run(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
-        org = self.org_id
-        check = None if org is None else partial(check_confined, org=org)
+    def _run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
+        """Run an operation; `org_id` is whose rows it writes, where the database has policies."""
+        confined = self.org_id
+        org = confined or org_id
+        check = None if confined is None else partial(check_confined, org=confined)
+        actor = ambient_actor()
 
         def made() -> Operation[T]:
-            return with_params(make(), self._params, check)
+            return with_params(make(), self._params, check, actor)
 
         if self._bound is None:
             return self.store.run(made, write=write, atomic=atomic, org_id=org)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from onward.core.arguments import zoned
+from onward.core.arguments import check_kind, zoned
 from onward.core.duration import Duration, duration
 from onward.core.fields import check_text
 from onward.core.ids import normalise_id
@@ -19,6 +19,7 @@ from onward.errors import ArtifactCorrupt, InvalidJob, InvalidSetting, NotAllowe
 
 __all__ = [
     "DATABASE",
+    "LONGEST_NAME",
     "Artifact",
     "ArtifactPage",
     "ArtifactRef",
@@ -34,7 +35,9 @@ DATABASE = "database"
 Expiry = Duration | datetime
 """When an artifact is no longer kept: after so long, or at that time."""
 
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
+"""The most bytes of UTF-8 that an artifact's name takes."""
+
 _LONGEST_TYPE = 255
 _LONGEST_ROLE = 200
 _MOST_ROLES = 20
@@ -125,11 +128,13 @@ class NewArtifact:
         expires: Expiry | None,
     ) -> NewArtifact:
         """Check what a caller gave."""
-        check_text("an artifact's name", name, longest=_LONGEST_NAME)
+        check_text("an artifact's name", name, longest=LONGEST_NAME)
         until = zoned("expires", expires) if isinstance(expires, datetime) else None
         keep = None if expires is None or until else duration("expires", expires)
         if keep is not None and keep <= timedelta():
             raise InvalidSetting(f"expires is {expires!r:.80}; give a time to come")
+        if content_type is not None:
+            check_kind("content_type", content_type, str, "give one such as text/csv")
         content_type = content_type or ("text/plain; charset=utf-8" if text else _BINARY)
         if len(content_type) > _LONGEST_TYPE or not _CONTENT_TYPE.fullmatch(content_type):
             raise InvalidSetting(f"content_type is {content_type!r:.80}; give one such as text/csv")

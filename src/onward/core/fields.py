@@ -16,6 +16,7 @@ from onward.errors import InvalidJob
 __all__ = ["LONGEST", "check_column", "check_text", "check_texts", "is_traceparent"]
 
 _SHORT = 200
+_NEEDED = frozenset({"job_type", "reason", "note", "action"})
 
 LONGEST: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(("job_type", "queue", "category", "worker_id", "actor_type"), _SHORT)
@@ -38,9 +39,7 @@ def check_text(name: str, value: str, *, longest: int) -> None:
     if not isinstance(value, str):
         raise InvalidJob(f"{name} is a {type(value).__name__}, not text; give a str")
     if not value:
-        raise InvalidJob(
-            f"{name} is empty; give some text{'' if name == 'job_type' else ', or leave it out'}"
-        )
+        raise InvalidJob(f"{name} is empty; give some text{'' if name in _NEEDED else ', or leave it out'}")
     if "\0" in value:
         raise InvalidJob(f"{name} {_shown(value)} has a NUL character at {value.index(chr(0))}; remove it")
     try:

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from onward.core.category import Q_DEADLETTER
+from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId, first_id_at, normalise_id
 from onward.core.job import Job, JobState
 from onward.errors import InvalidSetting
@@ -47,6 +48,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in named.items():
             if value is not None and not isinstance(value, str):
                 raise InvalidSetting(f"{name} is {value!r:.80}; give text, or None not to ask for it")
+            if value:
+                check_text(name, value, longest=LONGEST[name])
         if state is not None and state not in _SHOWN and state not in set(JobState):
             known = ", ".join([*JobState, *_SHOWN])
             raise InvalidSetting(f"state {state!r} is none of {known}")
@@ -54,7 +57,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         if dead:
             named["queue"], state = None, state or JobState.DEAD
         bounds = [first_id_at(before)] if before else []
-        bounds += [normalise_id(cursor)] if cursor else []
+        bounds += [] if cursor is None else [normalise_id(cursor)]
         shown = _SHOWN.get(state, {"state": str(state)}) if state else {}
         return {
             "outcome": None,

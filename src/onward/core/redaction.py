@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from onward.core.paths import write_path
-from onward.core.secret_names import TERMS, Terms, is_collective, is_secret_name, more_terms
+from onward.core.secret_names import TERMS, Terms, is_ordinary, is_secret_name, more_terms
 from onward.core.secret_patterns import (
     ASSIGNMENT,
     ASSIGNMENT_MARKERS,
+    BRACKETED,
     FLAG,
     MARKED,
     MARKED_JSON,
@@ -42,7 +43,10 @@ _MOST_HARMLESS = 4096
 _NAMED = "its name says so"
 _ASSIGNED = "a name and its value in a text"
 
-# What a name says of the texts below it.
+_MOST_PASSES = 5
+_OPENING, _CLOSING = "([{", ")]}"
+
+# What a name says of the texts below it: the last is what is within an object or a list.
 _OPEN, _DIRECT, _ALL = range(3)
 
 Trail = tuple[Any, ...]
@@ -82,7 +86,8 @@ class Redaction:
     def find(self, value: object) -> Found | None:
         """Find the first secret in a payload: its path, and what told it."""
         for text, flag, trail in _texts(value, self.is_secret_name):
-            kind = _NAMED if flag and _is_value(text) else self.find_in_text(text)
+            named = flag and _is_value(text) and not (flag == _DIRECT and is_ordinary(str(trail[-1]), text))
+            kind = _NAMED if named else self.find_in_text(text)
             if kind is not None:
                 keys = (self.redact_text(key) if isinstance(key, str) else key for key in _keys(trail))
                 return Found(write_path(keys), kind)
@@ -102,7 +107,8 @@ class Redaction:
                 sign = match["sign"]
                 # Prose has a colon: "token: see below".
                 tight = match["quote"] is not None if ":" in sign else sign == "="
-                if tight and _inner(value):
+                inner = _inner(value.text)
+                if tight and inner and not is_ordinary(match["name"], inner):
                     return _ASSIGNED
         return None
 
@@ -170,6 +176,14 @@ class Redaction:
     def redact_text(self, text: str, also: Collection[str] = ()) -> str:
         """Replace what looks like a secret in a text, and these values wherever they are."""
         text = _without(str(text), also)
+        # What was hidden may bring together a name and a value that were apart.
+        for _ in range(_MOST_PASSES):
+            before, text = text, self._hidden(text)
+            if text == before:
+                return text if self.find_in_text(text) is None else MASK
+        return MASK
+
+    def _hidden(self, text: str) -> str:
         if any(sign in text for sign in ("=", ":")):
             text = _reassigned(text, ASSIGNMENT, self.is_secret_name)
         if "--" in text:
@@ -193,7 +207,9 @@ class Redaction:
                 while name in copy:
                     name += " "
             copy[name] = None  # holds the place: the order of the keys stays
-            yield member, _below(key, flag, member, self.is_secret_name), copy, name
+            # By both: what is left of a name may be a secret one when it was none.
+            below = max(_below(each, flag, member, self.is_secret_name) for each in {key, name})
+            yield member, below, copy, name
 
     def _within(self, text: str) -> Iterator[str]:
         """Give the secrets that a text holds by their looks."""
@@ -203,7 +219,7 @@ class Redaction:
                     if _is_value(_secret(match)):
                         yield _secret(match)
         if any(marker in text for marker in ASSIGNMENT_MARKERS):
-            yield from (_inner(value) for _, value in _assigned(text, ASSIGNMENT, self.is_secret_name))
+            yield from (_inner(value.text) for _, value in _assigned(text, ASSIGNMENT, self.is_secret_name))
 
     def _are_harmless(self, names: Collection[str]) -> bool:
         """Tell names of which none says that its value is a secret; most were asked about before."""
@@ -256,12 +272,10 @@ def _all_names(payload: dict[str, Any]) -> set[str]:
 
 
 def _below(key: object, flag: int, member: object, is_name: Callable[[str], bool]) -> int:
-    """Tell what a key says of its member: texts and lists are secret, what is in an object only if all is."""
+    """Tell what a key says of its member: a text is secret, and every text in an object or a list."""
     if flag == _ALL or not isinstance(key, str) or not is_name(key):
-        return _ALL if flag == _ALL else _OPEN
-    if is_collective(key):
-        return _ALL
-    return _OPEN if isinstance(member, dict) else _DIRECT
+        return flag
+    return _DIRECT if isinstance(member, str) else _ALL
 
 
 def _keys(trail: Trail) -> list[Any]:
@@ -290,21 +304,47 @@ def _masked(match: re.Match[str]) -> str:
     return f"{whole[:start]}{MASK}{whole[start + len(secret) :]}"
 
 
+class _Value(NamedTuple):
+    """A value that stands in a text after its name."""
+
+    text: str
+    start: int
+    end: int
+
+
 def _assigned(
     text: str, pattern: re.Pattern[str], is_name: Callable[[str], bool]
-) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+) -> Iterator[tuple[re.Match[str], _Value]]:
     """Give each secret name in a text that is followed by a value, with that value."""
     at = 0
     while match := pattern.search(text, at):
         at = match.end()
-        if is_name(match["name"]) and (value := VALUE.match(text, at)):
-            yield match, value
-            at = value.end()
+        if is_name(match["name"]) and (end := _end_of_value(text, at)) > at:
+            yield match, _Value(text[at:end], at, end)
+            at = end
 
 
-def _inner(value: re.Match[str]) -> str:
+def _end_of_value(text: str, at: int) -> int:
+    """Tell where a value ends that begins here; one that begins with a bracket, where that is closed."""
+    end = at
+    if text.startswith(tuple(_OPENING), at):
+        depth = 0
+        for part in BRACKETED.finditer(text, at):
+            depth += (part[0] in _OPENING) - (part[0] in _CLOSING)
+            if not depth:
+                end = part.end()
+                break
+        else:
+            return len(text)
+        if text.startswith((",", *_CLOSING), end):
+            return end
+    value = VALUE.match(text, end)
+    return end if value is None or (end > at and value[0][0] in "\\\"'") else value.end()
+
+
+def _inner(value: str) -> str:
     """Give a value without its quotes; empty if it is none."""
-    inner = value[0].strip("\\\"'")
+    inner = value.strip("\\\"'")
     return inner if _is_value(inner) and WORD.fullmatch(inner) is None else ""
 
 
@@ -312,11 +352,11 @@ def _reassigned(text: str, pattern: re.Pattern[str], is_name: Callable[[str], bo
     parts: list[str] = []
     at = 0
     for _, value in _assigned(text, pattern, is_name):
-        inner = _inner(value)
+        inner = _inner(value.text)
         if inner:
-            before, _, after = value[0].partition(inner)
-            parts += [text[at : value.start()], before, MASK, after]
-            at = value.end()
+            before, _, after = value.text.partition(inner)
+            parts += [text[at : value.start], before, MASK, after]
+            at = value.end
     return "".join([*parts, text[at:]]) if parts else text
 
 

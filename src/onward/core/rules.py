@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypedDict, Unpack, get_args
@@ -17,7 +17,7 @@ from onward.core.secret_policy import SecretPolicy, Secrets
 from onward.core.usage import Usage
 from onward.errors import InvalidSetting
 
-__all__ = ["AUDIT_LEVELS", "DEFAULT_RULES", "AuditLevel", "Mode", "Rules", "Settings"]
+__all__ = ["AUDIT_LEVELS", "DEFAULT_RULES", "AuditLevel", "Mode", "Rules", "Settings", "check_secret"]
 
 Mode = Literal["off", "optional", "required"]
 AuditLevel = Literal["off", "ends", "full"]
@@ -27,6 +27,7 @@ AUDIT_LEVELS: tuple[AuditLevel, ...] = ("off", "ends", "full")
 _MODES: tuple[Mode, ...] = get_args(Mode)
 _CATEGORY = "category:"
 _LONGEST_QUEUE = 200
+_LEAST_SECRET = 32
 
 
 class Settings(TypedDict, total=False):
@@ -48,6 +49,20 @@ class Settings(TypedDict, total=False):
     redact: Redaction
 
 
+def check_secret(secret: Any) -> None:
+    """Refuse what can't sign links to artifacts; empty text says that there is none."""
+    if not isinstance(secret, str):
+        raise InvalidSetting(f"the secret of artifact links is a {type(secret).__name__}; give a str")
+    try:
+        size = len(secret.encode())
+    except UnicodeEncodeError:
+        raise InvalidSetting(
+            "the secret of artifact links has half a surrogate pair; decode its source as UTF-8"
+        ) from None
+    if 0 < size < _LEAST_SECRET:
+        raise InvalidSetting(f"the secret of artifact links is too short; give {_LEAST_SECRET} bytes or more")
+
+
 # Compared by identity: it is part of the key under which checked shapes of jobs are remembered.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rules:
@@ -65,6 +80,7 @@ class Rules:
     categories: dict[str, Category] = field(default_factory=lambda: dict(CATEGORIES))
     retries: dict[str, RetryPolicy] = field(default_factory=dict)
     actions: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    checks: dict[str, Callable[[Mapping[str, Any]], object]] = field(default_factory=dict)
     routes: tuple[tuple[str, str], ...] = ()
     secrets: SecretPolicy = "reject"
     secrets_reason: str | None = None
@@ -79,6 +95,8 @@ class Rules:
                 choices = ", ".join(map(repr, known))
                 raise InvalidSetting(f"{name} is {value!r:.80}; give one of {choices}")
         Secrets.of(self.secrets, self.secrets_reason)
+        if self.artifact_secret is not None:
+            check_secret(self.artifact_secret)
         if not isinstance(self.redact, Redaction):
             raise InvalidSetting(f"redact is a {type(self.redact).__name__}; give Redaction(names=…)")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["TERMS", "Terms", "is_collective", "is_secret_name", "more_terms"]
+__all__ = ["TERMS", "Terms", "is_ordinary", "is_secret_name", "more_terms"]
 
 Term = tuple[str, ...]
 Terms = frozenset[Term]
@@ -25,10 +25,22 @@ _ONE_WORD = (
     "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "token",
     "bearer", "jwt", "authorization", "authorisation", "credential", "credentials", "cookie", "cookies",
     "apikey", "apikeys", "accesskey", "secretkey", "privatekey", "accesstoken", "refreshtoken", "authtoken",
-    "apitoken", "clientsecret",
+    "apitoken", "clientsecret", "sshkey",
 )  # fmt: skip
 # A key or a pass may be anything; these are not.
-_KEYS = ("api", "secret", "private", "access", "encryption", "signing", "master", "auth", "account", "hmac")
+_KEYS = (
+    "api",
+    "secret",
+    "private",
+    "access",
+    "encryption",
+    "signing",
+    "master",
+    "auth",
+    "account",
+    "hmac",
+    "ssh",
+)
 _PASSES = ("db", "database", "smtp", "imap", "ftp", "mail", "user", "admin", "root")
 # Several tokens may be words of a text; these are not.
 _TOKENS = ("access", "refresh", "api", "auth", "bearer", "session")
@@ -46,10 +58,15 @@ TERMS: Terms = frozenset(
 _HARMLESS: Terms = frozenset(
     (word, "token")
     for word in (
-        "page", "next", "continuation", "cursor", "sync", "cancellation", "idempotency", "pad", "eos", "bos",
-        "unk", "stop",
+        "csrf", "xsrf", "page", "next", "continuation", "cursor", "sync", "cancellation", "idempotency",
+        "pad", "eos", "bos", "unk", "stop",
     )
 )  # fmt: skip
+# Names that also say how a thing stands, or whose it is: "authorization": "pending", "secret": "santa".
+_OF_WORDS: Terms = frozenset(
+    (word,) for word in ("authorization", "authorisation", "credentials", "secret", "secrets")
+)
+_WORD = re.compile(r"[a-z]{3,10}")
 _DROPPED = frozenset(
     {
         "value",
@@ -88,10 +105,12 @@ def is_secret_name(name: str, terms: Terms = TERMS) -> bool:
     return any(words[-count:] in terms for count in range(1, min(len(words), _longest(terms)) + 1))
 
 
-def is_collective(name: str) -> bool:
-    """Tell whether a secret name, such as `credentials`, makes secrets of all texts below it."""
+def is_ordinary(name: str, text: str) -> bool:
+    """Tell a text that is no secret though its name is one: a directory, or a word such as `pending`."""
     words = _words(name)
-    return bool(words) and words[-1].endswith(("s", "credential"))
+    if words == ("pwd",):
+        return text.startswith(("/", "~"))
+    return words in _OF_WORDS and _WORD.fullmatch(text) is not None
 
 
 def more_terms(names: Iterable[str]) -> Terms:

@@ -16,6 +16,7 @@ from onward.errors import InvalidSetting
 __all__ = [
     "ASSIGNMENT",
     "ASSIGNMENT_MARKERS",
+    "BRACKETED",
     "FLAG",
     "MARKED",
     "MARKED_JSON",
@@ -74,7 +75,19 @@ PATTERNS: tuple[Pattern, ...] = (
         r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END[A-Z0-9 ]{0,60}-----)?",
     ),
     _pattern("an AWS access key", ["AKIA", "ASIA"], _APART + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _pattern("a Stripe key", ["k_live_"], _APART + r"[sr]k_live_[A-Za-z0-9]{8,}+"),
+    _pattern(
+        "a Stripe key",
+        ["k_live_", "k_test_", "whsec_"],
+        _APART + r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{8,}+|whsec_[A-Za-z0-9+/]{16,}+=*+)",
+    ),
+    _pattern(
+        "a key of OpenAI or Anthropic",
+        ["sk-"],
+        _APART + r"sk-(?:(?:proj|ant)-[A-Za-z0-9_-]{16,}+|[A-Za-z0-9]{32,}+)",
+    ),
+    _pattern("a GitLab token", ["glpat-"], _APART + r"glpat-[A-Za-z0-9_-]{16,}+"),
+    _pattern("an npm token", ["npm_"], _APART + r"npm_[A-Za-z0-9]{30,}+"),
+    _pattern("a SendGrid key", ["SG."], _APART + r"SG\.[\w-]{16,}+\.[\w-]{16,}+"),
     _pattern(
         "a GitHub token",
         ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
@@ -114,8 +127,14 @@ VALUE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+# What counts when a closing bracket is looked for: brackets, but none within quotes.
+BRACKETED = re.compile(
+    r"""[\[({\])}] | \\++.? | "(?:[^"\\]++|\\.)*+"? | '(?:[^'\\]++|\\.)*+'?""", re.VERBOSE | re.DOTALL
+)
+
 PLACEHOLDER = re.compile(
-    r"\$\{[^{}]*\}|\$\w+|\{{1,2}[^{}]*\}{1,2}|%\(\w+\)s|%s|<[^<>]*>|\*+|\[redacted\]|"
+    r"\$\{[^{}]*\}|\$\w+|\{{1,2} ?[^{}\s\x22\x27\x5c:]* ?\}{1,2}|\[\]|\(\)|"
+    r"%\(\w+\)s|%s|<[^<>]*>|\*+|\[redacted\]|"
     r"(?i:none|null|true|false)"
 )
 """What stands where a secret would, but is none."""
@@ -127,13 +146,15 @@ WORD = re.compile(
 """What is said about a secret in messages, or is its type in a signature."""
 
 
-# Not every address on the web: one with a colon before its path.
+# Not every address on the web: one with a colon before its path. And no "task-1".
 _URL = r"://[^\s/?#:@\"'<>\\]{0,256}+:"
+
+_SK = _APART + "sk-"
 
 
 def _any_of(*own: str) -> re.Pattern[str]:
-    markers = [marker for pattern in PATTERNS for marker in pattern.markers if marker != "://"]
-    return re.compile("|".join([_URL, *map(re.escape, [*markers, *own])]))
+    markers = [marker for pattern in PATTERNS for marker in pattern.markers if marker not in ("://", "sk-")]
+    return re.compile("|".join([_URL, _SK, *map(re.escape, [*markers, *own])]))
 
 
 MARKED = _any_of(*ASSIGNMENT_MARKERS)
@@ -143,11 +164,15 @@ MARKED = _any_of(*ASSIGNMENT_MARKERS)
 MARKED_JSON = _any_of("=", "\\", "':")
 """The same for JSON."""
 
+_SK_BEGINS = re.compile(_SK)
+
 # What is rare in each of these kinds, and then their markers.
 _RARE = (
     ("A", ("AKIA", "ASIA", "AIza")),
     ("J", ("eyJ",)),
-    ("_", ("k_live_",)),
+    ("_", ("k_live_", "k_test_", "whsec_", "npm_")),
+    ("glpat-", ("glpat-",)),
+    ("SG.", ("SG.",)),
     ("gh", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
     ("_pat_", ("github_pat_",)),
 )
@@ -163,5 +188,6 @@ def may_match(text: str) -> bool:
         or ("B" in text and "-----BEGIN" in text)
         or (" " in text and ("earer " in text or ("R" in text and "EARER " in text)))
         or ("x" in text and "-" in text and "xox" in text)
+        or ("sk-" in text and _SK_BEGINS.search(text) is not None)
         or any(rare in text and any(marker in text for marker in markers) for rare, markers in _RARE)
     )

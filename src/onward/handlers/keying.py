@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -17,6 +17,7 @@ from onward.core.idempotency import (
     template_fields,
 )
 from onward.core.job import NewJob
+from onward.core.secret_names import is_secret_name
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.signature import Signature
 
@@ -43,9 +44,13 @@ def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> Ke
     if template is not None and notification is not None:
         raise InvalidSetting(f"job type {name!r}: key and notification_key are both set; give one of them")
     if template is not None:
-        return _of_template(name, template, signature)
+        maker = _of_template(name, template, signature)
+        _refuse_secrets(name, "key", template_fields(template), options)
+        return maker
     if notification is not None:
-        return _of_notification(name, notification, signature)
+        maker = _of_notification(name, notification, signature)
+        _refuse_secrets(name, "notification_key", (notification.recipient, notification.template), options)
+        return maker
     if options.get("unique") is not None:
         return lambda new: job_key(new.job_type, new.org_id, new.project_id, new.payload)
     return None
@@ -90,6 +95,16 @@ def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
         advice = f'Did you mean "{near[0]}"?' if near else f"It is {signature.text}."
         raise InvalidSetting(f'job type {name!r}: {option} needs "{field}", which is no argument. {advice}')
     return signature.defaults.get(field)
+
+
+def _refuse_secrets(name: str, option: str, fields: Iterable[str | None], options: Mapping[str, Any]) -> None:
+    """Refuse a key made of a secret: a key is stored, shown and logged as it is."""
+    secret = next((field for field in fields if field is not None and is_secret_name(field)), None)
+    if secret is not None and options.get("secrets") != "allow":
+        raise InvalidSetting(
+            f'job type {name!r}: {option} is made of "{secret}", which is the name of a secret, and a key is '
+            "stored and shown as it is; make it of another argument, or set the option secrets to 'allow'"
+        )
 
 
 def _text(new: NewJob, field: str, arguments: Mapping[str, Any]) -> str:

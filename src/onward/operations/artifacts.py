@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from onward.core.arguments import whole
-from onward.core.artifact import DATABASE, Artifact, ArtifactPage, NewArtifact
+from onward.core.artifact import DATABASE, LONGEST_NAME, Artifact, ArtifactPage, NewArtifact
 from onward.core.fields import check_text, check_texts
 from onward.core.filters import MOST_PER_PAGE
 from onward.core.ids import JobId, normalise_id
 from onward.core.job import Job, instant, micros
 from onward.core.payload import decode
+from onward.core.redaction import redact_text
 from onward.core.rules import Rules
 from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllowed
 from onward.operations.confined import check_org
@@ -27,6 +28,8 @@ __all__ = [
 _MICROSECOND = timedelta(microseconds=1)
 _LONGEST_REASON = 1000
 _MOST_EXPIRED = 1000
+_MOST_ATTEMPTS = 2**31 - 1
+_MOST_LEASES = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,11 @@ def add_of_job(
     artifact_id: str, new: NewArtifact, kept: Kept, job: Job, *, now: datetime | None = None
 ) -> Operation[Artifact | None]:
     """Write the row of an artifact that a running job made; None if its lease was lost, which is audited."""
+    check_texts({"org_id": job.org_id})
     of: dict[str, Scalar] = {
-        "job_id": job.id,
-        "lease": job.lease,
-        "attempt": job.attempt,
+        "job_id": normalise_id(job.id),
+        "lease": whole("lease", job.lease, 0, _MOST_LEASES),
+        "attempt": whole("attempt", job.attempt, 0, _MOST_ATTEMPTS),
         "org_id": job.org_id,
     }
     rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, kept, now), **of})
@@ -133,13 +137,16 @@ def list_artifacts(
 ) -> Operation[ArtifactPage]:
     """Read a page of artifacts, newest first."""
     whole("limit", limit, 1, MOST_PER_PAGE)
+    check_texts({"org_id": org_id})
+    if name is not None:
+        check_text("name", name, longest=LONGEST_NAME)
     rows = yield Statement(
         "list_artifacts",
         {
             "org_id": org_id,
-            "job_id": job_id and normalise_id(job_id),
+            "job_id": None if job_id is None else normalise_id(job_id),
             "name": name,
-            "below": cursor and normalise_id(cursor),
+            "below": None if cursor is None else normalise_id(cursor),
             "limit": limit + 1,
             "now": moment(now),
         },
@@ -195,7 +202,7 @@ def _described(artifact_id: str, new: NewArtifact, kept: Kept, now: datetime | N
         "roles": None if new.roles is None else as_json(new.roles),
         "keep_for": None if new.keep_for is None else new.keep_for // _MICROSECOND,
         "keep_until": None if new.keep_until is None else micros(new.keep_until),
-        "detail": as_json({"artifact_id": artifact_id, **about}),
+        "detail": as_json({"artifact_id": artifact_id, **about, "name": redact_text(new.name)}),
         "now": moment(now),
     }
 

@@ -20,6 +20,7 @@ __all__ = ["AuditFilter", "AuditPage", "AuditRecord", "note", "read"]
 
 _MOST_DETAIL = 16_384
 _WIDEST = 1_000_000
+_LAST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class AuditFilter:
         for name, value in named.items():
             if value is not None and not isinstance(value, str):
                 raise InvalidSetting(f"{name} is {value!r:.80}; give text, or None not to ask for it")
+            if value:
+                check_text(name, value, longest=LONGEST.get(name, LONGEST["job_type"]))
         job_id = None if self.job_id is None else normalise_id(self.job_id)
         return {**named, "job_id": job_id, "since": moment(self.since), "until": moment(self.until)}
 
@@ -87,9 +90,11 @@ def read(
     """Read a page of the audit, newest first or oldest first."""
     check_kind("where", where, AuditFilter, "give an AuditFilter, such as AuditFilter(event='job.failed')")
     whole("limit", limit, 1, MOST_PER_PAGE)
+    if cursor is not None:
+        whole("cursor", cursor, 0, _LAST)
     asked = {**where.params(), "direction": 1 if oldest_first else -1}
     [(last,)] = yield Statement("last_audit", {})
-    at = cursor if cursor is not None else 0 if oldest_first else last + 1
+    at = min(cursor, last + 1) if cursor is not None else 0 if oldest_first else last + 1
     # PostgreSQL's index can't give numbers in order: by ranges, then, wider ones where little is found.
     width = limit + 1 if where.job_id is None else last + 1
     found: list[Row] = []

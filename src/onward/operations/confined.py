@@ -17,7 +17,7 @@ from onward.core.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
-__all__ = ["OF_ONE_ORG", "check_confined", "check_org", "in_org", "not_allowed", "set_org"]
+__all__ = ["OF_ONE_ORG", "check_confined", "check_org", "in_org", "not_allowed", "org_of", "set_org"]
 
 OF_ONE_ORG = frozenset({
     "add_artifact",
@@ -79,6 +79,17 @@ def set_org(org_id: str | None, *, local: bool = True) -> Operation[None]:
     yield Statement("set_org", {"org": org_id or "", "local": int(local)})
 
 
+def org_of(jobs: Iterable[NewJob]) -> str | None:
+    """Name the org of jobs that are stored together; row-level security lets one statement write for one."""
+    orgs = {new.org_id for new in jobs if isinstance(new, NewJob)}
+    if len(orgs) > 1:
+        raise NotAllowed(
+            f"one call would store jobs of {len(orgs)} orgs, and with row_security a call is for one; "
+            "enqueue those of each org by themselves"
+        )
+    return next(iter(orgs), None)
+
+
 def in_org(jobs: Iterable[NewJob], org: str | None) -> list[NewJob]:
     """Give jobs to a confined client's org where they name none; refuse those of another one."""
     if org is None:
@@ -91,10 +102,11 @@ def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]
     parents: set[JobId] = set()
     for statement in statements:
         if statement.name not in OF_ONE_ORG:
-            raise not_allowed(f"{statement.name} is for workers and operators", org)
+            raise not_allowed("this concerns all orgs", org)
         params = statement.params
         if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
-            raise not_allowed(f"to pause or resume {params['scope']} {params['name']!r} concerns others", org)
+            what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
+            raise not_allowed(f"to pause or resume {what} concerns more than one org", org)
         # New jobs, and what becomes of those that hold their keys.
         for rows in (params.get("jobs"), params.get("changes")):
             if isinstance(rows, Rows):

@@ -117,6 +117,7 @@ def list_letters(
     """Read a page of dead jobs: those that wait for somebody, those that do not, or (None) all."""
     whole("limit", limit, 1, MOST_PER_PAGE)
     check_texts({"job_type": job_type, "org_id": org_id})
+    check_kind("resolved", resolved, bool | None, "give True, False, or None for both")
     params: dict[str, Scalar | Rows] = {
         "job_type": job_type,
         "org_id": org_id,
@@ -158,6 +159,7 @@ def replay(
     now: datetime | None = None,
 ) -> Operation[Resolved]:
     """Let dead jobs run again under their own ids, from the first attempt or for one more."""
+    check_kind("reset_attempts", reset_attempts, bool, "give True or False")
     params = _params(ids, reason, by, rules, now) | {"reset": int(reset_attempts)}
     rows = (yield Statement("replay_dead_letters", params)) if ids else []
     return (yield from _answer(ids, rows))
@@ -185,7 +187,11 @@ def fix(
     """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
     _check_text("note", note, by)
     job = (yield from _unresolved(job_id)).job
-    row = asked_row(_edited(job, edit), successor_id, rules)
+    edited = _edited(job, edit)
+    row = asked_row(edited, successor_id, rules)
+    # Else its one resolution would be used up by a copy that can't run.
+    if check := rules.checks.get(job.job_type):
+        check(decode(str(row[COLUMNS.index("payload")])))
     changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
     if not changes:
         raise InvalidSetting(f"the fix of job {job_id} changes nothing; edit its payload, or replay it")

@@ -11,7 +11,7 @@ from onward.core.arguments import check_kind, whole
 from onward.core.category import Q_DEADLETTER
 from onward.core.fields import check_texts
 from onward.core.filters import MOST_PER_PAGE, Counts, JobFilter, Page
-from onward.core.ids import JobId
+from onward.core.ids import JobId, normalise_id
 from onward.core.job import WAITING, Job, JobState, instant
 from onward.core.payload import decode
 from onward.operations.statement import Operation, Statement, as_json, moment
@@ -64,7 +64,9 @@ class Event:
 
 def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
     """Read jobs by id, live or ended; an unknown one is absent from the answer."""
-    rows = yield Statement("get_jobs", {"ids": as_json(list(ids))})
+    check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
+    asked = [normalise_id(job_id) for job_id in ids]
+    rows = yield Statement("get_jobs", {"ids": as_json(asked)})
     return {row[0]: Job.from_row(row) for row in rows}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,8 +16,9 @@ from onward.core.filters import MOST_PER_PAGE
 from onward.core.ids import JobId
 from onward.core.job import ENDED, WAITING, Enqueued, JobState, NewJob, instant
 from onward.core.payload import decode
+from onward.core.redaction import redact_text
 from onward.core.rules import Rules
-from onward.errors import InvalidJob
+from onward.errors import InvalidJob, InvalidSetting
 from onward.operations.asked import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
@@ -38,7 +39,7 @@ _STATES: dict[str, frozenset[JobState]] = {
     "reset": WAITING | ENDED | {JobState.RUNNING},
 }
 CHANGES = (
-    "id", "org_id", "project_id", "key", "kind", "states", "payload", "priority", "max_attempts",
+    "id", "job_type", "org_id", "project_id", "key", "kind", "states", "payload", "priority", "max_attempts",
     "run_at", "delay", "deadline", "timeout_micros", "lifetime", "actor_type", "actor_id", "request_id",
     "correlation_id",
 )  # fmt: skip
@@ -89,7 +90,10 @@ def check_change(new: NewJob, rules: Rules) -> None:
     if new.reset_from is not None:
         if conflict != "reset":
             raise InvalidJob(f"reset_from is given with on_conflict={conflict!r}; it goes with 'reset' alone")
-        unknown = {str(state) for state in new.reset_from} - set(JobState)
+        given: Any = new.reset_from
+        if isinstance(given, str) or not isinstance(given, Collection):
+            raise InvalidJob(f"reset_from is {given!r:.80}; give a set of states such as {{'dead'}}")
+        unknown = {str(state) for state in given} - set(JobState)
         if unknown or not new.reset_from:
             named = ", ".join(sorted(unknown)) or "nothing"
             raise InvalidJob(f"reset_from names {named}; give some of {', '.join(JobState)}")
@@ -147,10 +151,11 @@ def _merged(new: NewJob, slot: dict[str, Scalar], holder: JobId) -> Operation[Ne
     """Merge a payload into the one that its holder, now locked, will run with next."""
     if not (yield Statement("lock_held_job", {**slot, "id": holder})):
         return new
-    rows = yield Statement("read_held_job", {"id": holder})
+    rows = yield Statement("read_held_job", {"id": holder, "job_type": new.job_type})
     for state, payload, next_payload in rows:
-        base = next_payload if state == JobState.RUNNING else payload
-        if base is not None and new.merge is not None:
+        # With what runs now, too: that run may yet fail, and the next one is the only one left then.
+        base = next_payload if state == JobState.RUNNING and next_payload is not None else payload
+        if new.merge is not None:
             merged = new.merge(decode(base), new.payload)
             if not isinstance(merged, dict):
                 raise InvalidJob(
@@ -172,7 +177,7 @@ def list_keys(
     """Read a page of the ledger, ordered by org, project and key."""
     whole("limit", limit, 1, MOST_PER_PAGE)
     check_texts({"org_id": org_id})
-    org, project, key = cursor or _START
+    org, project, key = _place(cursor)
     after: dict[str, Scalar] = {"after_org": org, "after_project": project, "after_key": key}
     rows = yield Statement("list_keys", {"org_id": org_id, "limit": limit + 1, **after})
     keys = [_read(row) for row in rows[:limit]]
@@ -199,7 +204,7 @@ def forget(
             **_slot(key, org_id, project_id),
             "actor_type": actor_type,
             "actor_id": actor_id,
-            "detail": as_json({"key": key, "reason": reason}),
+            "detail": as_json({"key": key, "reason": redact_text(reason)}),
             "now": moment(now),
         },
     )
@@ -211,7 +216,7 @@ def prune(
 ) -> Operation[tuple[int, Slot | None]]:
     """Remove the lapsed keys of a page of the ledger; gives how many, and where to go on (None: the end)."""
     whole("limit", limit, 1, 100_000)
-    org, project, key = cursor or _START
+    org, project, key = _place(cursor)
     start: dict[str, Scalar] = {"org_id": org, "project_id": project, "key": key}
     ends = yield Statement("end_of_keys", {**start, "limit": limit})
     if not ends:
@@ -222,6 +227,18 @@ def prune(
     slots = Rows(("org_id", "project_id", "key"), [tuple(slot) for slot in lapsed])
     removed = (yield Statement("prune_keys", {"lapsed": slots})) if lapsed else []
     return len(removed), (end_org, end_project, end_key)
+
+
+def _place(cursor: Slot | None) -> Slot:
+    if cursor is None:
+        return _START
+    if not isinstance(cursor, tuple | list) or len(cursor) != len(_START):
+        raise InvalidSetting(f"cursor is {cursor!r:.80}; give the next_cursor of the page before")
+    for text in cursor:
+        if text != "":
+            check_text("cursor", text, longest=LONGEST["key"])
+    org, project, key = cursor
+    return org, project, key
 
 
 def _slot(key: str, org_id: str | None, project_id: str | None) -> dict[str, Scalar]:

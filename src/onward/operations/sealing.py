@@ -13,16 +13,29 @@ from typing import Any
 
 from onward.core.arguments import whole
 from onward.core.chain import Head, Link, digest_of, digest_of_all, links
-from onward.core.fields import check_texts
+from onward.core.fields import check_text, check_texts
+from onward.core.redaction import redact_text
 from onward.errors import AuditBroken
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
 
-__all__ = ["LINK", "MOST_PRUNED", "Pruned", "Sealed", "end", "prune", "read_links", "seal", "strays"]
+__all__ = [
+    "LINK",
+    "MOST_PRUNED",
+    "Pruned",
+    "Sealed",
+    "end",
+    "last_number",
+    "prune",
+    "read_links",
+    "seal",
+    "strays",
+]
 
 MOST_PRUNED = 100_000
 
 _AT_ONCE = 5_000
 _WIDTH = 50_000
+_LONGEST_REASON = 1000
 LINK = ("position", "seq", "digest", "link")
 _SETTLED_MICROS = 10_000_000
 
@@ -83,8 +96,7 @@ def seal(
     """
     # Read before the snapshot: what has a number up to this one was begun before.
     [(last,)] = yield Statement("last_audit", {})
-    [row] = yield Statement("lock_sealing", {"now": moment(now)})
-    state = _State(*row)
+    state = yield from _lock(now)
     start = state.floor if above is None else max(above, state.floor)
     rows, upto = yield from _find_unsealed(start, last, limit)
     head = yield from _add(Head(state.position, state.link), rows)
@@ -94,9 +106,20 @@ def seal(
 
 def end(*, now: datetime | None = None) -> Operation[Sealed]:
     """Tell where the chain ends, without adding to it."""
-    [row] = yield Statement("lock_sealing", {"now": moment(now)})
-    state = _State(*row)
+    state = yield from _lock(now)
     return Sealed(0, Head(state.position, state.link), state.floor, state.floor, done=True)
+
+
+def _lock(now: datetime | None) -> Operation[_State]:
+    rows = yield Statement("lock_sealing", {"now": moment(now)})
+    if not rows:
+        raise AuditBroken(
+            "the row that tells where the chain ends is gone: somebody removed it from the table sealing; "
+            "put it back as it was, from a backup or with the head of an earlier verification"
+        )
+    floor, *others = rows[0]
+    # No row has a number below one, so a floor below zero was put there to hide some.
+    return _State(max(0, floor), *others)
 
 
 def _find_unsealed(start: int, last: int, limit: int) -> Operation[tuple[list[Row], int]]:
@@ -160,6 +183,12 @@ def read_links(above: int, limit: int = 1000) -> Operation[list[tuple[Link, Row 
     return [(Link(*row[:size]), None if row[size] is None else row[size:]) for row in rows]
 
 
+def last_number() -> Operation[int]:
+    """Tell the highest number that a row was given."""
+    [(last,)] = yield Statement("last_audit", {})
+    return int(last)
+
+
 def strays(above: int, upto: int, limit: int = 100) -> Operation[list[int]]:
     """Name rows below the floor that are not in the chain: nobody could have written them in time."""
     rows = yield Statement("find_unsealed", {"above": above, "upto": upto, "limit": limit})
@@ -171,6 +200,7 @@ def prune(
     known: Sequence[str],
     *,
     limit: int = 10_000,
+    reason: str | None = None,
     actor_type: str | None = None,
     actor_id: str | None = None,
     now: datetime | None = None,
@@ -181,8 +211,10 @@ def prune(
     """
     whole("limit", limit, 1, MOST_PRUNED)
     check_texts({"actor_type": actor_type, "actor_id": actor_id})
-    [state] = yield Statement("lock_sealing", {"now": moment(now)})
-    chained = _State(*state).position > 0
+    if reason is not None:
+        check_text("reason", reason, longest=_LONGEST_REASON)
+    state = yield from _lock(now)
+    chained = state.position > 0
     rows: list[Row] = []
     for before, categories in cutoffs.items():
         named = {"known": as_json(sorted(known)), "categories": as_json(sorted(categories))}
@@ -193,7 +225,13 @@ def prune(
         return Pruned(0)
     # In the order of the chain, in which it will be walked.
     gone = [row[1:] for row in sorted(rows, key=lambda row: (row[0] or 0, row[1]))]
-    detail = {"count": len(gone), "digest": digest_of_all(map(digest_of, gone)), "chained": chained}
+    detail: dict[str, Any] = {
+        "count": len(gone),
+        "digest": digest_of_all(map(digest_of, gone)),
+        "chained": chained,
+    }
+    if reason is not None:
+        detail["reason"] = redact_text(reason)
     seq = yield from _remove(gone, detail, {"actor_type": actor_type, "actor_id": actor_id}, now)
     return Pruned(len(gone), str(detail["digest"]), seq)
 

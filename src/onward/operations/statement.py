@@ -72,11 +72,15 @@ Check = Callable[[Sequence[Statement]], Operation[None]]
 
 
 def with_params(
-    operation: Operation[T], params: Mapping[str, Scalar], check: Check | None = None
+    operation: Operation[T],
+    params: Mapping[str, Scalar],
+    check: Check | None = None,
+    actor: Mapping[str, Scalar] | None = None,
 ) -> Operation[T]:
     """Add parameters to every statement of an operation, so that none can forget them.
 
-    `check` is shown the statements before they are run: it may ask the database, and refuse.
+    `check` is shown the statements before they are run: it may ask the database, and refuse. `actor` stands
+    for whoever acts where a statement asks for one and none was named.
     """
     rows: Sequence[Row] = ()
     try:
@@ -87,7 +91,9 @@ def with_params(
                 yield from with_params(check(statements), params)
                 asked = asked if isinstance(asked, Statement) else Several(iter(statements))
             if isinstance(asked, Statement):
-                asked = Statement(asked.name, {**asked.params, **params})
+                named = actor is None or asked.params.get("actor_type", "") is not None
+                said = asked.params if named or actor is None else {**asked.params, **actor}
+                asked = Statement(asked.name, {**said, **params})
             else:
                 added = (Statement(one.name, {**one.params, **params}) for one in asked.statements)
                 asked = Several(added)

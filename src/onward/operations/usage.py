@@ -13,6 +13,7 @@ from onward.core.fields import LONGEST, check_text, check_texts
 from onward.core.ids import JobId
 from onward.core.job import instant, micros
 from onward.core.lifecycle import End
+from onward.core.redaction import redact_text
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
@@ -122,7 +123,7 @@ def record(ends: Collection[End], *, now: datetime | None = None) -> Operation[d
 
 
 def spend(costs: dict[str, int], *, now: datetime | None = None) -> Operation[frozenset[str]]:
-    """Take costs off the budgets of their orgs; names the orgs that have none left because of it."""
+    """Take costs off the budgets of their orgs; names the orgs that have none left."""
     spent = Rows.of(SPENT, list(costs.items()))
     rows = yield Statement("spend_budgets", {"spent": spent, "now": moment(now)})
     return frozenset(org_id for (org_id,) in rows)
@@ -184,7 +185,8 @@ def set_budget(
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
     actor = (actor_type, actor_id)
     about = _described("budget.set", org_id, actor, reason, limit_micros=limit_micros, period=period)
-    asked = {"limit": limit_micros, "period": period, "reason": reason, "now": moment(now)}
+    kept = reason and redact_text(reason)
+    asked = {"limit": limit_micros, "period": period, "reason": kept, "now": moment(now)}
     [row] = yield Statement("set_budget", {**about, **asked})
     return _budget(row)
 
@@ -254,7 +256,7 @@ def _described(
     check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
     if reason is not None:
         check_text("reason", reason, longest=_LONGEST_REASON)
-        detail = {**detail, "reason": reason}
+        detail = {**detail, "reason": redact_text(reason)}
     return {
         "org_id": org_id,
         "event": event,

@@ -51,6 +51,8 @@ class Leases:
     held: frozenset[JobId]
     lost: frozenset[JobId]
     cancel_requested: frozenset[JobId] = frozenset()
+    spent_orgs: frozenset[str] = frozenset()
+    """Orgs whose budget is spent, as far as these writes have found out."""
 
     def require(self) -> None:
         """Raise LeaseLost if any lease was lost."""
@@ -163,11 +165,12 @@ def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[L
     asked = frozenset([end.job_id for end in ends])
     if len(asked) == len(ends):
         return (yield from _finish(asked, ends, now))
-    held, cancelled = frozenset[JobId](), frozenset[JobId]()
+    held, cancelled, spent = frozenset[JobId](), frozenset[JobId](), frozenset[str]()
     for some in _turns(ends):
         leases = yield from _finish(frozenset([end.job_id for end in some]), some, now)
         held, cancelled = held | leases.held, cancelled | leases.cancel_requested
-    return Leases(held, asked - held, cancelled)
+        spent |= leases.spent_orgs
+    return Leases(held, asked - held, cancelled, spent)
 
 
 def _turns(ends: Collection[End]) -> list[list[End]]:
@@ -201,9 +204,8 @@ def _finish(asked: frozenset[JobId], ends: Collection[End], now: datetime | None
         # These can't go back, because someone wants them cancelled: end them instead.
         left = [end.cancelled() for end in left if end.job_id in told["cancelled"]]
         left += yield from _rerun(again, now)
-    if costs:
-        yield from spend(costs, now=now)
-    return Leases(asked - lost, frozenset(lost), frozenset(cancelled))
+    spent = (yield from spend(costs, now=now)) if costs else frozenset()
+    return Leases(asked - lost, frozenset(lost), frozenset(cancelled), spent)
 
 
 def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:

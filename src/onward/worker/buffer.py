@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 
@@ -126,6 +126,17 @@ class Buffer:
             if not stocked and (share := min(fair, own)) > 0:
                 shares.append((lane, share))
         return shares
+
+    def take_out(self, orgs: Collection[str]) -> list[Job]:
+        """Take out the jobs of some orgs."""
+        out: list[Job] = []
+        for lane in list(self._waiting):
+            out += [job for job in lane.jobs if job.org_id in orgs]
+            lane.jobs = deque(job for job in lane.jobs if job.org_id not in orgs)
+            if not lane.jobs:
+                self._waiting.remove(lane)
+        self.length -= len(out)
+        return out
 
     def trim(self, keep: int) -> list[Job]:
         """Take out all but so many jobs, the least urgent of each queue first."""

@@ -23,6 +23,7 @@ __all__ = ["Claimer"]
 
 _MOST_AT_ONCE = 500
 _POLL_SECONDS = 1.0
+_TOLD_SECONDS = 2.0
 _MOMENT = 0.1
 _DOUBT_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
@@ -65,7 +66,7 @@ class Claimer:
         self._controls, self._skew = Controls(), Skew()
         self._closing = False
         self._under_way: list[asyncio.Task[None]] = []
-        self._claims = 0
+        self._claims, self._spent_at = 0, dict[str, float]()
         self._doubted_at: float | None = None
         self._adopt_at = 0.0
         self.quiet = False
@@ -90,6 +91,17 @@ class Claimer:
         self._set_free()
         self._room.set()
         self._wakeups.wake()
+
+    @property
+    def spent_orgs(self) -> frozenset[str]:
+        """Name the orgs that have just spent their budget, until the database has told everyone."""
+        since = time.monotonic() - _TOLD_SECONDS
+        self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
+        return frozenset(self._spent_at)
+
+    def hold(self, orgs: Collection[str]) -> None:
+        """Claim nothing more of orgs that have just spent their budget."""
+        self._spent_at.update(dict.fromkeys(orgs, time.monotonic()))
 
     def set_quiet(self, on: bool) -> None:
         """Claim nothing, or again."""
@@ -231,7 +243,7 @@ class Claimer:
                 lane.queue,
                 limit,
                 worker_id=self._keeper.worker_id,
-                paused_orgs=self._controls.held_orgs,
+                paused_orgs=self._controls.held_orgs | (self.spent_orgs if self._spent_at else frozenset()),
                 paused_types=self._controls.paused("job_type"),
             )
         if len(jobs) < limit:

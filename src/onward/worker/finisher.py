@@ -44,11 +44,13 @@ class Finisher:
         *,
         busy: Callable[[], bool],
         written: Callable[[Sequence[Written]], None],
+        spent: Callable[[frozenset[str]], None],
     ) -> None:
         self._client = client
         self._outage = outage
         self._busy = busy
         self._written = written
+        self._spent = spent
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
         self._any = asyncio.Event()
@@ -132,6 +134,8 @@ class Finisher:
             else:
                 self._outage.over("finisher")
                 self._tell(batch, leases.lost)
+                if leases.spent_orgs:
+                    self._spent(leases.spent_orgs)
                 return
 
     async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:

@@ -180,7 +180,9 @@ class Worker:
             self._handlers, self._clients, self._buffer, self._ended,
             concurrency=self._concurrency, authorize=self._authorize,
         )  # fmt: skip
-        self._finisher = Finisher(self._client, self._outage, busy=self._busy, written=self._written)
+        self._finisher = Finisher(
+            self._client, self._outage, busy=self._busy, written=self._written, spent=self._spent
+        )
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
         self._claimer = Claimer(
             self._client, self._keeper, self._outage, self._wakeups, stopping=self._stopping,
@@ -312,7 +314,17 @@ class Worker:
         self._keeper.hang_up()
         self._client.store.hang_up(max(_LEAST_PATIENCE, self._lease.total_seconds() * 2 / 3))
 
+    def _spent(self, orgs: frozenset[str]) -> None:
+        """Give back what waits here of orgs whose budget is spent."""
+        self._claimer.hold(orgs)
+        for job in self._buffer.take_out(orgs):
+            self._finisher.add(job, Released())
+        self._rest()
+
     def _feed(self) -> None:
+        # A claim that was under way when a budget was spent.
+        if self._buffer.length and (spent := self._claimer.spent_orgs):
+            self._spent(spent)
         if self._buffer.length:
             self._resting.clear()
             self._executor.feed()

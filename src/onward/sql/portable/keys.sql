@@ -41,4 +41,5 @@ AND (org_id, project_id, key) <= (:end_org::text, :end_project::text, :end_key::
 -- By itself, after the lock: only so it sees what was committed while the lock was waited for.
 SELECT live.state, {text(live.payload)}, {text(rerun.payload)}
 FROM {live} AS live LEFT JOIN {reruns} AS rerun ON rerun.job_id = live.id AND live.rerun_requested
-WHERE live.id = :id::id AND (:only_org::text IS NULL OR live.org_id = :only_org::text)
+WHERE live.id = :id::id AND live.job_type = :job_type::text
+    AND (:only_org::text IS NULL OR live.org_id = :only_org::text)

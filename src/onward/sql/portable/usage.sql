@@ -1,7 +1,7 @@
 -- name: report_usage
 -- What is not asked for is null in every row, so one text serves every choice of groups. Runs first: a run has a row
 -- for each of its units.
-SELECT org, job_type, queue, day, unit, count(*), sum(amount), CAST(sum(cost) AS bigint)
+SELECT org, job_type, queue, day, unit, count(*), sum(amount), {+sum_of_costs}
 FROM (
     SELECT
         CASE WHEN :by_org::int = 1 THEN org_id END AS org,
@@ -9,7 +9,7 @@ FROM (
         CASE WHEN :by_queue::int = 1 THEN queue END AS queue,
         CASE WHEN :by_day::int = 1 THEN {+day_of_usage} END AS day,
         CASE WHEN :by_unit::int = 1 THEN unit END AS unit,
-        sum(amount) AS amount, sum(cost_micros) AS cost
+        sum(amount) AS amount, {+sum_of_costs} AS cost_micros
     FROM {usage}
     WHERE (:only_org::text IS NULL OR org_id = :only_org::text) AND (:org_id::text IS NULL OR org_id = :org_id::text)
         AND (:since::int IS NULL OR at >= {instant(:since::int)})
@@ -66,7 +66,7 @@ SELECT
     :actor_type::text, :actor_id::text, :reason::text
 FROM (
     SELECT period, started, (
-        SELECT coalesce(sum(used.cost_micros), 0) FROM {usage} AS used
+        SELECT {+sum_of_costs} FROM {usage} AS used
         WHERE used.org_id = :org_id::text AND used.at >= started
     ) AS spent
     FROM (

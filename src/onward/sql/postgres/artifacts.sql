@@ -23,8 +23,8 @@ SELECT {+artifact_columns} FROM made
 WITH {+clock},
 holder AS MATERIALIZED (
     SELECT * FROM {live}
-    WHERE id = :job_id::id AND lease = :lease::int AND coalesce(org_id, '') = coalesce(:org_id::text, '')
-        AND {+of_only_org}
+    WHERE id = :job_id::id AND lease = :lease::int AND state = 'running'
+        AND coalesce(org_id, '') = coalesce(:org_id::text, '') AND {+of_only_org}
     FOR SHARE
 ),
 made AS (
@@ -44,12 +44,11 @@ event AS (
     WHERE :audited::int > 0
 ),
 refused AS (
-    INSERT INTO {audit} (at, event, job_id, org_id, attempt, lease, detail)
+    INSERT INTO {audit} ({+refused_columns}, detail)
     SELECT
-        now, 'job.stale_result_rejected', :job_id::id, :org_id::text, CAST(:attempt::int AS integer), :lease::int,
-        :detail::json
-    FROM clock
-    WHERE NOT EXISTS (SELECT FROM holder) AND (:only_org::text IS NULL OR :org_id::text = :only_org::text)
+        now, 'job.stale_result_rejected', :job_id::id, CAST(:attempt::int AS integer), :lease::int, whose.*, :detail::json
+    FROM clock LEFT JOIN LATERAL {prefix}whose(:job_id::id) AS whose ON true
+    WHERE NOT EXISTS (SELECT FROM holder) AND {+of_only_org}
 )
 SELECT {+artifact_columns} FROM made
 

@@ -1,6 +1,6 @@
 -- fragment: changes
 :changes::rows(
-    id uuid, org_id text, project_id text, key text, kind text, states text, payload jsonb, priority smallint, max_attempts integer, run_at bigint, delay bigint,
+    id uuid, job_type text, org_id text, project_id text, key text, kind text, states text, payload jsonb, priority smallint, max_attempts integer, run_at bigint, delay bigint,
     deadline bigint, timeout_micros bigint, lifetime bigint, actor_type text, actor_id text, request_id text,
     correlation_id text
 )
@@ -21,7 +21,7 @@ owned AS MATERIALIZED (
     FOR UPDATE OF k
 ),
 target AS MATERIALIZED (
-    SELECT owned.*, live.state FROM owned JOIN {live} AS live ON live.id = ANY (ARRAY[owned.id])
+    SELECT owned.*, live.state, {+may_change_live} AS may FROM owned JOIN {live} AS live ON live.id = ANY (ARRAY[owned.id])
     ORDER BY live.id
     FOR UPDATE OF live
 ),
@@ -43,7 +43,7 @@ waiting AS (
         max_attempts = CASE WHEN t.kind = 'reset' THEN t.max_attempts ELSE live.max_attempts END,
         timeout_micros = CASE WHEN t.kind = 'reset' THEN t.timeout_micros ELSE live.timeout_micros END
     FROM target AS t
-    WHERE live.id = t.id AND t.state <> 'running' AND strpos(t.states, t.state) > 0
+    WHERE live.id = t.id AND t.state <> 'running' AND t.may
     RETURNING live.*, t.kind AS change
 ),
 again AS (
@@ -55,7 +55,7 @@ again AS (
         id, payload, priority, max_attempts, due, {instant(deadline)}, timeout_micros, actor_type, actor_id, request_id,
         correlation_id
     FROM target
-    WHERE state = 'running' AND strpos(states, state) > 0
+    WHERE state = 'running' AND may
     ON CONFLICT (job_id) DO UPDATE
     SET payload = excluded.payload, priority = excluded.priority, max_attempts = excluded.max_attempts,
         run_at = excluded.run_at, deadline = excluded.deadline, timeout_micros = excluded.timeout_micros,
@@ -69,7 +69,7 @@ running AS (
 ),
 gone AS (
     DELETE FROM {ended} AS ended USING owned
-    WHERE ended.id = ANY (ARRAY[owned.id]) AND strpos(owned.states, ended.state) > 0
+    WHERE ended.id = ANY (ARRAY[owned.id]) AND {+may_change_ended}
     RETURNING ended.*, owned.payload AS to_payload, owned.priority AS to_priority,
         owned.max_attempts AS to_max_attempts, owned.due, owned.now, {instant(owned.deadline)} AS to_deadline,
         owned.timeout_micros AS to_timeout_micros
@@ -101,7 +101,7 @@ seen AS (
 event AS (
     INSERT INTO {audit} ({+audit_columns})
     SELECT
-        owned.now, 'job.' || changed.change, changed.id, job_type, changed.org_id, changed.project_id, owned.actor_type,
+        owned.now, 'job.' || changed.change, changed.id, changed.job_type, changed.org_id, changed.project_id, owned.actor_type,
         owned.actor_id, owned.request_id, owned.correlation_id, attempt, lease, worker_id, CAST(NULL AS jsonb)
     FROM changed JOIN owned ON owned.id = changed.id
     WHERE :audited::int > 1
@@ -117,10 +117,17 @@ SELECT CAST(id AS text), state, NULL FROM target WHERE id NOT IN (SELECT id FROM
 UNION ALL
 SELECT CAST(owned.id AS text), ended.state, NULL
 FROM owned LEFT JOIN {ended} AS ended
-    ON ended.id = ANY (ARRAY[owned.id]) AND strpos(owned.states, ended.state) = 0
+    ON ended.id = ANY (ARRAY[owned.id]) AND NOT ({+may_change_ended})
 WHERE owned.id NOT IN (SELECT id FROM changed) AND owned.id NOT IN (SELECT id FROM target)
 UNION ALL
 SELECT NULL, NULL, NULL FROM woken WHERE sent < 0
+
+-- fragment: may_change_live
+-- A job of another type keeps its own payload, whatever its key.
+strpos(owned.states, live.state) > 0 AND live.job_type = owned.job_type
+
+-- fragment: may_change_ended
+strpos(owned.states, ended.state) > 0 AND ended.job_type = owned.job_type
 
 -- fragment: ended_running
 -- A job that was cancelled while it waited to run again has its last run among the earlier ones already.

@@ -8,6 +8,9 @@ END
 -- fragment: day_of_usage
 to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD')
 
+-- fragment: sum_of_costs
+CAST(least(coalesce(sum(cost_micros), 0), 9000000000000000000) AS bigint)
+
 -- name: record_usage
 -- plan: steady
 -- Before the ends, in their transaction: whose job it was is taken from its row, which a stale lease does not find, and
@@ -75,7 +78,7 @@ event AS (
     FROM counted, clock
     WHERE since IS NULL AND total >= limit_micros
 )
-SELECT org_id FROM counted WHERE since IS NULL AND total >= limit_micros
+SELECT org_id FROM counted WHERE total >= limit_micros
 
 -- name: set_budget
 WITH {+clock},

@@ -14,11 +14,15 @@ RETURNING {+artifact_columns}
 -- the org that the worker named, which must be the same.
 INSERT INTO {audit} ({+audit_columns})
 SELECT
-    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE 'artifact.stored' END, :job_id, live.job_type,
-    :org_id, live.project_id, live.actor_type, live.actor_id, live.request_id, live.correlation_id, :attempt, :lease,
-    live.worker_id, :detail
-FROM (SELECT 1) LEFT JOIN {live} AS live ON {+held_by_run}
-WHERE (:audited > 0 OR live.id IS NULL) AND (:only_org IS NULL OR :org_id = :only_org);
+    :now, 'artifact.stored', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, attempt,
+    lease, worker_id, :detail
+FROM {live} AS live WHERE :audited > 0 AND {+held_by_run};
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.stale_result_rejected', :job_id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+    correlation_id, :attempt, :lease, NULL, :detail
+FROM (SELECT 1) LEFT JOIN {jobs} AS job ON job.id = :job_id
+WHERE {+of_only_org} AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE {+held_by_run});
 INSERT INTO {artifacts} ({+new_artifact})
 SELECT
     :id, org_id, project_id, live.id, lease, attempt, {+artifact_content}, actor_type, actor_id, :now,
@@ -27,7 +31,8 @@ FROM {live} AS live WHERE {+held_by_run}
 RETURNING {+artifact_columns}
 
 -- fragment: held_by_run
-live.id = :job_id AND live.lease = :lease AND coalesce(live.org_id, '') = coalesce(:org_id, '') AND {+of_only_org}
+live.id = :job_id AND live.lease = :lease AND live.state = 'running'
+AND coalesce(live.org_id, '') = coalesce(:org_id, '') AND (:only_org IS NULL OR live.org_id = :only_org)
 
 -- fragment: artifact_content
 :name, :content_type, :size, :sha256, :place, :data, :roles

@@ -4,13 +4,20 @@ coalesce(:changes.run_at, :now + :changes.delay, :now)
 -- fragment: change_of
 CASE WHEN state = 'running' THEN 'rerun_requested' ELSE :changes.kind END
 
+-- fragment: may_change_live
+-- A job of another type keeps its own payload, whatever its key.
+instr(:changes.states, live.state) > 0 AND live.job_type = :changes.job_type
+
+-- fragment: may_change_ended
+instr(:changes.states, gone.state) > 0 AND gone.job_type = :changes.job_type
+
 -- fragment: held_changed
 :changes::rows AS changes CROSS JOIN {live} AS live
-ON live.id = :changes.id AND instr(:changes.states, live.state) > 0 AND {+of_only_org}
+ON live.id = :changes.id AND {+may_change_live} AND {+of_only_org}
 
 -- fragment: ended_changed
 :changes::rows AS changes CROSS JOIN {ended} AS gone
-ON gone.id = :changes.id AND instr(:changes.states, gone.state) > 0 AND {+of_only_org}
+ON gone.id = :changes.id AND {+may_change_ended} AND {+of_only_org}
 
 -- name: change_held_jobs
 -- all changes
@@ -39,11 +46,11 @@ SELECT gone.id, CASE WHEN {+due} <= :now THEN 'queued' ELSE 'scheduled' END, 're
 UNION ALL
 SELECT live.id, live.state, NULL
 FROM :changes::rows AS changes CROSS JOIN {live} AS live
-ON live.id = :changes.id AND instr(:changes.states, live.state) = 0 AND {+of_only_org}
+ON live.id = :changes.id AND NOT ({+may_change_live}) AND {+of_only_org}
 UNION ALL
 SELECT :changes.id, gone.state, NULL
 FROM :changes::rows AS changes LEFT JOIN {ended} AS gone ON gone.id = :changes.id
-WHERE :changes.id NOT IN (SELECT id FROM {live}) AND instr(:changes.states, coalesce(gone.state, '-')) = 0;
+WHERE :changes.id NOT IN (SELECT id FROM {live}) AND coalesce(NOT ({+may_change_ended}), 1);
 -- all changes
 INSERT OR REPLACE INTO {reruns} (
     job_id, payload, priority, max_attempts, run_at, deadline, timeout_micros, actor_type, actor_id, request_id,
@@ -57,7 +64,7 @@ WHERE state = 'running';
 -- all changes
 UPDATE {keys} AS k
 SET last_seen_at = :now, expires_at = CASE
-    WHEN EXISTS (SELECT 1 FROM {jobs} AS job WHERE job.id = :changes.id AND instr(:changes.states, job.state) > 0)
+    WHEN EXISTS (SELECT 1 FROM {jobs} AS job WHERE job.id = :changes.id AND instr(:changes.states, job.state) > 0 AND job.job_type = :changes.job_type)
     THEN coalesce(:now + :changes.lifetime, 9223372036854775807)
     ELSE expires_at
 END
@@ -83,7 +90,7 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     max_attempts = CASE WHEN {+starts_again} THEN :changes.max_attempts ELSE max_attempts END,
     timeout_micros = CASE WHEN {+starts_again} THEN :changes.timeout_micros ELSE timeout_micros END
 FROM :changes::rows AS changes
-WHERE live.id = :changes.id AND instr(:changes.states, live.state) > 0 AND {+of_only_org};
+WHERE live.id = :changes.id AND {+may_change_live} AND {+of_only_org};
 -- all changes
 INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
 SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, error, {+run_cost}

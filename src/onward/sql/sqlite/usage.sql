@@ -9,6 +9,14 @@ END
 -- fragment: day_of_usage
 strftime('%Y-%m-%d', at / 1000000, 'unixepoch')
 
+-- fragment: sum_of_costs
+-- By two parts, because a sum that does not fit is an error here.
+coalesce(CASE
+    WHEN sum(cost_micros / 1000000000) + sum(cost_micros % 1000000000) / 1000000000 >= 9000000000
+    THEN 9000000000000000000
+    ELSE sum(cost_micros / 1000000000) * 1000000000 + sum(cost_micros % 1000000000)
+END, 0)
+
 -- name: record_usage
 -- Before the ends, in their transaction: whose job it was is taken from its row, which a stale lease does not find.
 -- all metered
@@ -44,8 +52,7 @@ SELECT
     json_object('limit_micros', budget.limit_micros, 'period', budget.period, 'spent_micros', {+now_spent})
 FROM :spent::rows AS spent CROSS JOIN {budgets} AS budget ON budget.org_id = :spent.org_id
 WHERE {+now_spent} >= budget.limit_micros
-    AND (budget.spent_at IS NULL OR budget.period_started_at < {+period_start})
-RETURNING org_id;
+    AND (budget.spent_at IS NULL OR budget.period_started_at < {+period_start});
 -- all spent
 UPDATE {budgets} AS budget
 SET period_started_at = {+period_start}, spent_micros = {+now_spent},
@@ -53,7 +60,10 @@ SET period_started_at = {+period_start}, spent_micros = {+now_spent},
         WHEN budget.spent_at IS NOT NULL AND budget.period_started_at >= {+period_start} THEN budget.spent_at
         WHEN {+now_spent} >= budget.limit_micros THEN :now
     END
-FROM :spent::rows AS spent WHERE budget.org_id = :spent.org_id
+FROM :spent::rows AS spent WHERE budget.org_id = :spent.org_id;
+-- all spent
+SELECT budget.org_id FROM :spent::rows AS spent CROSS JOIN {budgets} AS budget ON budget.org_id = :spent.org_id
+WHERE budget.spent_at IS NOT NULL
 
 -- fragment: now_spent
 min(

@@ -51,6 +51,22 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {audit}
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {chain}
     FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change();
 
+-- A lower floor would open the audit again below it, and a lower position would have the chain begin anew.
+CREATE FUNCTION {prefix}refuse_lowering() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF NEW.floor >= OLD.floor AND NEW.position >= OLD.position THEN
+            RETURN NEW;
+        END IF;
+    END IF;
+    RAISE EXCEPTION '% never goes back: % is refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+CREATE TRIGGER never_back BEFORE UPDATE ON {sealing}
+    FOR EACH ROW EXECUTE FUNCTION {prefix}refuse_lowering();
+CREATE TRIGGER never_gone BEFORE DELETE OR TRUNCATE ON {sealing}
+    FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_lowering();
+
 -- Whose a job is, for the line about a write that was refused. A function, so that only such a write pays for it.
 CREATE FUNCTION {prefix}whose(asked uuid) RETURNS TABLE (
     job_type text, org_id text, project_id text, actor_type text, actor_id text, request_id text, correlation_id text

@@ -26,7 +26,16 @@ BEGIN
             CONTINUE;
         END IF;
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', one.tab);
-        IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'org_id' AND NOT attisdropped) THEN
+        IF one.name = 'dead_letters' THEN
+            -- What became of a job is told only by who sees that job.
+            EXECUTE format(
+                'CREATE POLICY of_one_org ON %1$s USING (coalesce(org_id, '''') = %2$s)'
+                ' WITH CHECK (coalesce(org_id, '''') = %2$s'
+                ' AND (EXISTS (SELECT FROM {live} AS job WHERE job.id = %1$s.job_id)'
+                ' OR EXISTS (SELECT FROM {ended} AS job WHERE job.id = %1$s.job_id)))',
+                one.tab, own
+            );
+        ELSIF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'org_id' AND NOT attisdropped) THEN
             EXECUTE format('CREATE POLICY of_one_org ON %s USING (coalesce(org_id, '''') = %s)', one.tab, own);
         ELSIF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'job_id' AND NOT attisdropped) THEN
             -- The policies of the two tables hold in here as well.

@@ -41,3 +41,14 @@ CREATE TRIGGER {prefix}chain_is_not_deleted BEFORE DELETE ON {chain}
 BEGIN
     SELECT RAISE(ABORT, 'the chain of the audit is append-only: DELETE is refused');
 END;
+
+-- A lower floor would open the audit again below it, and a lower position would have the chain begin anew.
+CREATE TRIGGER {prefix}sealing_is_not_lowered BEFORE UPDATE ON {sealing}
+WHEN NEW.floor < OLD.floor OR NEW.position < OLD.position
+BEGIN
+    SELECT RAISE(ABORT, 'sealing never goes back: UPDATE is refused');
+END;
+CREATE TRIGGER {prefix}sealing_is_not_deleted BEFORE DELETE ON {sealing}
+BEGIN
+    SELECT RAISE(ABORT, 'sealing never goes back: DELETE is refused');
+END;
