@@ -7,15 +7,16 @@ Lengths are bytes of UTF-8, so that an index entry of key, org and project fits 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onward.core.redaction import redact_text
 from onward.errors import InvalidJob
 
-__all__ = ["LONGEST", "check_column", "check_text", "check_texts", "is_traceparent"]
+__all__ = ["LONGEST", "check_column", "check_reason", "check_text", "check_texts", "is_traceparent"]
 
 _SHORT = 200
+_LONGEST_REASON = 1000
 _NEEDED = frozenset({"job_type", "reason", "note", "action"})
 
 LONGEST: Mapping[str, int] = MappingProxyType(
@@ -54,6 +55,12 @@ def check_text(name: str, value: str, *, longest: int) -> None:
 
 def _shown(value: str) -> str:
     return f"{redact_text(value)!a:.80}"
+
+
+def check_reason(text: str, name: str = "reason", *, hide: Callable[[str], str] = redact_text) -> str:
+    """Take what an operator says of an action, and give it as it may be kept: without the secrets in it."""
+    check_text(name, text, longest=_LONGEST_REASON)
+    return hide(text)
 
 
 def check_texts(fields: Mapping[str, str | None]) -> None:

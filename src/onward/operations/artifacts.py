@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.core.arguments import whole
 from onward.core.artifact import DATABASE, LONGEST_NAME, Artifact, ArtifactPage, NewArtifact
-from onward.core.fields import check_text, check_texts
+from onward.core.fields import check_reason, check_text, check_texts
 from onward.core.filters import MOST_PER_PAGE
 from onward.core.ids import JobId, normalise_id
 from onward.core.job import Job, instant, micros
@@ -26,7 +26,6 @@ __all__ = [
 ]  # fmt: skip
 
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST_REASON = 1000
 _MOST_EXPIRED = 1000
 _MOST_ATTEMPTS = 2**31 - 1
 _MOST_LEASES = 2**63 - 1
@@ -164,7 +163,7 @@ def delete(
     now: datetime | None = None,
 ) -> Operation[Artifact]:
     """Remove the row of an artifact; gives what it was."""
-    check_text("reason", reason, longest=_LONGEST_REASON)
+    reason = check_reason(reason)
     check_texts({"actor_type": actor_type, "actor_id": actor_id})
     who = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
     rows = yield Statement("delete_artifact", {"id": artifact_id, **who, "now": moment(now)})

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
-from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.ids import JobId
 from onward.core.job import JobState, instant
-from onward.core.redaction import redact_text
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
@@ -35,7 +34,6 @@ Hold = Literal["queue", "org", "job_type", "budget"]
 
 _FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
 _GATE = "gate"
-_LONGEST_REASON = 1000
 
 Actor = tuple[str | None, str | None]
 
@@ -91,13 +89,14 @@ def cancel(
     now: datetime | None = None,
 ) -> Operation[dict[JobId, JobState]]:
     """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
-    check_text("reason", reason, longest=_LONGEST_REASON)
+    reason = check_reason(reason)
+    check_texts({"actor_type": actor_type, "actor_id": actor_id})
     asked = as_json(sorted(ids))
     rows = yield Statement(
         "cancel_jobs",
         {
             "ids": asked,
-            "error": as_json({"reason": redact_text(reason)}),
+            "error": as_json({"reason": reason}),
             "actor_type": actor_type,
             "actor_id": actor_id,
             "now": moment(now),
@@ -182,15 +181,14 @@ def read_controls(rows: Sequence[Row]) -> Controls:
 
 
 def _set(event: str, name: str, reason: str, actor: Actor, now: datetime | None) -> Operation[bool]:
-    check_text("reason", reason, longest=_LONGEST_REASON)
-    reason = redact_text(reason)
+    reason = check_reason(reason)
     params = {**_described(event, name, reason, actor), "reason": reason, "now": moment(now)}
     return bool((yield Statement("set_control", params)))
 
 
 def _lift(event: str, name: str, reason: str | None, actor: Actor, now: datetime | None) -> Operation[bool]:
     if reason is not None:
-        check_text("reason", reason, longest=_LONGEST_REASON)
+        reason = check_reason(reason)
     params = {**_described(event, name, reason, actor), "now": moment(now)}
     return bool((yield Statement("lift_control", params)))
 
@@ -199,7 +197,7 @@ def _described(event: str, name: str, reason: str | None, actor: Actor) -> dict[
     """Give what is changed, and its line in the audit."""
     check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
     scope = event.partition(".")[0]
-    detail = {"name": name, "reason": reason and redact_text(reason)}
+    detail = {"name": name, "reason": reason}
     return {
         "scope": scope,
         "name": name,

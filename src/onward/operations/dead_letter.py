@@ -14,7 +14,7 @@ import msgspec
 
 from onward.core.arguments import check_kind, whole
 from onward.core.diff import diff, options_diff, patched
-from onward.core.fields import check_text, check_texts
+from onward.core.fields import check_reason, check_texts
 from onward.core.filters import MOST_PER_PAGE
 from onward.core.ids import JobId, normalise_id
 from onward.core.job import COLUMNS as JOB_COLUMNS
@@ -31,7 +31,6 @@ __all__ = [
 ]  # fmt: skip
 
 _WIDTH = len(JOB_COLUMNS)
-_LONGEST_REASON = 1000
 
 Actor = tuple[str | None, str | None]
 """The type and the id of who resolves."""
@@ -185,7 +184,7 @@ def fix(
     now: datetime | None = None,
 ) -> Operation[DeadLetter]:
     """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
-    _check_text("note", note, by)
+    hidden = _said("note", note, by, rules)
     job = (yield from _unresolved(job_id)).job
     edited = _edited(job, edit)
     row = asked_row(edited, successor_id, rules)
@@ -195,7 +194,6 @@ def fix(
     changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
     if not changes:
         raise InvalidSetting(f"the fix of job {job_id} changes nothing; edit its payload, or replay it")
-    hidden = rules.redact.redact_text(note)
     params: dict[str, Scalar | Rows] = {
         "id": job_id,
         "lease": job.lease,
@@ -256,8 +254,7 @@ def _params(
     ids: Collection[JobId], reason: str, by: Actor, rules: Rules, now: datetime | None
 ) -> dict[str, Scalar | Rows]:
     check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
-    _check_text("reason", reason, by)
-    hidden = rules.redact.redact_text(reason)
+    hidden = _said("reason", reason, by, rules)
     return {
         "ids": as_json(sorted(ids)),
         "reason": hidden,
@@ -268,9 +265,9 @@ def _params(
     }
 
 
-def _check_text(name: str, text: str, by: Actor) -> None:
-    check_text(name, text, longest=_LONGEST_REASON)
+def _said(name: str, text: str, by: Actor, rules: Rules) -> str:
     check_texts({"actor_type": by[0], "actor_id": by[1]})
+    return check_reason(text, name, hide=rules.redact.redact_text)
 
 
 def _answer(ids: Collection[JobId], rows: Collection[Row]) -> Operation[Resolved]:

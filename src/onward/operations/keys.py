@@ -11,12 +11,11 @@ import msgspec
 
 from onward.core.arguments import whole
 from onward.core.category import OnConflict
-from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.filters import MOST_PER_PAGE
 from onward.core.ids import JobId
 from onward.core.job import ENDED, WAITING, Enqueued, JobState, NewJob, instant
 from onward.core.payload import decode
-from onward.core.redaction import redact_text
 from onward.core.rules import Rules
 from onward.errors import InvalidJob, InvalidSetting
 from onward.operations.asked import COLUMNS, asked_row, check_keys
@@ -196,7 +195,7 @@ def forget(
     now: datetime | None = None,
 ) -> Operation[bool]:
     """Free a key whatever its lifetime, so that its next enqueue makes a new job; False if nobody held it."""
-    check_text("reason", reason, longest=1000)
+    reason = check_reason(reason)
     check_texts({"actor_type": actor_type, "actor_id": actor_id})
     rows = yield Statement(
         "forget_key",
@@ -204,7 +203,7 @@ def forget(
             **_slot(key, org_id, project_id),
             "actor_type": actor_type,
             "actor_id": actor_id,
-            "detail": as_json({"key": key, "reason": redact_text(reason)}),
+            "detail": as_json({"key": key, "reason": reason}),
             "now": moment(now),
         },
     )

@@ -13,8 +13,7 @@ from typing import Any
 
 from onward.core.arguments import whole
 from onward.core.chain import Head, Link, digest_of, digest_of_all, links
-from onward.core.fields import check_text, check_texts
-from onward.core.redaction import redact_text
+from onward.core.fields import check_reason, check_texts
 from onward.errors import AuditBroken
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
 
@@ -35,7 +34,6 @@ MOST_PRUNED = 100_000
 
 _AT_ONCE = 5_000
 _WIDTH = 50_000
-_LONGEST_REASON = 1000
 LINK = ("position", "seq", "digest", "link")
 _SETTLED_MICROS = 10_000_000
 
@@ -212,7 +210,7 @@ def prune(
     whole("limit", limit, 1, MOST_PRUNED)
     check_texts({"actor_type": actor_type, "actor_id": actor_id})
     if reason is not None:
-        check_text("reason", reason, longest=_LONGEST_REASON)
+        reason = check_reason(reason)
     state = yield from _lock(now)
     chained = state.position > 0
     rows: list[Row] = []
@@ -231,7 +229,7 @@ def prune(
         "chained": chained,
     }
     if reason is not None:
-        detail["reason"] = redact_text(reason)
+        detail["reason"] = reason
     seq = yield from _remove(gone, detail, {"actor_type": actor_type, "actor_id": actor_id}, now)
     return Pruned(len(gone), str(detail["digest"]), seq)
 

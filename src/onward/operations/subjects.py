@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.core.category import CATEGORIES, OnSubjectDelete
-from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.ids import JobId
 from onward.core.job import ENDED, JobState
 from onward.core.rules import Rules
@@ -45,7 +45,7 @@ def drop_subject(
     Nothing is ever taken from the audit.
     """
     check_text("subject", subject, longest=LONGEST["subject"])
-    check_text("reason", reason, longest=1000)
+    reason = check_reason(reason)
     check_texts({"org_id": org_id, "actor_type": actor_type, "actor_id": actor_id})
     if rule is not None and rule not in _RULES:
         raise InvalidSetting(f"rule is {rule!r:.80}; give one of {', '.join(_RULES)}")

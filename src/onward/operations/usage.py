@@ -9,11 +9,10 @@ from itertools import islice
 from typing import Literal, get_args
 
 from onward.core.arguments import check_kind, whole, zoned
-from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.ids import JobId
 from onward.core.job import instant, micros
 from onward.core.lifecycle import End
-from onward.core.redaction import redact_text
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
@@ -46,7 +45,6 @@ SPENT = ("org_id", "cost")
 _GROUPS: tuple[Group, ...] = get_args(Group)
 _MOST_ENDS = 500
 _MOST_LINES = 100_000
-_LONGEST_REASON = 1000
 _MOST_MICROS = 9 * 10**18
 
 
@@ -184,9 +182,9 @@ def set_budget(
     if period not in get_args(Period):
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
     actor = (actor_type, actor_id)
+    reason = None if reason is None else check_reason(reason)
     about = _described("budget.set", org_id, actor, reason, limit_micros=limit_micros, period=period)
-    kept = reason and redact_text(reason)
-    asked = {"limit": limit_micros, "period": period, "reason": kept, "now": moment(now)}
+    asked = {"limit": limit_micros, "period": period, "reason": reason, "now": moment(now)}
     [row] = yield Statement("set_budget", {**about, **asked})
     return _budget(row)
 
@@ -200,6 +198,7 @@ def remove_budget(
     now: datetime | None = None,
 ) -> Operation[bool]:
     """Let an org spend what it will; False if it had no budget."""
+    reason = None if reason is None else check_reason(reason)
     about = _described("budget.removed", org_id, (actor_type, actor_id), reason)
     return bool((yield Statement("remove_budget", {**about, "now": moment(now)})))
 
@@ -255,8 +254,7 @@ def _described(
     check_text("org_id", org_id, longest=LONGEST["org_id"])
     check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
     if reason is not None:
-        check_text("reason", reason, longest=_LONGEST_REASON)
-        detail = {**detail, "reason": redact_text(reason)}
+        detail = {**detail, "reason": reason}
     return {
         "org_id": org_id,
         "event": event,
