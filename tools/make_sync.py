@@ -18,12 +18,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TWINS = {
     "src/onward/client_async.py": "src/onward/client.py",
+    "src/onward/clients/alerts_async.py": "src/onward/clients/alerts.py",
     "src/onward/clients/artifacts_async.py": "src/onward/clients/artifacts.py",
     "src/onward/clients/audit_async.py": "src/onward/clients/audit.py",
+    "src/onward/clients/breakers_async.py": "src/onward/clients/breakers.py",
     "src/onward/clients/dead_async.py": "src/onward/clients/dead.py",
+    "src/onward/clients/doctor_async.py": "src/onward/clients/doctor.py",
+    "src/onward/clients/effects_async.py": "src/onward/clients/effects.py",
     "src/onward/clients/keys_async.py": "src/onward/clients/keys.py",
+    "src/onward/clients/parts_async.py": "src/onward/clients/parts.py",
     "src/onward/clients/reach_async.py": "src/onward/clients/reach.py",
     "src/onward/clients/usage_async.py": "src/onward/clients/usage.py",
+    "src/onward/handlers/transaction_async.py": "src/onward/handlers/transaction.py",
     "src/onward/stores/pool_async.py": "src/onward/stores/pool.py",
     "src/onward/stores/postgres_async.py": "src/onward/stores/postgres.py",
 }

@@ -9,25 +9,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from onward.ambient import ambient
 from onward.client import Client
 from onward.client_async import AsyncClient
+from onward.core.alert import Alert
 from onward.core.arguments import whole
 from onward.core.artifact import Artifact, ArtifactRef
+from onward.core.breaker import QUEUE, BreakerSettings, check_provider
 from onward.core.category import Category
 from onward.core.contract import check_given
 from onward.core.duration import Duration, duration
-from onward.core.fields import check_texts
+from onward.core.fields import LONGEST, check_text, check_texts
 from onward.core.job import WAITING, NewJob
+from onward.core.own_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.rules import Rules, Settings
+from onward.core.verdict import Kind
 from onward.errors import InvalidSetting
 from onward.handlers.clients import Clients
 from onward.handlers.definition import AnyJobFunction, JobDecorator
+from onward.handlers.effects import dry_run_asked
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Handler
 from onward.handlers.options import check_names, read_actor
+from onward.handlers.providers import report_broken_rule
+from onward.sinks import add_sink, sinks_of
 
 if TYPE_CHECKING:
     from onward.worker.guard import Authorize
@@ -38,6 +45,8 @@ __all__ = ["Onward", "Tick"]
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 A = TypeVar("A", bound="Authorize")
+S = TypeVar("S", bound=Callable[[Alert], object])
+J = TypeVar("J", bound=Judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,11 @@ class Onward:
         **settings: Unpack[Settings],
     ) -> None:
         check_names("Onward()", settings, Settings.__annotations__)
+        if settings.get("dry_run") is None:
+            settings["dry_run"] = dry_run_asked()
+        settings["alerts"] = sinks_of(settings.get("alerts"))
         self.rules = Rules.of(**settings)
+        self.rules.classification.report = report_broken_rule
         self.clients = Clients(url, schema=schema, rules=self.rules, row_security=row_security)
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}
@@ -125,12 +138,69 @@ class Onward:
             )
         return self.rules.add(own)
 
+    def breaker(
+        self,
+        provider: str | None = None,
+        *,
+        queue: str | None = None,
+        failures: int = 3,
+        window: Duration = "1m",
+        hold: Duration = "20s",
+        patience: Duration = "30s",
+    ) -> BreakerSettings:
+        """Say when the jobs of a provider, or of a queue, are held; its keys (`name:…`) take the same.
+
+        A job type with a `provider=` has a breaker without this; a queue has one by this.
+        """
+        if (provider is None) == (queue is None):
+            raise InvalidSetting("breaker() is for one provider or one queue; give a name, or queue=")
+        settings = BreakerSettings.of(failures, window, hold, patience)
+        if queue is not None:
+            check_text("queue", queue, longest=LONGEST["queue"] - len(QUEUE))
+        name = check_provider(provider) if queue is None else f"{QUEUE}{queue}"
+        if name in self.rules.breakers:
+            raise InvalidSetting(f"breaker() has been called for {name!r} before; say it once")
+        self.rules.breakers[name] = settings
+        return settings
+
     def authorize(self, function: A) -> A:
         """Have workers ask this before each attempt: `False` or a PermissionError ends the job at once."""
         if self._authorize is not None:
             raise InvalidSetting("authorize() has been called before; one check decides, let it call others")
         self._authorize = function
         return function
+
+    def alert_sink(self, function: S) -> S:
+        """Have a function called with every alert, besides the sinks of `Onward(alerts=…)`."""
+        add_sink(self.rules.alerts, function)
+        return function
+
+    @overload
+    def classify(self, errors: J, /, *, name: str | None = None) -> J: ...
+    @overload
+    def classify(
+        self, errors: ErrorTypes, verdict: Kind, *, name: str, **about: Unpack[RuleOptions]
+    ) -> None: ...
+    @overload
+    def classify(self, *, verdict: Kind, name: str, **about: Unpack[RuleOptions]) -> None: ...
+    def classify(
+        self, errors: Any = None, verdict: Any = None, *, name: str | None = None, **about: Any
+    ) -> Any:
+        """Say what becomes of an attempt that raised such an error; asked before Onward's own rules.
+
+        All that is given must fit: exception types, `status` of an HTTP answer, `pattern` in the message. Or
+        decorate a function of the error that gives a verdict, or None where it knows none.
+        """
+        if callable(errors) and not isinstance(errors, type) and verdict is None and not about:
+            self.rules.classification.add_function(errors, name)
+            return errors
+        check_names("app.classify()", about, RuleOptions.__annotations__)
+        self.rules.classification.add(errors, verdict, name=name, **about)
+        return None
+
+    def hint(self, what: type[BaseException] | str, text: str, *, link: str | None = None) -> None:
+        """Say what an operator may do about a class of errors, or about a rule, where the error does not."""
+        self.rules.classification.add_hint(what, text, link)
 
     def artifact_link(
         self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
@@ -172,7 +242,7 @@ class Onward:
         whole("max_jobs", max_jobs, 1, 1_000_000)
         max_time = duration("max_seconds", max_seconds)
         started = time.monotonic()
-        tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time).run()
+        tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()
         counts = await self.clients.current().count()
         return Tick(
             tally.processed,
@@ -216,7 +286,7 @@ class Onward:
                 "give this one another name="
             )
         if job_type.handler.retry is not None:
-            self.rules.retries[job_type.name] = job_type.handler.retry
+            self.rules.add_retry(job_type.name, job_type.handler.retry)
         self.rules.checks[job_type.name] = job_type.handler.arguments
         if job_type.handler.actions is not None:
             self.rules.actions[job_type.name] = job_type.handler.actions

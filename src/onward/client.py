@@ -13,12 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from onward.ambient import inherit
-from onward.clients.artifacts import Artifacts
-from onward.clients.audit import Audit
-from onward.clients.dead import Dead
-from onward.clients.keys import Keys
-from onward.clients.reach import Reach
-from onward.clients.usage import Usage
+from onward.clients.parts import Parts
 from onward.core.arguments import check_kind
 from onward.core.category import OnSubjectDelete
 from onward.core.duration import Duration
@@ -33,7 +28,7 @@ from onward.operations import control, enqueue, inspect, keys, leader, rescue, s
 from onward.operations.confined import in_org, org_of
 from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted, Settling, Swept
+from onward.operations.rescue import Promoted, Swept
 from onward.operations.subjects import Dropped
 from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
@@ -47,7 +42,7 @@ _PART = 2500
 _ids = IdMaker(time.time_ns, os.urandom)
 
 
-class Client(Reach):
+class Client(Parts):
     """Enqueue, claim, finish and inspect jobs."""
 
     def __init__(
@@ -58,32 +53,6 @@ class Client(Reach):
         gathers = self.store.database == "postgres" and not self.store.row_security
         # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
-
-    @property
-    def artifacts(self) -> Artifacts:
-        """Give the files that jobs take in and leave."""
-        bound = self._bound is not None
-        return Artifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
-
-    @property
-    def audit(self) -> Audit:
-        """Give the audit: to read, export, seal, verify and prune it."""
-        return Audit(self._run, self.rules)
-
-    @property
-    def dead(self) -> Dead:
-        """Give the dead letters: to look at them, and to replay, discard or fix them."""
-        return Dead(self._run, self.rules)
-
-    @property
-    def keys(self) -> Keys:
-        """Give the ledger of idempotency keys."""
-        return Keys(self._run)
-
-    @property
-    def usage(self) -> Usage:
-        """Give what runs have used and cost, and the budgets of orgs."""
-        return Usage(self._run)
 
     def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
         """Store a job, or find the one that holds its key."""
@@ -335,10 +304,13 @@ class Client(Reach):
         settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         return self._run(lambda: work.finish(settled, now=now))
 
-    def write(self, ends: Sequence[End], *, now: datetime | None = None) -> Leases:
-        """Write ends that are settled already; says which leases still held."""
+    def write(self, ends: Sequence[End], *, org_id: str | None = None, now: datetime | None = None) -> Leases:
+        """Write ends that are settled already; says which leases still held.
+
+        `org_id` is whose jobs they are, where the database has policies.
+        """
         metered = any(end.usage for end in ends)
-        return self._run(lambda: work.finish(ends, now=now), atomic=metered)
+        return self._run(lambda: work.finish(ends, now=now), atomic=metered, org_id=org_id)
 
     def release(
         self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
@@ -348,17 +320,23 @@ class Client(Reach):
 
     def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        return self._run(lambda: rescue.rescue(limit, **self._settling(), now=now))
+        return self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random, now=now))
 
     def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
         """Take back all that a worker held which is known to be dead, without waiting for its lease."""
-        return self._run(lambda: rescue.rescue_worker(worker_id, **self._settling(), now=now))
+        return self._run(
+            lambda: rescue.rescue_worker(worker_id, rules=self.rules, dice=random.random, now=now)
+        )
 
     def sweep(
         self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
     ) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
-        return self._run(lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, **self._settling(), now=now))
+        return self._run(
+            lambda: rescue.sweep(
+                worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random, now=now
+            )
+        )
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE, now: datetime | None = None) -> bool:
         """Take the lead in something, or keep it; False while another worker has it."""
@@ -371,9 +349,6 @@ class Client(Reach):
     def promote(self, limit: int = 500, *, now: datetime | None = None) -> Promoted:
         """Make due jobs ready; says when the next one is due."""
         return self._run(lambda: rescue.promote(limit, now=now))
-
-    def _settling(self) -> Settling:
-        return {"policy": self.rules.policy_of, "dice": random.random, "actions": self.rules.actions}
 
 
 def _claimed(jobs: Collection[Job]) -> Collection[Job]:

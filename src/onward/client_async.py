@@ -12,12 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from onward.ambient import inherit
-from onward.clients.artifacts_async import AsyncArtifacts
-from onward.clients.audit_async import AsyncAudit
-from onward.clients.dead_async import AsyncDead
-from onward.clients.keys_async import AsyncKeys
-from onward.clients.reach_async import AsyncReach
-from onward.clients.usage_async import AsyncUsage
+from onward.clients.parts_async import AsyncParts
 from onward.core.arguments import check_kind
 from onward.core.category import OnSubjectDelete
 from onward.core.duration import Duration
@@ -32,7 +27,7 @@ from onward.operations import control, enqueue, inspect, keys, leader, rescue, s
 from onward.operations.confined import in_org, org_of
 from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted, Settling, Swept
+from onward.operations.rescue import Promoted, Swept
 from onward.operations.subjects import Dropped
 from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
@@ -46,7 +41,7 @@ _PART = 2500
 _ids = IdMaker(time.time_ns, os.urandom)
 
 
-class AsyncClient(AsyncReach):
+class AsyncClient(AsyncParts):
     """Enqueue, claim, finish and inspect jobs."""
 
     def __init__(
@@ -57,32 +52,6 @@ class AsyncClient(AsyncReach):
         gathers = self.store.database == "postgres" and not self.store.row_security
         # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
-
-    @property
-    def artifacts(self) -> AsyncArtifacts:
-        """Give the files that jobs take in and leave."""
-        bound = self._bound is not None
-        return AsyncArtifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
-
-    @property
-    def audit(self) -> AsyncAudit:
-        """Give the audit: to read, export, seal, verify and prune it."""
-        return AsyncAudit(self._run, self.rules)
-
-    @property
-    def dead(self) -> AsyncDead:
-        """Give the dead letters: to look at them, and to replay, discard or fix them."""
-        return AsyncDead(self._run, self.rules)
-
-    @property
-    def keys(self) -> AsyncKeys:
-        """Give the ledger of idempotency keys."""
-        return AsyncKeys(self._run)
-
-    @property
-    def usage(self) -> AsyncUsage:
-        """Give what runs have used and cost, and the budgets of orgs."""
-        return AsyncUsage(self._run)
 
     async def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
         """Store a job, or find the one that holds its key."""
@@ -336,10 +305,15 @@ class AsyncClient(AsyncReach):
         settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         return await self._run(lambda: work.finish(settled, now=now))
 
-    async def write(self, ends: Sequence[End], *, now: datetime | None = None) -> Leases:
-        """Write ends that are settled already; says which leases still held."""
+    async def write(
+        self, ends: Sequence[End], *, org_id: str | None = None, now: datetime | None = None
+    ) -> Leases:
+        """Write ends that are settled already; says which leases still held.
+
+        `org_id` is whose jobs they are, where the database has policies.
+        """
         metered = any(end.usage for end in ends)
-        return await self._run(lambda: work.finish(ends, now=now), atomic=metered)
+        return await self._run(lambda: work.finish(ends, now=now), atomic=metered, org_id=org_id)
 
     async def release(
         self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
@@ -349,18 +323,22 @@ class AsyncClient(AsyncReach):
 
     async def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        return await self._run(lambda: rescue.rescue(limit, **self._settling(), now=now))
+        return await self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random, now=now))
 
     async def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
         """Take back all that a worker held which is known to be dead, without waiting for its lease."""
-        return await self._run(lambda: rescue.rescue_worker(worker_id, **self._settling(), now=now))
+        return await self._run(
+            lambda: rescue.rescue_worker(worker_id, rules=self.rules, dice=random.random, now=now)
+        )
 
     async def sweep(
         self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
     ) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
         return await self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, **self._settling(), now=now)
+            lambda: rescue.sweep(
+                worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random, now=now
+            )
         )
 
     async def lead(
@@ -376,9 +354,6 @@ class AsyncClient(AsyncReach):
     async def promote(self, limit: int = 500, *, now: datetime | None = None) -> Promoted:
         """Make due jobs ready; says when the next one is due."""
         return await self._run(lambda: rescue.promote(limit, now=now))
-
-    def _settling(self) -> Settling:
-        return {"policy": self.rules.policy_of, "dice": random.random, "actions": self.rules.actions}
 
 
 def _claimed(jobs: Collection[Job]) -> Collection[Job]:

@@ -15,6 +15,7 @@ OnwardError
 ├── JobFailed                          a result was asked for, and the job is dead or cancelled
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
 ├── NotAllowed                         a client or a handler asked for what its org or category may not
+├── EffectNotFound (LookupError)       no such effect of a job is recorded, for this org
 ├── AuditBroken                        the chain of the audit is not as it was left
 ├── ArtifactNotFound (LookupError)     no such artifact, for this org
 ├── ArtifactCorrupt                    the content of an artifact is not what was stored
@@ -22,6 +23,7 @@ OnwardError
 ├── LeaseLost                          another worker holds the job, or it has ended
 ├── WorkerLost                         the worker is not registered, or its lease ran out
 ├── TransactionNotOpen                 `within()` was given a connection that would commit by itself
+├── TransactionOpen                    `ctx.transaction()` was asked for where one is open, or is over
 ├── UnsupportedConnection (TypeError)  `within()` was given something it can't use
 │   └── WrongDatabase                  … a connection to the other kind of database
 └── StoreError                         the database, not the caller
@@ -45,6 +47,7 @@ __all__ = [
     "AuditBroken",
     "ContractBroken",
     "DuplicateJob",
+    "EffectNotFound",
     "InvalidArguments",
     "InvalidJob",
     "InvalidLink",
@@ -68,6 +71,7 @@ __all__ = [
     "StoreError",
     "StoreUnreachable",
     "TransactionNotOpen",
+    "TransactionOpen",
     "UnsupportedConnection",
     "WorkerLost",
     "WrongDatabase",
@@ -189,6 +193,12 @@ class NotAllowed(OnwardError):
     exit_code, status, code = 4, 403, "ON-ORG-001"
 
 
+class EffectNotFound(OnwardError, LookupError):
+    """No effect of that name is recorded for the job, or the job belongs to another org."""
+
+    exit_code, status, code = 3, 404, "ON-EFF-001"
+
+
 class AuditBroken(OnwardError):
     """The chain of the audit is not as it was left: somebody else has written to it."""
 
@@ -229,6 +239,12 @@ class TransactionNotOpen(OnwardError):
     """The connection given to `within()` would commit each statement by itself."""
 
     exit_code, code = 2, "ON-TX-001"
+
+
+class TransactionOpen(OnwardError):
+    """`ctx.transaction()` begins and commits a transaction: it can't inside another, nor twice in one run."""
+
+    exit_code, code = 2, "ON-TX-004"
 
 
 class UnsupportedConnection(OnwardError, TypeError):

@@ -7,9 +7,13 @@ from importlib.metadata import version
 from onward.app import Onward, Tick
 from onward.client import Client
 from onward.client_async import AsyncClient
+from onward.core.alert import Alert, Sink
 from onward.core.artifact import Artifact, ArtifactPage, Pruned, Verified
+from onward.core.breaker import Breaker, BreakerSettings
 from onward.core.category import Category, Slo, category
-from onward.core.classify import Retry, Unrecoverable
+from onward.core.classify import Retry, RuleBroken, Unrecoverable
+from onward.core.diagnosis import Finding
+from onward.core.effect import Effect
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.idempotency import (
     canonical_json,
@@ -39,8 +43,13 @@ from onward.handlers.context import Context
 from onward.handlers.handle import Handle
 from onward.handlers.job_type import JobType
 from onward.handlers.keying import NotificationKey
+from onward.handlers.transaction import Transaction
+from onward.handlers.transaction_async import AsyncTransaction
+from onward.operations.alerts import GroupedAlert, WaitingSend
 from onward.operations.audit import AuditFilter, AuditPage, AuditRecord
 from onward.operations.control import Controls, Gate, Pause
+from onward.operations.dead_bulk import FixPreview, ResolvedMany
+from onward.operations.dead_groups import DeadGroup, GroupPage
 from onward.operations.dead_letter import DeadLetter, DeadLetterPage, Resolution, Resolved
 from onward.operations.inspect import Attempt, Event
 from onward.operations.keys import Key, KeyPage
@@ -49,30 +58,46 @@ from onward.operations.subjects import Dropped
 from onward.operations.usage import Budget, UsageEvent, UsageTotal
 from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
+from onward.sinks.function import CallableSink
+from onward.sinks.log import LogSink
+from onward.sinks.slack import SlackSink
+from onward.sinks.smtp import SmtpSink
+from onward.sinks.webhook import WebhookSink, verify_signature
 from onward.stores.migrations import Plan
 
 __all__ = [
+    "Alert",
     "Artifact",
     "ArtifactPage",
     "AsyncClient",
+    "AsyncTransaction",
     "Attempt",
     "AuditFilter",
     "AuditPage",
     "AuditRecord",
+    "Breaker",
+    "BreakerSettings",
     "Budget",
+    "CallableSink",
     "Cancelled",
     "Category",
     "Client",
     "Context",
     "Controls",
     "Counts",
+    "DeadGroup",
     "DeadLetter",
     "DeadLetterPage",
     "Dropped",
+    "Effect",
     "Enqueued",
     "Event",
     "Failed",
+    "Finding",
+    "FixPreview",
     "Gate",
+    "GroupPage",
+    "GroupedAlert",
     "Handle",
     "Job",
     "JobFilter",
@@ -81,6 +106,7 @@ __all__ = [
     "Key",
     "KeyPage",
     "Leases",
+    "LogSink",
     "Look",
     "Lost",
     "NewJob",
@@ -97,19 +123,27 @@ __all__ = [
     "Released",
     "Resolution",
     "Resolved",
+    "ResolvedMany",
     "Retry",
     "RetryPolicy",
+    "RuleBroken",
+    "Sink",
     "Skip",
+    "SlackSink",
     "Slo",
+    "SmtpSink",
     "Snooze",
     "Succeeded",
     "Swept",
     "Tick",
+    "Transaction",
     "Unrecoverable",
     "UsageEvent",
     "UsageTotal",
     "Verified",
+    "WaitingSend",
     "Watch",
+    "WebhookSink",
     "canonical_json",
     "category",
     "dedupe_key",
@@ -117,6 +151,7 @@ __all__ = [
     "key_from_template",
     "notification_key",
     "stable_hash",
+    "verify_signature",
 ]
 __all__ += _errors  # noqa: PLE0605
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from onward import ArtifactNotFound, Category, Context, Job, JobState, LeaseLost, NewJob, NotAllowed, Onward
+from onward.core.lifecycle import End
 from onward.core.rules import Rules
 from onward.core.usage import Usage
 from onward.handlers.clients import Clients
@@ -24,6 +25,7 @@ class Attempt:
     job: Job
     cancel_reason: str | None = None
     artifacts: int = 0
+    provider: str | None = None
     used: list[Usage] = field(default_factory=list)
 
     def wait_cancelled(self, timeout: float) -> bool:
@@ -31,6 +33,15 @@ class Attempt:
 
     def meter(self, used: Usage) -> None:
         self.used.append(used)
+
+    def usage(self) -> tuple[Usage, ...]:
+        return tuple(self.used)
+
+    def completing(self, end: End) -> None:
+        raise NotImplementedError
+
+    def completed(self, spent: frozenset[str]) -> None:
+        raise NotImplementedError
 
 
 @pytest.fixture

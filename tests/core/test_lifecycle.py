@@ -167,7 +167,9 @@ def test_the_hubspot_preset_waits_five_minutes_after_a_crash():  # R6, S3-12
 
 def test_a_lost_job_tells_which_worker_lost_it():
     to = settle(job(worker_id="host-7"), Lost(), POLICY)
-    assert to.error == {"class": "WorkerLost", "message": "worker host-7 stopped renewing its lease"}
+    assert to.error is not None
+    assert (to.error["class"], to.error["rule"]) == ("WorkerLost", "worker_lost")
+    assert to.error["message"] == "worker 'host-7' stopped renewing its lease"
 
 
 def test_a_dead_job_keeps_its_error_and_the_reason_of_its_end():  # S0-25, S2-22
@@ -235,7 +237,7 @@ def test_an_end_names_the_lease_that_it_was_made_under():
 
 def test_every_state_has_its_moves_and_only_an_ended_one_may_start_anew():  # R1
     assert set(MOVES) == set(JobState)
-    assert all(MOVES[state] == {S.QUEUED} for state in ENDED)
+    assert all(MOVES[state] == {S.QUEUED, S.SCHEDULED} for state in ENDED)
     assert {state for state in JobState if S.RUNNING in MOVES[state]} == {S.QUEUED}  # S0-22
     assert all(state not in MOVES[state] for state in JobState)
 

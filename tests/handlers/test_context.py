@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from onward import Cancelled, Context, InvalidSetting, Job, NewJob, Onward
+from onward.core.lifecycle import End
 from onward.core.usage import Usage
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -20,12 +21,22 @@ class Attempt:
         self._asked = threading.Event()
         self.used: list[Usage] = []
         self.artifacts = 0
+        self.provider: str | None = None
 
     def wait_cancelled(self, timeout: float) -> bool:
         return self._asked.wait(timeout)
 
     def meter(self, used: Usage) -> None:
         self.used.append(used)
+
+    def usage(self) -> tuple[Usage, ...]:
+        return tuple(self.used)
+
+    def completing(self, end: End) -> None:
+        raise NotImplementedError
+
+    def completed(self, spent: frozenset[str]) -> None:
+        raise NotImplementedError
 
     def cancel(self, reason: str) -> None:
         self.cancel_reason = reason

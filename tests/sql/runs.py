@@ -9,9 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from onward.connections.sqlite import WRITE_LOCK
 from onward.connections.tables import require_tables
+from onward.core.alert import sample
 from onward.core.artifact import NewArtifact
-from onward.core.category import category
+from onward.core.breaker import Answer
+from onward.core.category import Category, Slo, category
+from onward.core.diagnosis import Finding
 from onward.core.filters import JobFilter
 from onward.core.ids import first_id_at
 from onward.core.job import COLUMNS, Job, NewJob, micros
@@ -19,11 +23,17 @@ from onward.core.lifecycle import End, Released, Succeeded
 from onward.core.rules import Rules
 from onward.core.usage import Usage
 from onward.operations import (
+    alerts,
     artifacts,
     asked,
     audit,
+    breakers,
     control,
+    dead_bulk,
+    dead_groups,
     dead_letter,
+    doctor,
+    effects,
     enqueue,
     inspect,
     keys,
@@ -38,6 +48,7 @@ from onward.operations import (
 from onward.operations.artifacts import Kept, Owner
 from onward.operations.audit import AuditFilter
 from onward.operations.confined import set_org
+from onward.operations.dead_bulk import ResolvedMany
 from onward.operations.dead_letter import Edit
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.sql.catalogue import (
@@ -57,6 +68,10 @@ SETS = {
     "spent": usage.SPENT,
     "links": sealing.LINK,
     "gone": ("seq",),
+    "deaths": alerts.DEATHS,
+    "groups": alerts.GROUPS,
+    "findings": alerts.FINDINGS,
+    "messages": alerts.MESSAGES,
 }
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -94,7 +109,17 @@ SEALING = (0, 0, "0" * 64, None, None, None, 1, 1, 1)
 RECORD = (1, micros(NOW), "job.enqueued", *[None] * 13)
 LETTER = (1, "fixed", micros(NOW), None, None, "r", ID, "[]")
 DEAD = (*stored(state="dead", traceparent=None), *[None] * len(LETTER))
+EFFECT = (ID, "e", "once", "begun", "0" * 16, 0, None, 1, 1, micros(NOW), None)
+HOUR = timedelta(hours=1)
+TIMELY = Category(name="timely", slo=Slo(SPAN))
+WORKER_ROW = ("w", "{}", 1, 1, 1, None)
+BREAKER = ("b", "closed", 1, micros(NOW), None, None, 0, None, None, 0, None, None, None)
+NO_BREAKER = (micros(NOW), None, *[None] * len(BREAKER))
 LINE = (None, None, "k", ID, "pending", 1, 1, None, None, None)
+
+DEATH_ROW = (ID, 1, micros(NOW), None, "t", "q", "default", 1, 1, None)
+FINDING = Finding(code="stuck_jobs", severity="problem", title="t")
+SEND = alerts.Send("f", "log", 1, sample("f.1", NOW), 1)
 
 
 class AnyConnection:
@@ -112,6 +137,13 @@ class AnyConnection:
 
 
 # Every operation, with the rows that it is sent for each of its statements in turn.
+
+
+def alone(statement: Statement) -> Operation[None]:
+    """Run a statement that belongs to no operation."""
+    yield statement
+
+
 RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
     "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
@@ -156,7 +188,22 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
     "look": (watch.look, [[("q", None, None), (None, None, 1)]]),
-    "watch": (partial(watch.watch, "w"), [[("worker", "w", None, None, None, None)]]),
+    "watch": (
+        partial(watch.watch, "w"),
+        [[("worker", "w", None, None, None, None), ("breaker", "b", None, None, None, 1)]],
+    ),
+    "get a breaker": (partial(breakers.get_breaker, "b"), [[NO_BREAKER]]),
+    "list breakers": (breakers.list_breakers, [[(micros(NOW), 1, *BREAKER)]]),
+    "ask a breaker": (partial(breakers.ask, "b", "w/1"), [[(micros(NOW), 1, *BREAKER)], [BREAKER]]),
+    "count an answer": (
+        partial(breakers.answered, "b", None, Answer(pushed_back=True)),
+        [[NO_BREAKER], [], [(micros(NOW), 1, *BREAKER)], [BREAKER]],
+    ),
+    "open a breaker": (partial(breakers.open_breaker, "b", reason="r"), [[NO_BREAKER], [BREAKER]]),
+    "close a breaker": (
+        partial(breakers.close_breaker, "b", reason="r"),
+        [[(micros(NOW), 1, *BREAKER)], [BREAKER]],
+    ),
     "pause": (partial(control.pause, "org", "o", reason="r"), [[("org",)]]),
     "resume": (partial(control.resume, "job_type", "t"), [[]]),
     "controls": (control.controls, [[("gate", "", "r", None, None, 1)]]),
@@ -168,6 +215,20 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], []]),
     "events": (partial(inspect.events_of, ID), [[]]),
     "list dead letters": (dead_letter.list_letters, [[DEAD]]),
+    "list dead letters of a group": (partial(dead_letter.list_letters, {"group": "a"}), [[DEAD]]),
+    "list dead letters of a subject": (partial(dead_letter.list_letters, {"subject": "s"}), [[DEAD]]),
+    "pick dead letters": (partial(dead_bulk.pick, {}, ResolvedMany(), limit=1), [[(ID,)]]),
+    "pick of a group": (partial(dead_bulk.pick, {"group": "a"}, ResolvedMany(), limit=1), [[(ID,)]]),
+    "pick of a subject": (partial(dead_bulk.pick, {"subject": "s"}, ResolvedMany(), limit=1), [[(ID,)]]),
+    "find dead letters": (partial(dead_bulk.find_ids, "0"), [[(ID,)]]),
+    "groups of dead letters": (
+        partial(dead_groups.list_groups, {}),
+        [[("a", ID, "t", "{}", "[1, 1, 1, 0]")]],
+    ),
+    "preview a fix": (
+        partial(dead_bulk.preview_one, ID, Edit(payload={"a": 2}), ID, rules=Rules()),
+        [[DEAD]],
+    ),
     "origin": (partial(dead_letter.origin, ID), [[(*DEAD[: len(COLUMNS)], *LETTER)]]),
     "history of deaths": (partial(dead_letter.history, ID), [[LETTER]]),
     "replay": (
@@ -179,6 +240,15 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(dead_letter.fix, ID, Edit(payload={"a": 2}), ID, note="n", by=(None, None), rules=Rules()),
         [[DEAD], [LETTER]],
     ),
+    "begin an effect": (partial(effects.begin, JOB, "e"), [[EFFECT]]),
+    "do an effect": (
+        partial(effects.keep, JOB, "e", {"a": 1}, kind="once", after=effects._effect(EFFECT)),
+        [[(1,)]],
+    ),
+    "remember a step": (partial(effects.keep, JOB, "e", None, kind="step", after=None), [[]]),
+    "read an effect": (partial(effects.read, ID, "e"), [[]]),
+    "list effects": (partial(effects.list_effects, ID), [[EFFECT]]),
+    "reset an effect": (partial(effects.reset, ID, "e", Rules(), reason="r"), [[EFFECT]]),
     "whose an artifact is": (partial(artifacts.owner_of, Owner(job_id=ID), None, Rules()), [[stored()]]),
     "put an artifact": (partial(artifacts.add, ID, FILE, Kept("0" * 64, 1), Owner()), [[ARTIFACT]]),
     "leave an artifact": (partial(artifacts.add_of_job, ID, FILE, Kept("0" * 64, 1), JOB), [[]]),
@@ -188,6 +258,55 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "expire artifacts": (partial(artifacts.expire, 1), [[ARTIFACT]]),
     "used content": (partial(artifacts.used, ["0" * 64]), [[("o", "0" * 64, 0)]]),
     "installation": (artifacts.installation, [[("i",)]]),
+    "find deaths": (partial(alerts.find_deaths, overlap=SPAN), [[DEATH_ROW]]),
+    "note a look": (alerts.note_look, [[(1,)]]),
+    "raise alerts": (
+        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], {})], Rules()),
+        [[(ID, 1)], [("f",)]],
+    ),
+    "observe": (partial(alerts.observe, [FINDING], Rules()), [[("stuck_jobs",)], []]),
+    "due alerts": (partial(alerts.due, ["log"], throttle=SPAN), [[("alert",)]]),
+    "prepare alerts": (
+        partial(alerts.prepare, ["log"], throttle=SPAN),
+        [[("f", '{"kind":"k","severity":"problem","title":"t"}', 1, 1, 1, 1, 1)], [], [("f",)]],
+    ),
+    "take a message": (partial(alerts.take, "log", hold=SPAN), [[]]),
+    "settle a message": (partial(alerts.settle, SEND), [[("f",)]]),
+    "put off a message": (partial(alerts.settle, SEND, "e", wait=SPAN), [[("f",)]]),
+    "list alerts": (alerts.list_alerts, [[], []]),
+    "mute": (partial(alerts.mute, "f", reason="r", for_=SPAN), [[("f",)]]),
+    "unmute": (partial(alerts.unmute, "f", reason="r"), [[("f",)]]),
+    "prune alerts": (partial(alerts.prune, overlap=SPAN), [[(1,)], [("f",)], [("f",)]]),
+    "diagnose": (
+        partial(doctor.gather, Rules.of(categories=[TIMELY]), NOW, now=NOW),
+        [
+            [("q", None, None), (None, micros(NOW - 2 * HOUR), micros(NOW))],
+            [],
+            [WORKER_ROW],
+            [("q", 1, 1)],
+            [("t", "timely", 1, 1)],
+            [(1,)],
+            [("w", "q", 1)],
+            [("w", 1, 1, 1, 0)],
+            [("t", "E", 1)],
+            [("t", None, 1, 1, 0, 1)],
+            [("dead", 1)],
+            [(1, 1)],
+            [(1,)],
+            [],
+            [("log", 1, 1, "no")],
+        ],
+    ),
+    "inspect the database": (
+        partial(doctor.inspect_database, NOW, kind="postgres", table="live"),
+        [[("16.4", 1, 1, 1, 1, 1, "[]")]],
+    ),
+    "check integrity": (doctor.check_integrity, [[("fault",)]]),
+    "explain a job": (
+        partial(doctor.gather_job, ID, Rules(), NOW, confined=False),
+        [[stored(state="queued")], [], [], [(None, None, 1)], [WORKER_ROW], [], [(1,)]],
+    ),
+    "write lock": (partial(alone, WRITE_LOCK), [[]]),
     "tables": (partial(require_tables, AnyConnection()), [[(1,)]]),
     "org": (partial(set_org, "o"), [[("o",)]]),
 }

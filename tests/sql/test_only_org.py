@@ -15,7 +15,7 @@ GIVEN_ROWS = {"enqueue_jobs", "enqueue_keyed_jobs"}
 # Tells how far the numbers of all rows go, to know where to look for the own; gives no row.
 NUMBER = "last_audit"
 # Without a column of that name, but of one org each.
-OF_AN_ORG_TOO = {"attempts", "controls", "reruns"}
+OF_AN_ORG_TOO = {"attempts", "controls", "effects", "reruns"}
 DATABASES: tuple[tuple[Database, str], ...] = (("sqlite", "onward_"), ("postgres", "onward."))
 
 

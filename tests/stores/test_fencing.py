@@ -144,7 +144,7 @@ def test_a_crash_loop_ends_in_the_dead_letter(client):
         assert client.get(job.id).state == expected
     dead = client.get(job.id)
     assert dead.error is not None
-    assert dead.error["reason"] == "attempts_exhausted"
+    assert dead.error["reason"] == "crash_loop"
     assert [attempt.outcome for attempt in client.attempts(job.id)] == ["lost", "lost", "lost"]
 
 

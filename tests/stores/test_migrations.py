@@ -125,6 +125,10 @@ VERSIONS = list(
             "usage",
             "artifacts",
             "dead_letters",
+            "breakers",
+            "effects",
+            "alerts",
+            "dead_groups",
         ],
         1,
     )

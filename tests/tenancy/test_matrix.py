@@ -14,8 +14,12 @@ from typing import IO, Any
 import msgspec
 import pytest
 
-from onward import AuditFilter, Client, Job, JobFilter, NewJob, OnwardError, Succeeded
+from onward import AuditFilter, Client, Effect, Job, JobFilter, NewJob, OnwardError, Succeeded
+from onward.core.alert import sample
+from onward.core.breaker import Answer
+from onward.core.fingerprint import fingerprint
 from onward.errors import NotAllowed
+from onward.operations.alerts import Send
 from tests.stores.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
@@ -23,6 +27,7 @@ from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World,
 Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
+SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
     "attempts": [lambda c, o: c.attempts(o.retrying)],
@@ -55,14 +60,40 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "resume": [lambda c, o: (c.resume("org", o.org_id), c.pause("org", o.org_id, **WHY))],
     "dead.discard": [lambda c, o: c.dead.discard([o.discardable], **WHY)],
     "dead.fix": [lambda c, o: c.dead.fix(o.fixable, note="why", patch={"n": 1}).reason],
+    "dead.discard_all": [lambda c, o: c.dead.discard_all(subject=f"to discard of {o.org_id}", **WHY)],
+    "dead.find": [lambda c, o: c.dead.find(o.dead)],
+    "dead.fix_all": [
+        lambda c, o: c.dead.fix_all(subject=f"to fix of {o.org_id}", note="why", patch={"n": 1}),
+    ],
+    "dead.groups": [
+        lambda c, o: c.dead.groups(org_id=o.org_id),
+        lambda c, o: c.dead.groups(job_type=f"type of {o.org_id}"),
+    ],
+    "dead.preview": [
+        lambda c, o: c.dead.preview(o.dead, patch={"n": 1}),
+        lambda c, o: c.dead.preview(job_type=f"type of {o.org_id}", patch={"n": 1}),
+    ],
+    "dead.replay_all": [
+        lambda c, o: c.dead.replay_all(subject=f"to replay of {o.org_id}", **WHY),
+        lambda c, o: c.dead.replay_all(group=group_of(o), dry_run=True, **WHY),
+    ],
     "dead.get": [lambda c, o: c.dead.get(o.dead), lambda c, o: c.dead.get(o.mended)],
     "dead.history": [lambda c, o: c.dead.history(o.mended)],
     "dead.list": [
         lambda c, o: c.dead.list(org_id=o.org_id),
         lambda c, o: c.dead.list(job_type=f"type of {o.org_id}", resolved=True),
+        lambda c, o: c.dead.list(group=group_of(o)),
+        lambda c, o: c.dead.list(subject=f"subject of {o.org_id}"),
     ],
     "dead.origin": [lambda c, o: c.dead.origin(o.successor)],
     "dead.replay": [lambda c, o: c.dead.replay([o.replayable], **WHY)],
+    "effects.begin": [lambda c, o: c.effects.begin(running_job(c, o), "mail").state],
+    "effects.done": [lambda c, o: c.effects.done(running_job(c, o), begun(c))],
+    "effects.list": [lambda c, o: c.effects.list(o.running)],
+    "effects.read": [lambda c, o: c.effects.read(o.running, "mail")],
+    "effects.remember": [lambda c, o: c.effects.remember(running_job(c, o), "step", {"n": 1})],
+    "effects.reset": [lambda c, o: c.effects.reset(o.running, "resettable", **WHY).state],
+    "doctor.explain": [lambda c, o: c.doctor.explain(o.queued), lambda c, o: c.doctor.explain(o.dead)],
     "keys.get": [
         lambda c, o: c.keys.get(o.key("succeeded")),
         lambda c, o: c.keys.get(o.key("succeeded"), org_id=o.org_id),
@@ -105,6 +136,8 @@ ABOUT_ALL: dict[str, Call] = {
     "controls": lambda c, _: c.controls(),
     "count": lambda c, _: c.count(),
     "list_jobs": lambda c, _: c.list_jobs(limit=1000),
+    "dead.groups": lambda c, _: c.dead.groups(),
+    "dead.replay_all": lambda c, _: c.dead.replay_all(dry_run=True, **WHY),
     "dead.list": lambda c, _: (
         c.dead.list(resolved=None, limit=1000),
         c.list_jobs(JobFilter(queue="q:deadletter")),
@@ -121,6 +154,15 @@ ABOUT_ALL: dict[str, Call] = {
 }
 
 REFUSED: dict[str, Call] = {
+    "alerts.gather": lambda c, _: c.alerts.gather(now=LATER),
+    "alerts.list": lambda c, _: c.alerts.list(),
+    "alerts.mute": lambda c, _: c.alerts.mute("0123456789ab", **WHY),
+    "alerts.observe": lambda c, _: c.alerts.observe([]),
+    "alerts.prepare": lambda c, _: c.alerts.prepare(["log"]),
+    "alerts.prune": lambda c, _: c.alerts.prune(),
+    "alerts.settle": lambda c, _: c.alerts.settle(SENT),
+    "alerts.take": lambda c, _: c.alerts.take("log", hold=timedelta(seconds=1)),
+    "alerts.unmute": lambda c, _: c.alerts.unmute("0123456789ab"),
     "abdicate": lambda c, _: c.abdicate(WORKER),
     "claim": lambda c, o: c.claim(f"queue of {o.org_id}", worker_id=WORKER),
     "close_gate": lambda c, _: c.close_gate(**WHY),
@@ -148,6 +190,13 @@ REFUSED: dict[str, Call] = {
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
     "artifacts.prune": lambda c, _: c.artifacts.prune(now=NOW + timedelta(days=2000)),
+    "doctor.check": lambda c, _: c.doctor.check(),
+    "breakers.answered": lambda c, o: c.breakers.answered(f"crm:{o.org_id}", None, Answer(pushed_back=True)),
+    "breakers.ask": lambda c, o: c.breakers.ask(f"crm:{o.org_id}", WORKER),
+    "breakers.close": lambda c, o: c.breakers.close(f"crm:{o.org_id}", **WHY),
+    "breakers.get": lambda c, o: c.breakers.get(f"crm:{o.org_id}"),
+    "breakers.list": lambda c, _: c.breakers.list(),
+    "breakers.open": lambda c, o: c.breakers.open(f"crm:{o.org_id}", **WHY),
     "keys.prune": lambda c, _: c.keys.prune(now=NOW + timedelta(days=2000)),
     "usage.prune": lambda c, _: c.usage.prune(before=NOW + timedelta(days=2000)),
     "usage.set_budget": lambda c, o: c.usage.set_budget(o.org_id, limit_micros=1, period="day"),
@@ -158,10 +207,20 @@ REFUSED: dict[str, Call] = {
 ELSEWHERE = {"within"}
 
 
+def group_of(owner: Owner) -> str:
+    """Name the group of an org's dead letters."""
+    return fingerprint(f"type of {owner.org_id}", {"message": owner.org_id})
+
+
 def running_job(client: Client, owner: Owner) -> Job:
     """Give a running job as its worker would have it: the own, or one that was made to look like one."""
     own = client.list_jobs(JobFilter(state="running")).jobs[0]
     return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
+
+
+def begun(client: Client) -> Effect:
+    """Give an effect that the own running job has begun."""
+    return client.effects.begin(client.list_jobs(JobFilter(state="running")).jobs[0], "begun")
 
 
 def closed(file: IO[bytes]) -> bytes:

@@ -49,8 +49,13 @@ STATES = (
     "discardable",
     "fixable",
     "mended",
+    "to replay",
+    "to discard",
+    "to fix",
 )
 """What an org has a job for; the last ones are for those who change them."""
+MANY = ("to replay", "to discard", "to fix")
+"""Those that are chosen by a subject of their own."""
 
 
 @dataclass
@@ -138,7 +143,8 @@ def inhabited(client: Client, confined: Client | None = None) -> World:
 
 def _settle(client: Client, owner: Owner) -> None:
     for name in STATES:
-        later = {"run_at": LATER} if name == "scheduled" else {}
+        later: dict[str, Any] = {"run_at": LATER} if name == "scheduled" else {}
+        later |= {"subject": f"{name} of {owner.org_id}"} if name in MANY else {}
         owner.jobs[name] = client.enqueue(owner.new(name, **later), now=NOW).id
     claimed = {job.id: job for job in client.claim(f"queue of {owner.org_id}", 50, worker_id=WORKER, now=NOW)}
     job = {name: claimed[job_id] for name, job_id in owner.jobs.items() if job_id in claimed}
@@ -147,7 +153,7 @@ def _settle(client: Client, owner: Owner) -> None:
         "retrying": failed,
         "succeeded": Succeeded({"of": owner.org_id}),
         "dead": (dead := Failed({"message": owner.org_id}, retryable=False)),
-        **dict.fromkeys(("buried", "replayable", "discardable", "fixable", "mended"), dead),
+        **dict.fromkeys(("buried", "replayable", "discardable", "fixable", "mended", *MANY), dead),
     }
     usage = (Usage.checked(f"unit of {owner.org_id}", 2, 30),)
     ends = [RULES.end_of(job[name], outcome, 0.5, usage) for name, outcome in outcomes.items()]
@@ -159,6 +165,9 @@ def _settle(client: Client, owner: Owner) -> None:
     owner.token = artifacts.sign(owner.artifact)
     fixed = client.dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"}, now=NOW)
     owner.jobs["successor"] = str(fixed.successor_id)
+    for name in ("mail", "resettable"):
+        begun = client.effects.begin(job["running"], name, now=NOW)
+        client.effects.done(job["running"], begun, {"of": owner.org_id}, now=NOW)
     client.release([job[name] for name in ("queued", "held", "spare", "doomed")], now=NOW)
     client.cancel(owner.held, reason=owner.org_id, now=NOW)
     client.pause("org", owner.org_id, reason=f"by {owner.org_id}", now=NOW)

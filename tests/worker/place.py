@@ -117,7 +117,8 @@ class Place:
             if self.url.startswith("sqlite")
             else "CAST(extract(epoch FROM until) * 1000000 AS bigint)"
         )
-        rows = self.query(f"SELECT worker_id FROM {self.client.store.prefix}leaders WHERE {at} > {now}")
+        table = f"{self.client.store.prefix}leaders"
+        rows = self.query(f"SELECT worker_id FROM {table} WHERE name = 'sweeper' AND {at} > {now}")
         return int(rows[0][0].split(":")[1]) if rows else None
 
     def query(self, sql: str) -> list[Any]:

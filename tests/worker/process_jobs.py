@@ -27,6 +27,7 @@ from onward import (
     Snooze,
     Unrecoverable,
 )
+from onward.core.lifecycle import End
 from onward.core.usage import Usage
 from onward.errors import InvalidJob
 from onward.worker.processes import ProcessPool
@@ -49,6 +50,12 @@ class Attempt:
 
     def meter(self, used: Usage) -> None:
         self.used.append(used)
+
+    def completing(self, end: End) -> None:
+        raise NotImplementedError
+
+    def completed(self, spent: frozenset[str]) -> None:
+        raise NotImplementedError
 
 
 @dataclass

@@ -37,7 +37,8 @@ async def test_a_job_that_runs_too_long_fails(app, kind):
     job = await slow.aenqueue()
     assert (await drain(app)).retried == 1
     error = app.client.get(job.id).error
-    assert error == {"class": "TimeoutError", "message": "ran longer than its time-out"}
+    assert (error["class"], error["message"]) == ("TimeoutError", "ran longer than its time-out")
+    assert error["rule"] == "job_timeout"
 
 
 async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app, monkeypatch, caplog):

@@ -10,29 +10,21 @@ from datetime import datetime, timedelta
 
 import click
 
+from onward.core.plain_text import CONTROLS
+from onward.core.plain_text import one_line as clean
+
 __all__ = ["clean", "lasting", "masked", "say", "short", "shown_json"]
 
-_BLANKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
-# Control characters, surrogates, and those that turn the direction of what follows.
-_CONTROLS = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
 _SECONDS = 60
 _MINUTES = 60 * 60
 _HOURS = 48 * 60 * 60
 
 
-def clean(text: str, longest: int | None = None) -> str:
-    """Give a text as one line without control characters; cut if it is longer than it may be."""
-    line = _CONTROLS.sub("", _BLANKS.sub(" ", text)).strip()
-    return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
-
-
 def shown_json(value: object) -> str:
     """Write a value as JSON in which nothing controls the terminal; it reads back as the same value."""
     text = json.dumps(value, ensure_ascii=False)
-    return _CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
+    return CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
 
 
 def say(text: str, *, timed: bool = True) -> None:

@@ -163,7 +163,8 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
 
 
 def _print_tally(tally: Tally) -> None:
-    click.echo(json.dumps(asdict(tally)))
+    failures = [{**failure._asdict(), "count": count} for failure, count in sorted(tally.failures.items())]
+    click.echo(json.dumps({**asdict(tally), "failures": failures}))
 
 
 def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:

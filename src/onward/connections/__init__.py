@@ -1,7 +1,17 @@
 """Run operations on any connection, ours or the caller's; only here and in stores are drivers imported."""
 
-from onward.connections.adapting import adapt, adapt_async
+from onward.connections.adapting import adapt, adapt_async, begin, begin_async
 from onward.connections.running import AsyncConnection, Connection, run, run_async
 from onward.connections.tables import require_tables
 
-__all__ = ["AsyncConnection", "Connection", "adapt", "adapt_async", "require_tables", "run", "run_async"]
+__all__ = [
+    "AsyncConnection",
+    "Connection",
+    "adapt",
+    "adapt_async",
+    "begin",
+    "begin_async",
+    "require_tables",
+    "run",
+    "run_async",
+]

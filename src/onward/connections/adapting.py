@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from importlib import import_module
 from inspect import getattr_static
 from typing import Any, cast
@@ -17,7 +17,7 @@ from onward.connections.sqlite import OTHER_LIBRARIES, require_standard_library
 from onward.errors import UnsupportedConnection, WrongDatabase
 from onward.sql.catalogue import Database
 
-__all__ = ["adapt", "adapt_async", "check_database"]
+__all__ = ["adapt", "adapt_async", "begin", "begin_async", "check_database"]
 
 # Where each class is found, and the adapter for it.
 _SYNC = {
@@ -35,6 +35,7 @@ _ASYNC = {
     "sqlalchemy.ext.asyncio.AsyncConnection": "sqlalchemy_async.AsyncSqlAlchemyConnection",
     "sqlalchemy.ext.asyncio.AsyncSession": "sqlalchemy_async.AsyncSqlAlchemyConnection",
     "sqlalchemy.ext.asyncio.async_scoped_session": "sqlalchemy_async.AsyncSqlAlchemyConnection",
+    "onward.connections.sqlite_async.AsyncSqlite": "sqlite_async.AsyncSqliteConnection",
 }
 
 _ACCEPTED = (
@@ -80,16 +81,34 @@ _DEEPEST = 8
 _KNOWN = {**_SYNC, **_ASYNC, **_INSTEAD}
 
 
+_IS_ASYNC = "is async; give it to AsyncClient.within(), or to `async with ctx.transaction(…)`"
+_IS_SYNC = "is sync; give it to Client.within(), or to `with ctx.transaction(…)`"
+
+
 def adapt(connection: object, database: Database, prefix: str) -> Connection:
     """Join the transaction open on a caller's sync connection; no statement is run yet."""
-    adapted = _adapted(connection, _SYNC, prefix, "is async; give it to AsyncClient.within()")
+    adapted = _adapted(connection, _SYNC, prefix, _IS_ASYNC)
     return cast("Connection", _checked(adapted, database))
 
 
 def adapt_async(connection: object, database: Database, prefix: str) -> AsyncConnection:
     """Join the transaction open on a caller's async connection; no statement is run yet."""
-    adapted = _adapted(connection, _ASYNC, prefix, "is sync; give it to Client.within()")
+    adapted = _adapted(connection, _ASYNC, prefix, _IS_SYNC)
     return cast("AsyncConnection", _checked(adapted, database))
+
+
+def begin(connection: object, database: Database, prefix: str) -> AbstractContextManager[object]:
+    """Give a transaction on a caller's idle connection: commits at its end, rolls back on an error."""
+    adapted = _adapted(connection, _SYNC, prefix, _IS_ASYNC)
+    check_database(adapted, database)
+    return cast("AbstractContextManager[object]", adapted.transaction())
+
+
+def begin_async(connection: object, database: Database, prefix: str) -> AbstractAsyncContextManager[object]:
+    """Give the same, awaited."""
+    adapted = _adapted(connection, _ASYNC, prefix, _IS_SYNC)
+    check_database(adapted, database)
+    return cast("AbstractAsyncContextManager[object]", adapted.transaction())
 
 
 def check_database(connection: Connection | AsyncConnection, wanted: Database) -> None:

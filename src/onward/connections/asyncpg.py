@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 
 from onward.connections.parameters import postgres_call
-from onward.errors import TransactionNotOpen, UnsupportedConnection
+from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
@@ -41,6 +41,15 @@ class AsyncpgConnection:
                 "this asyncpg connection has no transaction open, so each statement would commit by itself; "
                 "call within() inside `async with connection.transaction():`"
             )
+
+    def transaction(self) -> Any:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        if self._connection.is_in_transaction():
+            raise TransactionOpen(
+                "this asyncpg connection has a transaction open; end it before ctx.transaction(), which "
+                "begins one and commits it"
+            )
+        return self._connection.transaction()
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
 from django.utils.connection import ConnectionProxy
 
 from onward.connections.parameters import postgres_call
-from onward.connections.sqlite import SqliteConnection, require_standard_library
-from onward.errors import TransactionNotOpen, UnsupportedConnection
+from onward.connections.sqlite import WRITE_LOCK, SqliteConnection, require_standard_library
+from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
@@ -51,6 +52,13 @@ class DjangoSqliteConnection(SqliteConnection):
         self._wrapper.validate_no_broken_transaction()
         return super().fetch(statement)
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        with _atomic(self._wrapper):
+            self.fetch(WRITE_LOCK)
+            yield
+
 
 class DjangoPostgresConnection:
     """A connection of Django to PostgreSQL, by psycopg 3 or psycopg2."""
@@ -80,6 +88,19 @@ class DjangoPostgresConnection:
             cursor.execute(step.text, dict(zip(step.names, values, strict=True)))
             rows: Sequence[Row] = cursor.fetchall()
             return rows
+
+    def transaction(self) -> Any:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        return _atomic(self._wrapper)
+
+
+def _atomic(wrapper: Any) -> Any:
+    if not wrapper.get_autocommit():
+        raise TransactionOpen(
+            f"the Django connection {wrapper.alias!r} has a transaction open, by atomic() or "
+            "ATOMIC_REQUESTS; call ctx.transaction() outside it: it begins one and commits it"
+        )
+    return transaction.atomic(using=wrapper.alias, durable=True)
 
 
 def _require_atomic(wrapper: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg.rows import tuple_row
 
 from onward.connections.parameters import postgres_call
 from onward.connections.running import one_by_one, one_by_one_async
-from onward.errors import TransactionNotOpen
+from onward.errors import TransactionNotOpen, TransactionOpen
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
@@ -47,6 +48,11 @@ class PsycopgConnection:
     def require_transaction(self) -> None:
         """Refuse a connection that would commit each statement by itself."""
         _require_transaction(self._connection)
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        _require_none(self._connection)
+        return self._connection.transaction()
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
@@ -104,6 +110,11 @@ class AsyncPsycopgConnection:
         """Refuse a connection that would commit each statement by itself."""
         _require_transaction(self._connection)
 
+    def transaction(self) -> AbstractAsyncContextManager[object]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        _require_none(self._connection)
+        return self._connection.transaction()
+
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
@@ -140,4 +151,12 @@ def _require_transaction(connection: psycopg.Connection[Any] | psycopg.AsyncConn
         raise TransactionNotOpen(
             "this psycopg connection is in autocommit mode with no transaction open, so each statement would "
             "commit by itself; call within() inside `with connection.transaction():`, or connect without it"
+        )
+
+
+def _require_none(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    if connection.info.transaction_status not in {TransactionStatus.IDLE, TransactionStatus.UNKNOWN}:
+        raise TransactionOpen(
+            "this psycopg connection has a transaction open; commit it or roll it back before "
+            "ctx.transaction(), which begins one and commits it"
         )

@@ -5,7 +5,8 @@ Statements go to the driver as they are, in its own style of parameters, and thr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Dialect
@@ -13,8 +14,8 @@ from sqlalchemy.exc import UnboundExecutionError
 from sqlalchemy.orm import Session, scoped_session
 
 from onward.connections.parameters import Call, calls, postgres_call
-from onward.connections.sqlite import commits_by_itself, require_standard_library
-from onward.errors import TransactionNotOpen, UnsupportedConnection
+from onward.connections.sqlite import WRITE_LOCK, commits_by_itself, require_standard_library
+from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, Style, catalogue
 
@@ -43,6 +44,21 @@ class SqlAlchemyDriver:
     def require_transaction(self) -> None:
         """Leave the check to `fetch`: to look means to begin, and that is still the caller's to do."""
 
+    def require_none(self, opened: Any) -> None:
+        """Refuse what has a transaction open, begun by the caller or by a statement."""
+        if opened.in_transaction():
+            raise TransactionOpen(
+                f"this SQLAlchemy {type(opened).__name__} has a transaction open: each statement begins one; "
+                "commit it or roll it back before ctx.transaction(), or begin with that"
+            )
+
+    def check_begun(self, opened: Connection | Session) -> None:
+        """Refuse a transaction that is none, before anything is written; on SQLite become the writer."""
+        connection = opened.connection() if isinstance(opened, Session) else opened
+        _require_transaction(connection, self.database)
+        if self.database == "sqlite":
+            self.run_on(connection, WRITE_LOCK)
+
     def run_on(self, opened: Connection | Session, statement: Statement) -> Sequence[Row]:
         """Run one named statement inside the transaction of a connection or a session."""
         connection = opened.connection() if isinstance(opened, Session) else opened
@@ -67,6 +83,14 @@ class SqlAlchemyConnection(SqlAlchemyDriver):
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         return self.run_on(self._opened, statement)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        self.require_none(self._opened)
+        with self._opened.begin():
+            self.check_begun(self._opened)
+            yield
 
 
 def engine_of(opened: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
@@ -24,3 +25,11 @@ class AsyncSqlAlchemyConnection(SqlAlchemyDriver):
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         return await self._opened.run_sync(self.run_on, statement)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        self.require_none(self._opened)
+        async with self._opened.begin():
+            await self._opened.run_sync(self.check_begun)
+            yield

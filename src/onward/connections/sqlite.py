@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from onward.connections.parameters import Call, calls
-from onward.errors import TransactionNotOpen, UnsupportedConnection
+from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnection
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
-__all__ = ["OTHER_LIBRARIES", "SqliteConnection", "commits_by_itself", "require_standard_library"]
+__all__ = [
+    "OTHER_LIBRARIES",
+    "WRITE_LOCK",
+    "SqliteConnection",
+    "commits_by_itself",
+    "require_standard_library",
+]
 
 OTHER_LIBRARIES = frozenset({"apsw", "pysqlite3", "pysqlcipher3", "sqlcipher3"})
+
+WRITE_LOCK = Statement("take_write_lock", {})
+"""Makes an open transaction the writer: once it has read, it may be refused that when others write."""
 
 _LEGACY = -1
 
@@ -62,6 +72,35 @@ class SqliteConnection:
             self._connection.text_factory = factory
             cursor.close()
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        connection = self._connection
+        try:
+            self._begin()
+            # Gone if the block commits or rolls back by itself: what it wrote would not be one with the rest.
+            connection.execute("SAVEPOINT onward_transaction")
+            yield
+            _release(connection)
+            connection.commit()
+        except TransactionOpen:
+            raise
+        except BaseException:
+            connection.rollback()
+            raise
+
+    def _begin(self) -> None:
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
+        elif getattr(self._connection, "autocommit", _LEGACY) is not False:
+            raise TransactionOpen(
+                "this sqlite3 connection has a transaction open; commit it or roll it back before "
+                "ctx.transaction(), which begins one and commits it"
+            )
+        else:
+            # With autocommit=False there is always one.
+            self.fetch(WRITE_LOCK)
+
 
 def _rows(cursor: sqlite3.Cursor, call: Call) -> Sequence[Row]:
     if call.returns:
@@ -69,6 +108,16 @@ def _rows(cursor: sqlite3.Cursor, call: Call) -> Sequence[Row]:
         return call.read(rows)
     cursor.executemany(call.text, call.rows)
     return ()
+
+
+def _release(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("RELEASE onward_transaction")
+    except sqlite3.OperationalError as error:
+        raise TransactionNotOpen(
+            "the transaction was ended inside ctx.transaction(); leave out commit(), rollback(), "
+            "executescript() and `with connection:` there"
+        ) from error
 
 
 def commits_by_itself(connection: Any) -> bool:

@@ -35,6 +35,7 @@ __all__ = [
     "Scheduling",
     "Slo",
     "category",
+    "strict_retry",
     "strictly",
 ]
 
@@ -91,6 +92,7 @@ def _backoff(base: int, cap: timedelta | None, executions: int, *, jitter: bool 
 
 
 _MINUTE = timedelta(minutes=1)
+_POISON_AFTER = 3
 _DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
 
 
@@ -119,11 +121,16 @@ class Category:
     lease: timedelta | None = None
     inner_retry: RetryPolicy | None = None
     rate_limit_burns_attempt: bool = False
+    alert: str = "job_dead"
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, naming the field."""
         if not self.name or not self.queue:
             raise InvalidSetting(f"category {self.name!r} in queue {self.queue!r}: give both a name")
+        if not isinstance(self.alert, str) or not self.alert.isidentifier():
+            raise InvalidSetting(
+                f"category {self.name}: alert is {self.alert!r:.80}; give a name such as 'job_dead'"
+            )
         if self.max_payload_bytes < 1:
             raise InvalidSetting(
                 f"category {self.name}: max_payload_bytes is {self.max_payload_bytes}; give 1 or more"
@@ -206,9 +213,10 @@ _PRESETS = (
         ),
         key_lifetime="active",
         lease=10 * _MINUTE,
-        # For the calls inside one attempt that the provider answers with 429.
-        inner_retry=_backoff(1, timedelta(seconds=30), 5),
+        # For calls that the provider answers with 429: the first, and five more within one attempt.
+        inner_retry=_backoff(1, timedelta(seconds=30), 6),
         rate_limit_burns_attempt=True,
+        alert="integration_error",
     ),
 )
 
@@ -216,8 +224,14 @@ CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for p
 """Every preset by its name."""
 
 
+def strict_retry(given: RetryPolicy) -> RetryPolicy:
+    """Give a retry policy as the strict profile has it: it knows poison (S4)."""
+    return given if given.poison_after is not None else replace(given, poison_after=_POISON_AFTER)
+
+
 def strictly(given: Category) -> Category:
     """Give a category as the strict profile has it: what it leaves open is denied; S4's keep S4's rules."""
+    given = replace(given, retry=strict_retry(given.retry))
     said = given.capabilities
     match given.name:
         case "maintenance":

@@ -1,69 +1,165 @@
-"""What an attempt came to, judged by what its handler returned or raised."""
+"""What an attempt came to, judged by what its handler returned or raised.
+
+The rules are asked in order: what the handler says itself, the application's own, those that everybody has.
+Each looks at the error, then at its causes. Judging never fails, whatever the exception does.
+"""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, cast
 
-from onward.core.duration import Duration, duration
+from msgspec.structs import replace
+
+from onward.core.answers import peek
+from onward.core.causes import Seen, causes, leaves, sole
 from onward.core.error_context import LONGEST_MESSAGE, LONGEST_TRACEBACK, message_of, shorten
+from onward.core.known_errors import BUILT_IN, raised
 from onward.core.lifecycle import Cancelled, Failed, Outcome, RateLimited, Skip, Snooze, Succeeded
+from onward.core.own_rules import Classification, may_say
+from onward.core.raised import Retry, RuleBroken, Unrecoverable
 from onward.core.redaction import Hide, redact_text
-from onward.errors import InvalidJob, NotAllowed
+from onward.core.verdict import UNCLASSIFIED, Verdict, is_link
 
-__all__ = ["Retry", "Unrecoverable", "classify", "describe"]
+__all__ = ["Retry", "RuleBroken", "Unrecoverable", "classify", "describe", "judge"]
 
+_NO_OWN_RULES = Classification()
 
-class Unrecoverable(Exception):
-    """Trying again would not help: the job is dead at once; `hint` and `link` tell an operator what would."""
-
-    def __init__(self, message: str = "", *, hint: str | None = None, link: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.link = link
+_SPOKEN = (Skip, Snooze, Cancelled)
+_GRAVITY = ("unrecoverable", "rate_limited", "retry", "skip")
 
 
-class Retry(Exception):
-    """The attempt failed and counts; `after` replaces the back-off of its category."""
-
-    def __init__(self, message: str = "", *, after: Duration | None = None) -> None:
-        super().__init__(message or "the handler asked for another attempt")
-        self.after = None if after is None else duration("after", after)
-
-
-def classify(end: object, hide: Hide = redact_text) -> Outcome:
-    """Give the outcome of an attempt for what its handler returned or raised."""
-    match end:
-        case Skip() | Snooze() | RateLimited() | Cancelled():
-            return end
-        case Unrecoverable(hint=hint, link=link):
-            about = {
-                name: shorten(str(value), LONGEST_MESSAGE, hide)
-                for name, value in (("hint", hint), ("link", link))
-                if value is not None
+def classify(
+    end: object,
+    hide: Hide = redact_text,
+    own: Classification = _NO_OWN_RULES,
+    now: datetime | None = None,
+) -> Outcome:
+    """Give the outcome of an attempt for what its handler returned or raised; `now` is for servers' dates."""
+    # By its type: an object may say of itself to be of any class, or fail when it is asked.
+    if not issubclass(type(end), BaseException):
+        return Succeeded(end)
+    try:
+        return _outcome(cast("BaseException", end), hide, own, now)
+    except BaseException as error:  # noqa: BLE001 - an exception's own methods may raise anything
+        return Failed(
+            {
+                "class": type(end).__name__,
+                "message": f"(it can't be read: {type(error).__name__})",
+                "rule": UNCLASSIFIED,
             }
-            return Failed({**describe(end, hide), **about}, retryable=False)
-        case InvalidJob() | NotAllowed():
-            # What our own checks refused once, they refuse again.
-            reason = "not_allowed" if isinstance(end, NotAllowed) else "invalid_job"
-            return Failed({**describe(end, hide), "reason": reason}, retryable=False)
-        case Retry(after=after):
-            return Failed(describe(end, hide), after=after)
-        case BaseException():
-            return Failed(describe(end, hide))
-    return Succeeded(end)
+        )
+
+
+def judge(
+    error: BaseException,
+    hide: Hide = redact_text,
+    own: Classification = _NO_OWN_RULES,
+    now: datetime | None = None,
+) -> Verdict:
+    """Give the verdict on a failure, with the rule that says so; never fails."""
+    try:
+        return _judge(error, hide, own, now)
+    except BaseException:  # noqa: BLE001 - an exception's own methods may raise anything
+        return Verdict(UNCLASSIFIED, "retry")
+
+
+def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Verdict:
+    if isinstance(told := peek(error, "verdict"), Verdict):
+        # It was raised in another process, which has judged it.
+        return told
+    error = sole(error)
+    if isinstance(error, BaseExceptionGroup):
+        return min((judge(leaf, hide, own, now) for leaf in leaves(error)), key=_gravity)
+    chain = causes(error)
+    verdict = own.explain(_by_rules(chain, own, now), chain)
+    link = verdict.link if is_link(verdict.link) else None
+    shown = {"hint": verdict.hint, "link": link, "reason": verdict.reason}
+    return replace(verdict, **{name: _shown(text, hide) for name, text in shown.items()})
 
 
 def describe(error: BaseException, hide: Hide = redact_text) -> Mapping[str, Any]:
     """Give what is stored about an exception: its class, message and where it came from; never fails."""
-    if isinstance(told := getattr(error, "described", None), Mapping):
+    if isinstance(told := peek(error, "described"), Mapping):
         # It was raised in another process, which has described it.
         return told
-    message = shorten(message_of(error), LONGEST_MESSAGE, hide)
-    described = {"class": type(error).__name__, "message": message}
-    if error.__traceback__ is not None:
-        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    shown = sole(error)
+    message = shorten(message_of(shown), LONGEST_MESSAGE, hide)
+    described = {"class": type(shown).__name__, "message": message}
+    if (lines := _lines(error)) is not None:
         # The end of a traceback says most.
         described["traceback"] = shorten(lines, LONGEST_TRACEBACK, hide, end=True)
     return described
+
+
+def _shown(text: str | None, hide: Hide) -> str | None:
+    if text is None:
+        return None
+    # Half a surrogate pair can't be sent from a child to its worker.
+    return shorten(text, LONGEST_MESSAGE, hide).encode("utf-8", "replace").decode()
+
+
+def _lines(error: BaseException) -> str | None:
+    if not isinstance(raised_at := peek(error, "__traceback__"), TracebackType):
+        return None
+    try:
+        return "".join(traceback.format_exception(type(error), error, raised_at))
+    except BaseException:  # noqa: BLE001 - the handler's own attributes may raise anything
+        return "(its traceback could not be read)"
+
+
+def _outcome(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Outcome:
+    spoken = sole(error)
+    if isinstance(spoken, BaseExceptionGroup) and all(isinstance(leaf, _SPOKEN) for leaf in leaves(spoken)):
+        spoken = leaves(spoken)[0]
+    if isinstance(spoken, _SPOKEN):
+        return spoken
+    verdict = judge(error, hide, own, now)
+    about = {name: value for name in ("rule", "status", "hint", "link") if (value := getattr(verdict, name))}
+    if verdict.kind == "skip":
+        return Skip(verdict.reason or f"{verdict.rule}: {describe(error, hide)['message']}")
+    if isinstance(spoken, RateLimited) and verdict.kind == "rate_limited":
+        # As it was given: a delay that is none is told to who gave it.
+        return RateLimited(spoken.after, {**_limited(spoken, hide), **about}, spoken.counted)
+    stored = {**describe(error, hide), **about}
+    match verdict.kind:
+        case "rate_limited":
+            return RateLimited(verdict.after, stored, verdict.counted)
+        case "unrecoverable":
+            reason = {} if verdict.reason is None else {"reason": verdict.reason}
+            return Failed({**stored, **reason}, retryable=False)
+    return Failed(stored, after=verdict.after)
+
+
+def _by_rules(chain: list[Seen], own: Classification, now: datetime | None) -> Verdict:
+    for seen in chain:
+        if not seen.incidental and (verdict := raised(seen, now)) is not None:
+            return verdict
+    if (verdict := own.verdict(chain, now)) is not None:
+        return verdict
+    for rule in BUILT_IN:
+        for seen in chain:
+            if (verdict := rule(seen, now)) is not None and may_say(seen, verdict):
+                return verdict
+    return Verdict(UNCLASSIFIED, "retry")
+
+
+def _gravity(verdict: Verdict) -> tuple[int, bool, timedelta]:
+    """Order the verdicts on the errors of a group: the gravest first, of waits the longest."""
+    return (
+        _GRAVITY.index(verdict.kind),
+        verdict.rule == UNCLASSIFIED,
+        -(verdict.after or timedelta()),
+    )
+
+
+def _limited(error: RateLimited, hide: Hide) -> Mapping[str, Any]:
+    match error.error:
+        case Mapping():
+            return error.error
+        case BaseException():
+            return describe(error.error, hide)
+    return {**describe(error, hide), "message": shorten(str(error.error), LONGEST_MESSAGE, hide)}

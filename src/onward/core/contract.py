@@ -25,6 +25,7 @@ __all__ = [
     "check_queue",
     "check_scheduling",
     "complete",
+    "owed_artifact",
 ]
 
 ACTOR_TYPES = ("user", "system", "api_key")
@@ -124,6 +125,13 @@ def check_may(job: Job, capability: Capability, rules: Rules) -> None:
             f"job {job.id} is of category {job.category}, which may not: {capability}; "
             f"it has {', '.join(sorted(allowed)) or 'nothing'}"
         )
+
+
+def owed_artifact(job: Job, left: int, rules: Rules) -> str | None:
+    """Say that a job must leave an artifact, if its category asks for one and it has left none."""
+    if left or not rules.category_of(job).needs_artifact:
+        return None
+    return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
 
 
 def check_child(new: NewJob, job: Job, rules: Rules) -> None:

@@ -5,13 +5,14 @@ A text is cut to its bound only after its secrets are gone: half a secret looks 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from onward.core.payload import decode, lenient
 from onward.core.redaction import Hide, Redaction
 
-__all__ = ["LONGEST_MESSAGE", "LONGEST_TRACEBACK", "message_of", "sanitise", "shorten"]
+__all__ = ["LONGEST_MESSAGE", "LONGEST_TRACEBACK", "error_class", "message_of", "sanitise", "shorten"]
 
 LONGEST_MESSAGE = 10_000
 LONGEST_TRACEBACK = 20_000
@@ -19,14 +20,21 @@ LONGEST_TRACEBACK = 20_000
 _LONGEST_READ = 200_000
 _LARGEST = 1_048_576
 _LONGEST_SECRET = 5_000
+_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}", re.ASCII)
 
 
 def message_of(error: BaseException) -> str:
     """Give the message of an exception, also of one that can't tell it."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - the handler's own __str__ may be broken
+    except BaseException:  # noqa: BLE001 - the handler's own __str__ may raise anything
         return "(its message could not be read)"
+
+
+def error_class(error: Mapping[str, Any]) -> str:
+    """Name the class of a stored error for a metric: a short plain name, or `other`."""
+    name = error.get("class")
+    return name if isinstance(name, str) and _CLASS.fullmatch(name) else "other"
 
 
 def shorten(text: str, longest: int, hide: Hide, *, end: bool = False) -> str:

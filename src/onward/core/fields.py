@@ -17,7 +17,7 @@ __all__ = ["LONGEST", "check_column", "check_reason", "check_text", "check_texts
 
 _SHORT = 200
 _LONGEST_REASON = 1000
-_NEEDED = frozenset({"job_type", "reason", "note", "action"})
+_NEEDED = frozenset({"job_type", "reason", "note", "action", "effect"})
 
 LONGEST: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(("job_type", "queue", "category", "worker_id", "actor_type"), _SHORT)

@@ -15,13 +15,15 @@ from uuid import UUID
 
 from onward.errors import InvalidJob, InvalidSetting
 
-__all__ = ["IdMaker", "JobId", "first_id_at", "id_time", "is_id", "normalise_id"]
+__all__ = ["IdMaker", "JobId", "bounds_of", "first_id_at", "id_time", "is_id", "normalise_id"]
 
 JobId = str
 """A UUIDv7 in its canonical form: 36 characters, lower-case, with hyphens."""
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _BARE = re.compile(r"[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
+_BEGINNING = re.compile(r"[0-9a-f]{1,32}")
+_DIGITS = 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MILLISECONDS = (1 << 48) - 1
@@ -89,8 +91,20 @@ def normalise_id(value: str | UUID) -> JobId:
         if is_id(text):
             return text
         if _BARE.fullmatch(text):
-            return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+            return _hyphened(text)
     raise InvalidJob(f"{value!r:.80} is not a job id; give a UUIDv7, such as one that enqueue() returned")
+
+
+def bounds_of(beginning: str) -> tuple[JobId, JobId]:
+    """Give the lowest and the highest of all ids that begin like this."""
+    digits = beginning.lower().replace("-", "")
+    if not _BEGINNING.fullmatch(digits):
+        raise InvalidJob(f"{beginning!r:.80} is not the beginning of a job id; give its first hex digits")
+    return _hyphened(digits.ljust(_DIGITS, "0")), _hyphened(digits.ljust(_DIGITS, "f"))
+
+
+def _hyphened(text: str) -> str:
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def id_time(job_id: JobId) -> datetime:

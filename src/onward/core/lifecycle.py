@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from onward.core.duration import Duration, duration
-from onward.core.error_context import message_of, sanitise
+from onward.core.error_context import error_class, message_of, sanitise
+from onward.core.fingerprint import recognised
 from onward.core.job import ENDED, Job, JobState
 from onward.core.redaction import REDACTION, Redaction
 from onward.core.retry import LONGEST_DELAY, RetryPolicy
@@ -26,8 +26,6 @@ from onward.errors import InvalidSetting, LeaseLost
 __all__ = [
     "MAX_RATE_LIMIT_WAITS",
     "MOVES",
-    "NO_ACTIONS",
-    "Actions",
     "Cancelled",
     "End",
     "Failed",
@@ -44,10 +42,12 @@ __all__ = [
 
 MAX_RATE_LIMIT_WAITS = 100
 
-Actions = Mapping[str, Mapping[str, str]]
-"""By job type and event, what the audit calls it besides."""
-
-NO_ACTIONS: Actions = MappingProxyType({})
+_LOST = "WorkerLost"
+_LOST_HINT = (
+    "the process died or stood still; look at its log and memory at that time: "
+    "executor='process' keeps a job that crashes from taking others along"
+)
+_UNCLASSIFIED = "unclassified"
 
 _S = JobState
 
@@ -56,9 +56,9 @@ MOVES: Mapping[JobState, frozenset[JobState]] = {
     _S.BLOCKED: frozenset({_S.QUEUED, _S.SCHEDULED, _S.CANCELLED}),
     _S.QUEUED: frozenset({_S.RUNNING, _S.CANCELLED}),
     _S.RUNNING: frozenset({_S.QUEUED, _S.SCHEDULED, _S.SUCCEEDED, _S.DEAD, _S.CANCELLED}),
-    _S.SUCCEEDED: frozenset({_S.QUEUED}),
-    _S.DEAD: frozenset({_S.QUEUED}),
-    _S.CANCELLED: frozenset({_S.QUEUED}),
+    _S.SUCCEEDED: frozenset({_S.QUEUED, _S.SCHEDULED}),
+    _S.DEAD: frozenset({_S.QUEUED, _S.SCHEDULED}),
+    _S.CANCELLED: frozenset({_S.QUEUED, _S.SCHEDULED}),
 }
 """The legal moves; out of an ended state only an operator or a reset leads."""
 
@@ -98,11 +98,14 @@ class Failed:
 
 @dataclass(eq=False)
 class RateLimited(Exception):
-    """A provider said to come back later: burns no attempt unless `counted`, and ends in time."""
+    """A provider said to come back later, or not when (None: by the back-off); ends in time.
 
-    after: Duration
+    It burns no attempt unless it is `counted`; None leaves that to the category of the job.
+    """
+
+    after: Duration | None = None
     error: Mapping[str, Any] | BaseException | str = "rate limited"
-    counted: bool = False
+    counted: bool | None = None
 
 
 @dataclass(eq=False)
@@ -146,6 +149,11 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
         """The job leaves the live table."""
         return self.state in ENDED
 
+    @property
+    def error_class(self) -> str | None:
+        """Name the class of what went wrong, for a metric; None where nothing did."""
+        return None if self.error is None else error_class(self.error)
+
     def cancelled(self) -> Transition:
         """Give what is written instead when cancellation was asked for before the job could go back."""
         return replace(
@@ -180,9 +188,10 @@ class End(msgspec.Struct, frozen=True, gc=False):
         """
         if job.state != _S.RUNNING:
             raise LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
-        to = settle(job, outcome, policy, dice)
-        if to.error is not None or to.outcome == "skipped":
-            to = _sanitised(to, job, redaction)
+        if isinstance(outcome, Succeeded):
+            to = settle(job, outcome, policy, dice)
+        else:
+            to = _settle_hidden(job, outcome, policy, dice, redaction)
         return cls(job.id, job.lease, job.attempt, to, usage, actions)
 
     @property
@@ -197,17 +206,29 @@ class End(msgspec.Struct, frozen=True, gc=False):
         return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
 
 
-def _sanitised(to: Transition, job: Job, redaction: Redaction) -> Transition:
-    """Hide the secrets of what a handler said: whatever is kept or shown of it comes through here."""
+def _settle_hidden(
+    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float, redaction: Redaction
+) -> Transition:
+    """Settle without secrets: whatever is kept or shown of what a handler said comes through here."""
+    if isinstance(outcome, Failed | RateLimited):
+        # Hidden before it is settled: whether it failed like this before is told by what was kept of it.
+        told = sanitise(_described(outcome.error), job.payload, redaction)
+        return settle(job, outcome, policy, dice, recognised(job.job_type, told, job.error))
+    to = settle(job, outcome, policy, dice)
     if to.outcome == "skipped":
         return replace(to, result=sanitise(to.result, job.payload, redaction))
-    return replace(to, error=sanitise(to.error or {}, job.payload, redaction))
+    if to.error is None:
+        return to
+    told = sanitise(to.error, job.payload, redaction)
+    if isinstance(outcome, Lost):
+        told = recognised(job.job_type, told, job.error)
+    return replace(to, error=told)
 
 
 def settle(  # noqa: C901, PLR0911 - one state machine, one match
-    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0
+    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, told: Mapping[str, Any] | None = None
 ) -> Transition:
-    """Decide what becomes of a running job."""
+    """Decide what becomes of a running job; `told` is what is kept of a failure."""
     # What nearly every job comes to, asked first.
     if isinstance(outcome, Succeeded) and outcome.result is None:
         return _plain_success(job.attempt, job.waits, job.crashes)
@@ -224,23 +245,36 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
             return unburnt if delay is None else _later(unburnt, "released", delay, error)
         case Snooze(delay):
             return _later(unburnt, "snoozed", delay)
-        case RateLimited(after, error, counted=False) if job.waits < MAX_RATE_LIMIT_WAITS:
-            return _later(replace(unburnt, waits=job.waits + 1), "rate_limited", after, _described(error))
         case RateLimited(after, error, counted=True):
-            return _retry(job, as_it_was, _described(error), after)
+            wait = _wait(after, policy, job.attempt, dice)
+            return _retry(job, as_it_was, told or _described(error), wait)
+        case RateLimited(after, error) if job.waits < MAX_RATE_LIMIT_WAITS:
+            waited = replace(unburnt, waits=job.waits + 1)
+            wait = _wait(after, policy, waited.waits, dice)
+            return _later(waited, "rate_limited", wait, told or _described(error))
         case RateLimited(_, error):
-            return _bury(as_it_was, {**_described(error), "reason": "rate_limited_too_often"})
+            return _bury(as_it_was, {**(told or _described(error)), "reason": "rate_limited_too_often"})
         case Failed(error, retryable=False):
-            return _bury(as_it_was, {"reason": "unrecoverable", **_described(error)})
+            return _bury(as_it_was, {"reason": "unrecoverable", **(told or _described(error))})
         case Failed(error, after=after):
-            wait = policy.wait(job.attempt, dice) if after is None else after
-            return _retry(job, as_it_was, _described(error), wait)
+            wait = _wait(after, policy, job.attempt, dice)
+            return _retry(job, as_it_was, told or _described(error), wait, policy.poison_after)
         case Lost():
-            crashed = replace(as_it_was, crashes=job.crashes + 1)
-            wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
-            lost = {"class": "WorkerLost", "message": f"worker {job.worker_id} stopped renewing its lease"}
-            return replace(_retry(job, crashed, lost, wait), outcome="lost")
+            return _lose(job, as_it_was, policy, dice)
     raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
+
+
+def _wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float) -> Duration:
+    return policy.wait(failure, dice) if after is None else after
+
+
+def _lose(job: Job, as_it_was: Transition, policy: RetryPolicy, dice: float) -> Transition:
+    crashed = replace(as_it_was, crashes=job.crashes + 1)
+    wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
+    # In quotes: whichever worker it was, it is the same failure.
+    message = f"worker {job.worker_id!r} stopped renewing its lease"
+    lost = {"class": _LOST, "message": message, "rule": "worker_lost", "hint": _LOST_HINT}
+    return replace(_retry(job, crashed, lost, wait), outcome="lost")
 
 
 def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, Any]:
@@ -267,10 +301,31 @@ def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:
     return replace(transition, state=_S.SUCCEEDED, event=f"job.{outcome}", outcome=outcome, result=result)
 
 
-def _retry(job: Job, transition: Transition, error: Mapping[str, Any], wait: Duration) -> Transition:
+def _retry(
+    job: Job,
+    transition: Transition,
+    error: Mapping[str, Any],
+    wait: Duration,
+    poison_after: int | None = None,
+) -> Transition:
     if job.attempt >= job.max_attempts:
-        return _bury(transition, {"reason": "attempts_exhausted", **error})
+        reason = "crash_loop" if _loops(job, transition) else "attempts_exhausted"
+        return _bury(transition, {"reason": reason, **error})
+    if poison_after is not None and _is_poison(error, poison_after):
+        return _bury(transition, {"reason": "poison", **error})
     return _later(transition, "failed", wait, error)
+
+
+def _loops(job: Job, transition: Transition) -> bool:
+    """Tell whether its worker was lost, as in the attempt before."""
+    crashed = transition.crashes > job.crashes > 0
+    return crashed and isinstance(job.error, Mapping) and job.error.get("class") == _LOST
+
+
+def _is_poison(error: Mapping[str, Any], after: int) -> bool:
+    """Tell whether a job has failed so often in one way, of which no rule knows that it passes."""
+    repeats: int = error.get("repeats", 1)
+    return repeats >= after and error.get("rule", _UNCLASSIFIED) == _UNCLASSIFIED
 
 
 def _later(

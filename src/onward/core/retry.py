@@ -23,7 +23,10 @@ _NONE = timedelta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """When a job runs again, and how many executions it has; `max_attempts` counts the first one too."""
+    """When a job runs again, and how many executions it has; `max_attempts` counts the first one too.
+
+    After `poison_after` failures in a row of one kind, of which no rule knows that it passes, a job is dead.
+    """
 
     kind: Literal["fixed", "exponential"]
     base: timedelta
@@ -33,6 +36,7 @@ class RetryPolicy:
     jitter: bool = True
     max_attempts: int = 5
     crash_delay: timedelta | None = None
+    poison_after: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, naming the field."""
@@ -49,6 +53,12 @@ class RetryPolicy:
             "max_attempts",
             self.max_attempts,
             "a whole number from 1: it counts executions",
+        )
+        _require(
+            self.poison_after is None or (type(self.poison_after) is int and self.poison_after >= 1),
+            "poison_after",
+            self.poison_after,
+            "a whole number from 1, or None: it counts failures of one kind in a row",
         )
 
     def delay(self, failure: int) -> timedelta:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from onward.core.category import CATEGORIES, Q_CRITICAL, Q_DEADLETTER, Category, category, strictly
+from onward.core.alert import Alert, Sink
+from onward.core.arguments import span
+from onward.core.breaker import BreakerSettings
+from onward.core.category import (
+    CATEGORIES,
+    Q_CRITICAL,
+    Q_DEADLETTER,
+    Category,
+    category,
+    strict_retry,
+    strictly,
+)
+from onward.core.duration import Duration, duration
 from onward.core.fields import check_text
 from onward.core.job import Job
-from onward.core.lifecycle import End, Outcome
+from onward.core.lifecycle import End, Failed, Outcome, RateLimited, Succeeded
+from onward.core.own_rules import Classification
 from onward.core.redaction import REDACTION, Redaction
 from onward.core.retry import RetryPolicy
 from onward.core.secret_policy import SecretPolicy, Secrets
@@ -39,6 +53,7 @@ class Settings(TypedDict, total=False):
     audit: AuditLevel
     audit_chain: bool
     meter_runs: bool
+    dry_run: bool | None
     artifacts: str
     artifact_inline_bytes: int
     artifact_secret: str
@@ -47,6 +62,8 @@ class Settings(TypedDict, total=False):
     secrets: SecretPolicy
     secrets_reason: str
     redact: Redaction
+    alerts: Iterable[Sink | Callable[[Alert], object]]
+    alert_throttle: Duration
 
 
 def check_secret(secret: Any) -> None:
@@ -74,6 +91,7 @@ class Rules:
     audit: AuditLevel = "full"
     audit_chain: bool = False
     meter_runs: bool = False
+    dry_run: bool = False
     artifacts: str | None = None
     artifact_inline_bytes: int = 16_384
     artifact_secret: str | None = field(default=None, repr=False)
@@ -81,11 +99,15 @@ class Rules:
     retries: dict[str, RetryPolicy] = field(default_factory=dict)
     actions: dict[str, Mapping[str, str]] = field(default_factory=dict)
     checks: dict[str, Callable[[Mapping[str, Any]], object]] = field(default_factory=dict)
+    breakers: dict[str, BreakerSettings] = field(default_factory=dict)
     routes: tuple[tuple[str, str], ...] = ()
     secrets: SecretPolicy = "reject"
     secrets_reason: str | None = None
     secrets_by_type: dict[str, Secrets] = field(default_factory=dict)
     redact: Redaction = REDACTION
+    alerts: list[Sink] = field(default_factory=list)
+    alert_throttle: timedelta = timedelta(minutes=5)
+    classification: Classification = field(default_factory=Classification)
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, naming the setting."""
@@ -94,6 +116,8 @@ class Rules:
             if value not in known:
                 choices = ", ".join(map(repr, known))
                 raise InvalidSetting(f"{name} is {value!r:.80}; give one of {choices}")
+        if not isinstance(self.dry_run, bool):
+            raise InvalidSetting(f"dry_run is {self.dry_run!r:.80}; give True or False")
         Secrets.of(self.secrets, self.secrets_reason)
         if self.artifact_secret is not None:
             check_secret(self.artifact_secret)
@@ -112,6 +136,9 @@ class Rules:
             for name in ("tenancy", "contract"):
                 if given.setdefault(name, "required") != "required":
                     raise InvalidSetting(f"profile='strict' needs {name}='required'; leave {name} out")
+        if "alert_throttle" in given:
+            throttle = duration("alert_throttle", given["alert_throttle"])
+            given["alert_throttle"] = span("alert_throttle", throttle)
         own = given.pop("categories", ())
         routes = tuple(given.pop("routes", {}).items())
         rules = cls(strict=strict, routes=routes, **given)
@@ -130,6 +157,10 @@ class Rules:
         added = self.categories[own.name] = strictly(own) if self.strict else own
         return added
 
+    def add_retry(self, job_type: str, own: RetryPolicy) -> None:
+        """Add the retry policy of a job type, as the profile has it."""
+        self.retries[job_type] = strict_retry(own) if self.strict else own
+
     def category(self, name: str) -> Category:
         """Look up a category; an unknown name is told its nearest neighbour."""
         return category(name, self.categories)
@@ -145,8 +176,21 @@ class Rules:
 
     def end_of(self, job: Job, outcome: Outcome, dice: float, usage: tuple[Usage, ...] = ()) -> End:
         """Settle a claimed job by what the application asks of its type and category."""
+        if outcome.__class__ is not Succeeded:
+            outcome = self._completed(job, outcome)
         actions = self.actions.get(job.job_type) if self.actions else None
         return End.of(job, outcome, self.policy_of(job), dice, usage, actions, self.redact)
+
+    def _completed(self, job: Job, outcome: Outcome) -> Outcome:
+        """Add what the outcome leaves to the application: whether a rate limit counts, and hints."""
+        match outcome:
+            case Failed(error, retryable, after) if isinstance(error, Mapping):
+                return Failed(self.classification.completed(error), retryable, after)
+            case RateLimited(after, error, counted):
+                known = self.classification.completed(error) if isinstance(error, Mapping) else error
+                counts = self.category_of(job).rate_limit_burns_attempt if counted is None else counted
+                return RateLimited(after, known, counts)
+        return outcome
 
     def secrets_of(self, job_type: str) -> Secrets:
         """Find what is done about a secret in a payload of this job type."""

@@ -7,16 +7,20 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from onward.client import Client
 from onward.client_async import AsyncClient
 from onward.core.classify import Unrecoverable
+from onward.core.job import Job
 from onward.core.rules import DEFAULT_RULES, Rules
 from onward.logs import hide_also
 from onward.stores import open_async_store, open_store
 
-__all__ = ["Clients", "check_not_importing", "importing"]
+__all__ = ["Clients", "check_not_importing", "confined", "importing"]
+
+ClientT = TypeVar("ClientT", Client, AsyncClient)
 
 _importing = False
 
@@ -113,3 +117,8 @@ class Clients:
                 self._sync = self.open()
                 self._process = os.getpid()
             return self._sync
+
+
+def confined(client: ClientT, job: Job) -> ClientT:
+    """Give a client for the org of a job alone; for a job without an org the same client."""
+    return client if job.org_id is None or client.rules.tenancy == "off" else client.for_org(job.org_id)

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from decimal import Decimal
-from typing import IO, Any, TypeVar, Unpack
+from functools import partial
+from typing import IO, Any, ParamSpec, TypeVar, Unpack, overload
 
 from onward.ambient import running
 from onward.blobs.content import ArtifactOptions, Content
 from onward.client import Client
 from onward.client_async import AsyncClient
+from onward.clients.effects import Effects
+from onward.clients.effects_async import AsyncEffects
 from onward.core.artifact import Artifact
 from onward.core.category import Capability
 from onward.core.contract import check_may
 from onward.core.job import Job, NewJob
 from onward.core.lifecycle import Cancelled
+from onward.core.retry import RetryPolicy
 from onward.core.usage import Usage
 from onward.errors import InvalidSetting
-from onward.handlers.clients import Clients
+from onward.handlers.clients import Clients, confined
+from onward.handlers.effects import Acting, once, perform, perform_async, step
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Run
+from onward.handlers.providers import call, call_async, calls_of, check_plain
+from onward.handlers.transactions import Opening
 from onward.logs import HIDE, get_logger
 
 __all__ = ["Context"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
-ClientT = TypeVar("ClientT", Client, AsyncClient)
 
 _log = get_logger("onward.job")
 
@@ -35,12 +42,13 @@ _log = get_logger("onward.job")
 class Context:
     """The running job, as its handler sees it; a parameter with this annotation is given one."""
 
-    __slots__ = ("_adapter", "_clients", "_run")
+    __slots__ = ("_adapter", "_clients", "_opening", "_run")
 
     def __init__(self, run: Run, clients: Clients) -> None:
         self._run = run
         self._clients = clients
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
+        self._opening: Opening | None = None
 
     @property
     def job(self) -> Job:
@@ -64,15 +72,25 @@ class Context:
 
     @property
     def _sync(self) -> Client:
-        return self._confined(self._clients.sync)
+        if self._opening is not None and self._opening.sync is not None:
+            return self._opening.sync
+        return confined(self._clients.sync, self._run.job)
 
     @property
     def _current(self) -> AsyncClient:
-        return self._confined(self._clients.current())
+        if self._opening is not None and self._opening.current is not None:
+            return self._opening.current
+        return confined(self._clients.current(), self._run.job)
 
-    def _confined(self, client: ClientT) -> ClientT:
-        org_id = self._run.job.org_id
-        return client if org_id is None or client.rules.tenancy == "off" else client.for_org(org_id)
+    def transaction(self, connection: Any = None) -> Opening:
+        """Begin a transaction, by `with` or `async with`, that ends this job and commits with its block.
+
+        It is on a connection of yours that `within()` would take, or on one that is opened for it. What `ctx`
+        does inside belongs to it. An error rolls it back, and so does a lost lease, which raises LeaseLost.
+        """
+        self.require("domain")
+        self._opening = Opening(self._run, self._clients, connection, self._opening)
+        return self._opening
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -102,6 +120,34 @@ class Context:
         if self._run.wait_cancelled(seconds):
             raise Cancelled(self._run.cancel_reason or "cancelled")
 
+    @overload
+    def call_provider(
+        self, function: Callable[..., T], /, *args: Any, retry: RetryPolicy, **kwargs: Any
+    ) -> T: ...
+    @overload
+    def call_provider(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def call_provider(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """Call a function, and again when the provider says that there were too many calls.
+
+        It waits by `retry`, or by the `inner_retry` of the category; any other error is raised at once.
+        """
+        check_plain(function)
+        calls = calls_of(self._run, self._clients.rules, kwargs)
+        return call(calls, partial(function, *args, **kwargs), self.sleep)
+
+    @overload
+    async def acall_provider(
+        self, function: Callable[..., Awaitable[T]], /, *args: Any, retry: RetryPolicy, **kwargs: Any
+    ) -> T: ...
+    @overload
+    async def acall_provider(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    async def acall_provider(self, function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+        """Do the same, awaited."""
+        calls = calls_of(self._run, self._clients.rules, kwargs)
+        return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
+
     def progress(self, items: Iterable[T]) -> Iterator[T]:
         """Give the items one by one, each time with a look whether to give way."""
         for item in items:
@@ -117,6 +163,36 @@ class Context:
         """Do the same, awaited."""
         self.require("audit")
         await self._current.audit.note(self._run.job, action, detail)
+
+    @property
+    def dry_run(self) -> bool:
+        """Tell whether effects are left undone, because the application or ONWARD_DRY_RUN says so."""
+        return self._clients.rules.dry_run
+
+    def once(self, name: str, function: Callable[..., Any]) -> Any:
+        """Do an effect that a retry does not repeat; gives its result, as JSON keeps it.
+
+        A function that needs an argument is given the idempotency key, the same on every try until it is
+        done. Raises LeaseLost if it is late. In a dry run nothing is called, and None is given.
+        """
+        self.require("domain")
+        return perform(once(self._acting(self._sync.effects), name, function))
+
+    async def aonce(self, name: str, function: Callable[..., Any]) -> Any:
+        """Do the same, awaited; the function may be async or plain."""
+        self.require("domain")
+        return await perform_async(once(self._acting(self._current.effects), name, function))
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Give what the function gives, remembered over retries, as JSON keeps it."""
+        return perform(step(self._acting(self._sync.effects), name, function))
+
+    async def astep(self, name: str, function: Callable[[], Any]) -> Any:
+        """Do the same, awaited; the function may be async or plain."""
+        return await perform_async(step(self._acting(self._current.effects), name, function))
+
+    def _acting(self, effects: Effects | AsyncEffects) -> Acting:
+        return Acting(self._run.job, effects, self.log, self.dry_run)
 
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
         """Count what this run uses, and what that costs in millionths of a currency.
@@ -154,18 +230,19 @@ class Context:
     def enqueue(self, new: NewJob) -> Handle[Any]:
         """Store a child of this job, which carries on its org, project, actor, correlation and trace."""
         with running(self._run.job):
-            client = self._sync if self._has_other_parent(new) else self._clients.sync
+            client = self._sync if self._asks_for_parent(new) else self._clients.sync
             return Handle(client.enqueue(new), self._clients)
 
     async def aenqueue(self, new: NewJob) -> Handle[Any]:
         """Do the same, awaited."""
         with running(self._run.job):
-            client = self._current if self._has_other_parent(new) else self._clients.current()
+            client = self._current if self._asks_for_parent(new) else self._clients.current()
             return Handle(await client.enqueue(new), self._clients)
 
-    def _has_other_parent(self, new: NewJob) -> bool:
-        # A client of one org asks whose it is, which costs a look.
-        return isinstance(new, NewJob) and new.parent_id not in {None, self._run.job.id}
+    def _asks_for_parent(self, new: NewJob) -> bool:
+        # A client of one org asks whose it is, which costs a look; a transaction has no other client.
+        others = isinstance(new, NewJob) and new.parent_id not in {None, self._run.job.id}
+        return others or self._opening is not None
 
     def require(self, capability: Capability) -> None:
         """Raise NotAllowed if the category of this job does not have a capability."""

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from msgspec import structs
 
 from onward.core.arguments import check_kind, whole
+from onward.core.breaker import check_provider
 from onward.core.job import NewJob
 from onward.core.retry import RetryPolicy
 from onward.core.rules import Rules
@@ -18,7 +19,7 @@ from onward.errors import InvalidSetting
 from onward.handlers.actions import read_actions
 from onward.handlers.clients import Clients
 from onward.handlers.context import Context
-from onward.handlers.handler import Executor, Handler
+from onward.handlers.handler import Executor, Handler, Provider
 from onward.handlers.job_type import JobFunction
 from onward.handlers.keying import key_maker
 from onward.handlers.options import Defaults, Request, check_names
@@ -118,6 +119,7 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         retry=options.get("retry"),
         actions=read_actions(name, options.get("audit_action")),
         secrets=_secrets(name, options),
+        provider=_provider(name, options.get("provider")),
     )
     return JobFunction(handler, signature, clients, request)
 
@@ -148,6 +150,16 @@ def _secrets(name: str, options: Defaults) -> Secrets | None:
     if policy is None and reason is None:
         return None
     return Secrets.of(policy, reason, where=f"job type {name!r}: ")
+
+
+def _provider(name: str, provider: Provider | None) -> Provider | None:
+    if provider is None or (callable(provider) and not inspect.iscoroutinefunction(provider)):
+        return provider
+    if isinstance(provider, str):
+        return check_provider(provider)
+    raise InvalidSetting(
+        f"job type {name!r}: provider is {provider!r:.80}; give a name, or a plain function of the job"
+    )
 
 
 def _executor(name: str, function: Callable[..., Any], chosen: Executor | None) -> Executor:

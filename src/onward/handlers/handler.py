@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from onward.core.job import Job, NewJob
+from onward.core.lifecycle import End
 from onward.core.retry import RetryPolicy
 from onward.core.secret_policy import Secrets
 from onward.core.usage import Usage
 
-__all__ = ["Executor", "Handler", "Run"]
+__all__ = ["Executor", "Handler", "Provider", "Run"]
 
 Executor = Literal["async", "thread", "process"]
+
+Provider = str | Callable[[Job], str | None]
+"""Whom a job type calls, for its circuit breaker: one name, or a name for each job, or (None) nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Handler:
     retry: RetryPolicy | None = None
     actions: Mapping[str, str] | None = None
     secrets: Secrets | None = None
+    provider: Provider | None = None
 
 
 class Run(Protocol):
@@ -56,10 +61,27 @@ class Run(Protocol):
         """Say why the handler should give way; None while it should not."""
         ...
 
+    @property
+    def provider(self) -> Provider | None:
+        """Say whom the job type calls, whose breaker does the waiting."""
+        ...
+
     def wait_cancelled(self, timeout: float) -> bool:
         """Block until the handler should give way; False when the time is over."""
         ...
 
     def meter(self, used: Usage) -> None:
         """Take note of what the handler has used; may be called from any thread."""
+        ...
+
+    def usage(self) -> tuple[Usage, ...]:
+        """Give what the run has used so far."""
+        ...
+
+    def completing(self, end: End) -> None:
+        """Learn that the handler is about to commit its own end: from here on only the database knows."""
+        ...
+
+    def completed(self, spent: frozenset[str]) -> None:
+        """Learn that it has, and which orgs have spent their budget by it."""
         ...

@@ -17,7 +17,7 @@ from onward.core.retry import RetryPolicy
 from onward.core.rules import DEFAULT_RULES, Rules
 from onward.core.secret_policy import SecretPolicy
 from onward.errors import InvalidJob, InvalidSetting
-from onward.handlers.handler import Executor
+from onward.handlers.handler import Executor, Provider
 from onward.handlers.keying import KeyMaker, NotificationKey
 
 __all__ = ["Defaults", "Options", "Request", "check_names", "read_actor"]
@@ -71,6 +71,7 @@ class Defaults(TypedDict, total=False):
     coalesce: Merge
     secrets: SecretPolicy
     secrets_reason: str
+    provider: Provider
 
 
 class Request(msgspec.Struct, frozen=True):

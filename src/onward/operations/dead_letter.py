@@ -23,13 +23,17 @@ from onward.core.payload import decode
 from onward.core.rules import Rules
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
 from onward.operations.asked import COLUMNS, asked_row
+from onward.operations.dead_filter import DeadFilter, listing
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
 __all__ = [
-    "Actor", "DeadLetter", "DeadLetterPage", "Edit", "Resolution", "Resolved", "discard", "fix", "get_letter",
-    "history", "list_letters", "origin", "replay",
+    "NO_TIME", "Actor", "DeadLetter", "DeadLetterPage", "Edit", "Resolution", "Resolved", "discard", "fix",
+    "get_letter", "get_unresolved", "history", "list_letters", "origin", "planned", "replay",
 ]  # fmt: skip
 
+NO_TIME = timedelta()
+
+_MICROSECOND = timedelta(microseconds=1)
 _WIDTH = len(JOB_COLUMNS)
 
 Actor = tuple[str | None, str | None]
@@ -58,6 +62,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
     message: str | None
     hint: str | None
     link: str | None
+    rule: str | None
+    status: int | None
+    fingerprint: str | None
     resolution: Resolution | None
 
     @classmethod
@@ -71,6 +78,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
             message=error.get("message"),
             hint=error.get("hint"),
             link=error.get("link"),
+            rule=error.get("rule"),
+            status=error.get("status"),
+            fingerprint=error.get("fingerprint"),
             resolution=resolution,
         )
 
@@ -104,27 +114,33 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     max_attempts: int | None = None
 
+    def check(self) -> None:
+        """Refuse what no job could be edited by."""
+        if self.payload is not None and self.patch is not None:
+            raise InvalidSetting(
+                "payload and patch are both given; give the whole payload, or what to change"
+            )
+        for name, value in (("payload", self.payload), ("patch", self.patch)):
+            if value is not None and not isinstance(value, Mapping):
+                raise InvalidJob(f"{name} is a {type(value).__name__}; give a dict of arguments")
+
 
 def list_letters(
+    where: DeadFilter | None = None,
     *,
-    job_type: str | None = None,
-    org_id: str | None = None,
     resolved: bool | None = False,
     limit: int = 50,
     cursor: JobId | None = None,
 ) -> Operation[DeadLetterPage]:
     """Read a page of dead jobs: those that wait for somebody, those that do not, or (None) all."""
     whole("limit", limit, 1, MOST_PER_PAGE)
-    check_texts({"job_type": job_type, "org_id": org_id})
     check_kind("resolved", resolved, bool | None, "give True, False, or None for both")
-    params: dict[str, Scalar | Rows] = {
-        "job_type": job_type,
-        "org_id": org_id,
+    page: dict[str, Scalar] = {
         "resolved": None if resolved is None else int(resolved),
         "below": None if cursor is None else normalise_id(cursor),
         "limit": limit + 1,
     }
-    rows = yield Statement("list_dead_letters", params)
+    rows = yield listing(where or {}, page)
     letters = [_letter(row) for row in rows[:limit]]
     return DeadLetterPage(letters, letters[-1].job.id if len(rows) > limit else None)
 
@@ -155,11 +171,20 @@ def replay(
     by: Actor,
     rules: Rules,
     reset_attempts: bool = True,
+    delay: timedelta = NO_TIME,
+    every: timedelta = NO_TIME,
     now: datetime | None = None,
 ) -> Operation[Resolved]:
-    """Let dead jobs run again under their own ids, from the first attempt or for one more."""
+    """Let dead jobs run again under their own ids, from the first attempt or for one more.
+
+    The first is due after `delay`, each further one `every` so long after the one before.
+    """
     check_kind("reset_attempts", reset_attempts, bool, "give True or False")
-    params = _params(ids, reason, by, rules, now) | {"reset": int(reset_attempts)}
+    params = _params(ids, reason, by, rules, now) | {
+        "reset": int(reset_attempts),
+        "delay": delay // _MICROSECOND,
+        "every": every // _MICROSECOND,
+    }
     rows = (yield Statement("replay_dead_letters", params)) if ids else []
     return (yield from _answer(ids, rows))
 
@@ -185,15 +210,8 @@ def fix(
 ) -> Operation[DeadLetter]:
     """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
     hidden = _said("note", note, by, rules)
-    job = (yield from _unresolved(job_id)).job
-    edited = _edited(job, edit)
-    row = asked_row(edited, successor_id, rules)
-    # Else its one resolution would be used up by a copy that can't run.
-    if check := rules.checks.get(job.job_type):
-        check(decode(str(row[COLUMNS.index("payload")])))
-    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
-    if not changes:
-        raise InvalidSetting(f"the fix of job {job_id} changes nothing; edit its payload, or replay it")
+    job = (yield from get_unresolved(job_id)).job
+    row, changes = planned(job, edit, successor_id, rules)
     params: dict[str, Scalar | Rows] = {
         "id": job_id,
         "lease": job.lease,
@@ -209,12 +227,27 @@ def fix(
     rows = yield Statement("fix_dead_letter", params)
     if not rows:
         # Somebody was quicker: tell what has become of it.
-        yield from _unresolved(job_id)
+        yield from get_unresolved(job_id)
         raise AlreadyResolved(f"job {job_id} was changed by somebody else meanwhile; look at it again")
     return DeadLetter.of(job, _resolution(rows[0]))
 
 
-def _unresolved(job_id: JobId) -> Operation[DeadLetter]:
+def planned(
+    job: Job, edit: Edit, successor_id: JobId, rules: Rules
+) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
+    """Give the row of a fixed copy, checked like any new job, and what it changes; raises for nothing."""
+    row = asked_row(_edited(job, edit), successor_id, rules)
+    # Else its one resolution would be used up by a copy that can't run.
+    if check := rules.checks.get(job.job_type):
+        check(decode(str(row[COLUMNS.index("payload")])))
+    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
+    if not changes:
+        raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")
+    return row, changes
+
+
+def get_unresolved(job_id: JobId) -> Operation[DeadLetter]:
+    """Read a death that nobody has dealt with; raises JobNotFound and AlreadyResolved."""
     letter = yield from get_letter(job_id)
     if letter.resolution is not None:
         became = letter.resolution.resolution
@@ -225,11 +258,7 @@ def _unresolved(job_id: JobId) -> Operation[DeadLetter]:
 
 def _edited(job: Job, edit: Edit) -> NewJob:
     """Give the copy; what it is about and on whose behalf stays."""
-    if edit.payload is not None and edit.patch is not None:
-        raise InvalidSetting("payload and patch are both given; give the whole payload, or what to change")
-    for name, value in (("payload", edit.payload), ("patch", edit.patch)):
-        if value is not None and not isinstance(value, Mapping):
-            raise InvalidJob(f"{name} is a {type(value).__name__}; give a dict of arguments")
+    edit.check()
     payload = patched(job.payload, edit.patch or {}) if edit.payload is None else dict(edit.payload)
     timeout = None if job.timeout_micros is None else timedelta(microseconds=job.timeout_micros)
     return NewJob(

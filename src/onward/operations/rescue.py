@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypedDict
 
 from onward.core.arguments import whole
 from onward.core.job import Job, instant
-from onward.core.lifecycle import NO_ACTIONS, Actions, End, Lost
-from onward.core.retry import RetryPolicy
-from onward.core.rules import DEFAULT_RULES
+from onward.core.lifecycle import Lost
+from onward.core.rules import DEFAULT_RULES, Rules
 from onward.operations.leader import lead
-from onward.operations.statement import Operation, Statement, moment
+from onward.operations.statement import Operation, Statement, as_json, moment
 from onward.operations.work import MOST_AT_ONCE, Leases, finish, retire
 
 __all__ = [
     "SWEEPER",
     "Promoted",
-    "Settling",
     "Swept",
     "find_held",
     "find_lost",
@@ -33,14 +30,7 @@ SWEEPER = "sweeper"
 """The lead that a worker must have to rescue the jobs of others by itself."""
 
 _NOTHING = Leases(frozenset(), frozenset())
-
-
-class Settling(TypedDict):
-    """How the jobs of lost workers are settled."""
-
-    policy: Callable[[Job], RetryPolicy]
-    dice: Callable[[], float]
-    actions: Actions
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +49,36 @@ class Swept:
     leases: Leases
 
 
-def find_lost(limit: int = 500, *, now: datetime | None = None) -> Operation[list[Job]]:
-    """Declare workers lost whose lease ran out, and give the jobs that they held."""
+def find_lost(
+    limit: int = 500, *, rules: Rules = DEFAULT_RULES, now: datetime | None = None
+) -> Operation[list[Job]]:
+    """Declare workers lost whose lease ran out, and give the jobs that they held.
+
+    Not those of a category with a lease of its own, until the worker has been silent for that long.
+    """
     whole("limit", limit, 1, MOST_AT_ONCE)
-    rows = yield Statement("find_lost_jobs", {"limit": limit, "now": moment(now)})
+    own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
+    rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own), "now": moment(now)})
     return [Job.from_row(row) for row in rows]
 
 
 def rescue(
     limit: int = 500,
     *,
-    policy: Callable[[Job], RetryPolicy] = DEFAULT_RULES.policy_of,
+    rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
-    actions: Actions = NO_ACTIONS,
     now: datetime | None = None,
 ) -> Operation[Leases]:
     """Take back the jobs of lost workers; one that finishes meanwhile keeps its end, by its lease."""
-    lost = yield from find_lost(limit, now=now)
-    return (yield from _give_back(lost, policy, dice, actions, now))
+    lost = yield from find_lost(limit, rules=rules, now=now)
+    return (yield from _give_back(lost, rules, dice, now))
 
 
 def rescue_worker(
     worker_id: str,
     *,
-    policy: Callable[[Job], RetryPolicy] = DEFAULT_RULES.policy_of,
+    rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
-    actions: Actions = NO_ACTIONS,
     now: datetime | None = None,
 ) -> Operation[Leases]:
     """Take back all that a worker held which is known to be dead, without waiting for its lease."""
@@ -93,7 +87,7 @@ def rescue_worker(
     # A retired worker claims no more, and what was settled it no longer holds: this ends.
     while True:
         held = yield from find_held(worker_id)
-        more = yield from _give_back(held, policy, dice, actions, now)
+        more = yield from _give_back(held, rules, dice, now)
         taken = Leases(
             taken.held | more.held, taken.lost | more.lost, taken.cancel_requested | more.cancel_requested
         )
@@ -112,17 +106,14 @@ def sweep(
     *,
     ttl: timedelta,
     limit: int = 500,
-    policy: Callable[[Job], RetryPolicy] = DEFAULT_RULES.policy_of,
+    rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
-    actions: Actions = NO_ACTIONS,
     now: datetime | None = None,
 ) -> Operation[Swept]:
     """Rescue, if this worker leads; one that was frozen and replaced finds out before it touches a job."""
     if not (yield from lead(SWEEPER, worker_id, ttl=ttl, now=now)):
         return Swept(leader=False, leases=_NOTHING)
-    return Swept(
-        leader=True, leases=(yield from rescue(limit, policy=policy, dice=dice, actions=actions, now=now))
-    )
+    return Swept(leader=True, leases=(yield from rescue(limit, rules=rules, dice=dice, now=now)))
 
 
 def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promoted]:
@@ -140,13 +131,8 @@ def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promo
 
 
 def _give_back(
-    jobs: Sequence[Job],
-    policy: Callable[[Job], RetryPolicy],
-    dice: Callable[[], float],
-    actions: Actions,
-    now: datetime | None,
+    jobs: Sequence[Job], rules: Rules, dice: Callable[[], float], now: datetime | None
 ) -> Operation[Leases]:
     if not jobs:
         return _NOTHING
-    ends = [End.of(job, Lost(), policy(job), dice(), actions=actions.get(job.job_type)) for job in jobs]
-    return (yield from finish(ends, now=now))
+    return (yield from finish([rules.end_of(job, Lost(), dice()) for job in jobs], now=now))

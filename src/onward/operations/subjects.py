@@ -68,7 +68,7 @@ def drop_subject(
 def _delete(
     ids: list[JobId], *, reason: str, actor_type: str | None, actor_id: str | None, now: datetime | None
 ) -> Operation[frozenset[JobId]]:
-    """Remove jobs that do not run, with their keys and their earlier runs."""
+    """Remove jobs that do not run, with their keys, effects and earlier runs."""
     if not ids:
         return frozenset()
     params = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from onward.core.ids import JobId
 from onward.core.job import instant
@@ -13,6 +13,8 @@ from onward.operations.control import Controls, read_controls
 from onward.operations.statement import Operation, Statement, moment
 
 __all__ = ["Look", "Watch", "look", "watch"]
+
+_OTHERS = frozenset({"worker", "cancel", "breaker"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch(Controls):
-    """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused."""
+    """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
+
+    `breakers` are those of which not all is well: how long each still holds, None for without an end.
+    """
 
     alive: bool
     cancel_requested: Mapping[JobId, str] = field(default_factory=dict)
+    breakers: Mapping[str, timedelta | None] = field(default_factory=dict)
 
 
 def look(*, now: datetime | None = None) -> Operation[Look]:
@@ -46,13 +52,18 @@ def look(*, now: datetime | None = None) -> Operation[Look]:
 def watch(worker_id: str, *, now: datetime | None = None) -> Operation[Watch]:
     """Tell a worker what has changed for it since it last asked."""
     rows = yield Statement("watch", {"worker": worker_id, "now": moment(now)})
-    controls = read_controls([row for row in rows if row[0] not in {"worker", "cancel"}])
+    controls = read_controls([row for row in rows if row[0] not in _OTHERS])
     return Watch(
         gate=controls.gate,
         pauses=controls.pauses,
         alive=any(row[0] == "worker" for row in rows),
         cancel_requested={row[1]: _reason(row[2]) for row in rows if row[0] == "cancel"},
+        breakers={row[1]: _left(row[5]) for row in rows if row[0] == "breaker"},
     )
+
+
+def _left(micros: int | None) -> timedelta | None:
+    return None if micros is None else timedelta(microseconds=max(0, micros))
 
 
 def _reason(detail: str | None) -> str:

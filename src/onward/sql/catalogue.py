@@ -35,7 +35,7 @@ Style = Literal["question", "percent", "dollar"]
 TABLES = (
     "live", "ended", "keys", "ledger", "reruns", "attempts", "audit", "chain", "sealing", "claimed",
     "workers", "queues", "controls", "leaders", "usage", "budgets", "artifacts", "settings",
-    "dead_letters", "jobs", "migrations",
+    "dead_letters", "breakers", "effects", "alerts", "alerted", "alert_sends", "jobs", "migrations",
 )  # fmt: skip
 
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"

@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from onward.errors import InvalidSetting, MissingExtra
@@ -58,6 +58,10 @@ class Store(Protocol):
         """Clear the hot table of dead rows, if there are many and the database does not do it itself."""
         ...
 
+    def connect(self) -> Any:
+        """Open a connection of the driver's for a caller, who closes it."""
+        ...
+
     def hang_up(self, seconds: float) -> None:
         """Break off operations that wait for an answer for longer; may be called from any thread."""
         ...
@@ -99,6 +103,10 @@ class AsyncStore(Protocol):
 
     async def vacuum(self) -> bool:
         """Clear the hot table of dead rows, if there are many and the database does not do it itself."""
+        ...
+
+    async def connect(self) -> Any:
+        """Open a connection of the driver's for a caller, who closes it."""
         ...
 
     def hang_up(self, seconds: float) -> None:

@@ -195,6 +195,14 @@ class PostgresStore:
                 return False
             return True
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """Open a connection for a caller, who closes it; outside a transaction, in autocommit mode."""
+        try:
+            return psycopg.Connection.connect(self.url, **self._connecting)
+        except _TROUBLE as error:
+            self._explain(error)
+            raise
+
     def hang_up(self, seconds: float) -> None:
         """Break the connections of operations that take longer; they raise, the next ones connect anew."""
         self.pool.hang_up(seconds)

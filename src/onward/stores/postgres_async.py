@@ -198,6 +198,14 @@ class AsyncPostgresStore:
                 return False
             return True
 
+    async def connect(self) -> psycopg.AsyncConnection[Any]:
+        """Open a connection for a caller, who closes it; outside a transaction, in autocommit mode."""
+        try:
+            return await psycopg.AsyncConnection.connect(self.url, **self._connecting)
+        except _TROUBLE as error:
+            await self._explain(error)
+            raise
+
     def hang_up(self, seconds: float) -> None:
         """Break the connections of operations that take longer; they raise, the next ones connect anew."""
         self.pool.hang_up(seconds)

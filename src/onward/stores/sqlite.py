@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
+from onward.connections.sqlite_async import AsyncSqlite
 from onward.errors import InvalidSetting, StoreClosed
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
@@ -83,6 +84,13 @@ class _SqliteStore:
             connection.close()
         return before
 
+    def _connect(self) -> sqlite3.Connection:
+        if self._threads is None:
+            self._open()
+        connection = self.file.connect()
+        connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+        return connection
+
     def _close(self) -> None:
         with self._opening:
             self._closed = True
@@ -121,6 +129,10 @@ class SqliteStore(_SqliteStore):
         """Do nothing: SQLite uses the space of deleted rows again at once."""
         return False
 
+    def connect(self) -> sqlite3.Connection:
+        """Open a connection to the file for a caller, who closes it; outside a transaction."""
+        return self._connect()
+
     def close(self) -> None:
         """Finish what was handed over and close the file."""
         self._close()
@@ -158,6 +170,10 @@ class AsyncSqliteStore(_SqliteStore):
     async def vacuum(self) -> bool:
         """Do nothing: SQLite uses the space of deleted rows again at once."""
         return False
+
+    async def connect(self) -> AsyncSqlite:
+        """Open a connection to the file for a caller, who closes it; outside a transaction."""
+        return AsyncSqlite(await asyncio.to_thread(self._connect))
 
     async def close(self) -> None:
         """Finish what was handed over and close the file."""

@@ -131,7 +131,7 @@ class SqliteFile:
 
         Two connections that write and checkpoint at once can corrupt a file under SQLite before 3.51.3.
         """
-        size = self._log_size()
+        size = self.log_size()
         # Another process may have folded a log that we could not.
         self._fold_at = min(self._fold_at, size + _FOLD_BYTES)
         if size < self._fold_at:
@@ -147,7 +147,7 @@ class SqliteFile:
             # Somebody reads or folds, or the disk is full: the log goes on growing, and the next try is at
             # its next step. What was committed is safe in the log.
             pass
-        self._fold_at = self._log_size() + _FOLD_BYTES
+        self._fold_at = self.log_size() + _FOLD_BYTES
 
     def _use_a_log(self, connection: sqlite3.Connection) -> None:
         """Switch to WAL; of several that do so at once, SQLite refuses some without waiting."""
@@ -168,7 +168,8 @@ class SqliteFile:
     def _log(self) -> Path:
         return Path(f"{self.path}-wal")
 
-    def _log_size(self) -> int:
+    def log_size(self) -> int:
+        """Tell how many bytes the log has."""
         try:
             return self._log.stat().st_size
         except OSError:

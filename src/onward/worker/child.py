@@ -22,15 +22,21 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from onward.ambient import running
 from onward.core.job import Job
+from onward.core.lifecycle import End
+from onward.core.own_rules import Classification
+from onward.core.payload import lenient
 from onward.core.redaction import REDACTION
 from onward.core.usage import Meters, Usage
 from onward.handlers.clients import importing
 from onward.handlers.context import Context
+from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
-from onward.worker.exchange import HEADER, Ask, Metered, Start, pack, to_answer
+from onward.operations.work import MAX_RESULT_BYTES
+from onward.worker.exchange import HEADER, Ask, Completed, Completing, Metered, Note, Start, pack, to_answer
 
 __all__ = ["main"]
 
@@ -67,6 +73,7 @@ class Child:
         self._start = start
         self._parent = parent
         self._redaction = REDACTION
+        self._own: Classification | None = None
         sys.argv[:] = start.argv
 
     def answer(self, ask: Ask) -> bytes:
@@ -81,15 +88,18 @@ class Child:
             # What was printed would be lost when this process is ended.
             with suppress(Exception):
                 stream.flush()
-        return to_answer(end, run.artifacts, self._redaction.hider(ask.job.payload))
+        return to_answer(end, run.artifacts, self._redaction.hider(ask.job.payload), self._own)
 
     def _run(self, ask: Ask, run: ChildRun) -> object:
         job_type = self._find(ask.reference)
         handler, clients = job_type.handler, job_type.clients
-        self._redaction = clients.rules.redact
+        self._redaction, self._own = clients.rules.redact, clients.rules.classification
+        run.provider = handler.provider
         # The app's own, with its rules; but its parent may have been told to keep jobs elsewhere.
         clients.url, clients.schema = self._start.url, self._start.schema
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
+        if clients.rules.meter_runs:
+            run.time()
         with limited(ask.memory), run, running(ask.job):
             return handler.function(**handler.arguments(ask.job.payload), **context)
 
@@ -128,6 +138,7 @@ class ChildRun:
     """The attempt as its own process sees it: who cancels it ends the process, so it never learns."""
 
     cancel_reason: str | None = None
+    provider: Provider | None = None
 
     def __init__(self, job: Job, parent: socket.socket) -> None:
         self.job = job
@@ -136,6 +147,7 @@ class ChildRun:
         self._meters = Meters()
         self._metering = threading.Lock()
         self._over = False
+        self._began_at: float | None = None
 
     def __enter__(self) -> None:
         """Begin."""
@@ -157,6 +169,36 @@ class ChildRun:
             self._meters.add(used)
             if not self._over:
                 self._parent.sendall(pack(Metered(used)))
+
+    def time(self) -> None:
+        """Have the run itself metered in what it completes; the parent does so in what it writes."""
+        self._began_at = time.monotonic()
+        self._meters.add(Usage("runs"))
+
+    def usage(self) -> tuple[Usage, ...]:
+        """Give what the run has used so far."""
+        with self._metering:
+            if self._began_at is not None:
+                now = time.monotonic()
+                self._meters.add(Usage("seconds", now - self._began_at))
+                self._began_at = now
+            return self._meters.read()
+
+    def completing(self, end: End) -> None:
+        """Tell the parent that the handler is about to commit its own end."""
+        to = end.transition
+        # What travels is what is stored, whatever the handler gave.
+        result = None if to.result is None else msgspec.Raw(lenient(to.result, MAX_RESULT_BYTES).encode())
+        self._say(Completing(replace(end, transition=replace(to, result=result))))
+
+    def completed(self, spent: frozenset[str]) -> None:
+        """Tell the parent that it has."""
+        self._say(Completed(spent))
+
+    def _say(self, note: Note) -> None:
+        with self._metering:
+            if not self._over:
+                self._parent.sendall(pack(note))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from onward.core.job import Job
 from onward.errors import StoreError, WorkerLost
 from onward.operations.control import Controls
 from onward.stores.wakeups import Wakeups
+from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer, Lane
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
@@ -48,10 +49,10 @@ class Claimer:
         queues: Collection[str] | None,
         budget: int | None,
         drain: bool,
+        breakers: Breakers | None = None,
     ) -> None:
-        self._client = client
-        self._keeper = keeper
-        self._outage = outage
+        self._client, self._breakers = client, breakers
+        self._keeper, self._outage = keeper, outage
         self._wakeups = wakeups
         self._stopping = stopping
         self._buffer = buffer
@@ -144,7 +145,8 @@ class Claimer:
             return True
         self._outage.over("drain")
         wait = _POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
-        held_back = self._barren if self._controls.pauses else set()
+        holds = self._controls.pauses or (self._breakers is not None and self._breakers.hold)
+        held_back = self._barren if holds else set()
         if any(self._serves(queue) for queue in look.ready - held_back):
             self.dry.clear()
             self._wakeups.wake()
@@ -244,7 +246,7 @@ class Claimer:
                 limit,
                 worker_id=self._keeper.worker_id,
                 paused_orgs=self._controls.held_orgs | (self.spent_orgs if self._spent_at else frozenset()),
-                paused_types=self._controls.paused("job_type"),
+                paused_types=self._held_types(),
             )
         if len(jobs) < limit:
             self._ready.discard(lane.queue)
@@ -294,7 +296,13 @@ class Claimer:
         return bool(self._ready)
 
     def _serves(self, queue: str) -> bool:
+        if self._breakers is not None and self._breakers.holds_queue(queue):
+            return False
         return (self._queues is None or queue in self._queues) and queue not in self._controls.paused("queue")
+
+    def _held_types(self) -> frozenset[str]:
+        paused = self._controls.paused("job_type")
+        return paused if self._breakers is None else paused | self._breakers.held_types()
 
     def _set_free(self) -> None:
         if self.quiet or self._controls.gate is not None:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from onward.core.classify import Retry, Unrecoverable, describe
+from onward.core.answers import peek
+from onward.core.causes import sole
+from onward.core.classify import Retry, Unrecoverable, describe, judge
 from onward.core.error_context import LONGEST_MESSAGE, message_of, shorten
 from onward.core.job import Job
-from onward.core.lifecycle import Cancelled, RateLimited, Skip, Snooze
+from onward.core.lifecycle import Cancelled, End, RateLimited, Skip, Snooze
+from onward.core.own_rules import Classification
 from onward.core.payload import encode, lenient
 from onward.core.redaction import Hide, redact_text
 from onward.core.usage import Usage
+from onward.core.verdict import Verdict
 from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
 
 __all__ = [
@@ -28,7 +32,10 @@ __all__ = [
     "Answer",
     "Ask",
     "ChildError",
+    "Completed",
+    "Completing",
     "Metered",
+    "Note",
     "Raised",
     "Returned",
     "Said",
@@ -71,11 +78,15 @@ class Returned(msgspec.Struct, frozen=True, tag=True):
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
-    """The handler raised: what `describe` says of it, and for one of our own its name and fields."""
+    """The handler raised: what `describe` and `judge` say of it, and of one of our own its name and fields.
+
+    It is judged where it was raised, because the exception itself does not travel.
+    """
 
     described: dict[str, Any]
     name: str | None = None
     fields: dict[str, Any] = {}
+    verdict: Verdict | None = None
 
 
 class Metered(msgspec.Struct, frozen=True, tag=True):
@@ -84,17 +95,31 @@ class Metered(msgspec.Struct, frozen=True, tag=True):
     used: Usage
 
 
+class Completing(msgspec.Struct, frozen=True, tag=True):
+    """The handler is about to commit its own end; a child that dies now leaves that to the database."""
+
+    end: End
+
+
+class Completed(msgspec.Struct, frozen=True, tag=True):
+    """The handler has committed its own end, and these orgs have spent their budget by it."""
+
+    spent: frozenset[str]
+
+
 Answer = Returned | Raised
-Said = Answer | Metered
+Note = Metered | Completing | Completed
+Said = Answer | Note
 """What a child says while it has a job: the answer is the last of it."""
 
 
 class ChildError(Exception):
     """What a handler raised in another process; `described` shows its own class, message and traceback."""
 
-    def __init__(self, described: Mapping[str, Any]) -> None:
+    def __init__(self, described: Mapping[str, Any], verdict: Verdict | None = None) -> None:
         super().__init__(f"{described.get('class')}: {described.get('message')}")
         self.described = described
+        self.verdict = verdict
 
 
 # What comes back as it was, and the arguments to make it again; `message` stands for its text.
@@ -117,10 +142,12 @@ def pack(message: msgspec.Struct) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
-def to_answer(end: object, artifacts: int = 0, hide: Hide = redact_text) -> bytes:
+def to_answer(
+    end: object, artifacts: int = 0, hide: Hide = redact_text, own: Classification | None = None
+) -> bytes:
     """Write what a handler returned or raised; a result that is no JSON is a failure like any other."""
     if isinstance(end, BaseException):
-        return pack(_raised(end, hide))
+        return pack(_raised(end, hide, own or Classification()))
     try:
         return pack(Returned(_checked(end), artifacts))
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
@@ -132,12 +159,12 @@ def rebuilt(raised: Raised) -> Exception:
     """Make the exception again that a child told of."""
     kind = None if raised.name is None else _BY_NAME.get(raised.name)
     if kind is None:
-        return ChildError(raised.described)
+        return ChildError(raised.described, raised.verdict)
     fields = dict(raised.fields)
     message = fields.pop("message", None)
     error = kind(**fields) if message is None else kind(message, **fields)
     # A subclass of the handler's own, or the place where it was raised, is still shown.
-    error.described = raised.described  # type: ignore[attr-defined]
+    error.described, error.verdict = raised.described, raised.verdict  # type: ignore[attr-defined]
     return error
 
 
@@ -155,17 +182,21 @@ def _checked(result: object) -> msgspec.Raw:
     return msgspec.Raw(raw)
 
 
-def _raised(error: BaseException, hide: Hide) -> Raised:
+def _raised(error: BaseException, hide: Hide, own: Classification) -> Raised:
     described = _plain(describe(error, hide))
+    verdict = judge(error, hide, own, datetime.now(UTC))
+    # Of a group with a single error, that one is what the handler meant.
+    error = sole(error)
     for kind, names in _OURS.items():
-        if isinstance(error, kind):
+        # By its type: an object may fail when it is asked for its class.
+        if issubclass(type(error), kind):
             fields = {name: _field(error, name, hide) for name in names}
-            return Raised(described, kind.__name__, _plain(fields))
-    return Raised(described)
+            return Raised(described, kind.__name__, _plain(fields), verdict)
+    return Raised(described, verdict=verdict)
 
 
-def _field(error: Exception, name: str, hide: Hide) -> object:
-    value = message_of(error) if name == "message" else getattr(error, name)
+def _field(error: BaseException, name: str, hide: Hide) -> object:
+    value = message_of(error) if name == "message" else peek(error, name)
     match value:
         case timedelta():
             return value.total_seconds()

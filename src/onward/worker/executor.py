@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from onward.ambient import AMBIENT
@@ -19,10 +19,11 @@ from onward.handlers.clients import Clients
 from onward.handlers.context import Context
 from onward.handlers.handler import Handler
 from onward.logs import get_logger
+from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer
 from onward.worker.guard import Authorize, Guard
 from onward.worker.processes import ProcessPool
-from onward.worker.running import Running, Why, isolated
+from onward.worker.running import Completion, Running, Why, isolated
 from onward.worker.threads import Threads
 
 __all__ = ["Executor"]
@@ -44,12 +45,14 @@ class Executor:
         handlers: Mapping[str, Handler],
         clients: Clients,
         buffer: Buffer,
-        ended: Callable[[Job, Outcome, tuple[Usage, ...]], None],
+        ended: Callable[[Job, Outcome, tuple[Usage, ...], Completion | None], None],
         *,
         concurrency: int,
         authorize: Authorize | None = None,
+        breakers: Breakers | None = None,
     ) -> None:
         self._handlers = handlers
+        self._breakers = breakers
         self._clients = clients
         self._buffer = buffer
         self._ended = ended
@@ -65,6 +68,7 @@ class Executor:
         self.runs: dict[str, Running] = {}
         self._unwanted: Mapping[str, str] = {}
         self._metered: dict[str, tuple[Usage, ...]] = {}
+        self._completions: dict[str, Completion] = {}
         self._meter_runs = clients.rules.meter_runs
 
     def start(self) -> None:
@@ -142,7 +146,11 @@ class Executor:
                 outcome = await self._run(job, task)
             finally:
                 self._buffer.done(job.queue)
-            self._ended(job, outcome, self._metered.pop(job.id, ()) if self._metered else ())
+            usage = self._metered.pop(job.id, ()) if self._metered else ()
+            completion = self._completions.pop(job.id, None) if self._completions else None
+            self._ended(job, outcome, usage, completion)
+            if self._breakers is not None:
+                self._breakers.leave(job, outcome)
             taken += 1
             if taken % _AT_ONCE == 0:
                 # A handler that never waits would keep the loop from claiming and from writing results.
@@ -159,19 +167,22 @@ class Executor:
         try:
             arguments = handler.arguments(job.payload)
         except InvalidJob as error:
-            return Failed({**describe(error), "reason": "invalid_arguments"}, retryable=False)
+            refused = {"rule": "invalid_arguments", "reason": "invalid_arguments"}
+            return Failed({**describe(error), **refused}, retryable=False)
         run = Running(job, handler, task)
         self.runs[job.id] = run
         try:
+            if self._breakers is not None and (held := await self._breakers.enter(run)) is not None:
+                return held
             if job.timeout_micros is not None or job.deadline is not None:
                 self._time(run)
             # What the handler enqueues inherits from its job; its context is a copy of this one.
             AMBIENT.set(job)
             if self._guard is None:
-                return _judged(await self._begin(run, arguments))
-            if (refused := await self._guard.refusal(job)) is not None:
-                return refused
-            return self._guard.judged(run, _judged(await self._begin(run, arguments)))
+                return self._judged(job, await self._begin(run, arguments))
+            if (ended := await self._guard.refusal(job)) is not None:
+                return ended
+            return self._guard.judged(run, self._judged(job, await self._begin(run, arguments)))
         except asyncio.CancelledError:
             if run.why is None:
                 raise
@@ -181,12 +192,27 @@ class Executor:
             return run.gave_way() if run.why else error
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             late = run.why in {"timeout", "deadline"}
-            return run.gave_way() if late else classify(error, self._clients.rules.redact.hider(job.payload))
+            return run.gave_way() if late else self._classified(job, error)
         finally:
-            self.runs.pop(job.id, None)
-            self._timed.discard(run)
-            if run.meters is not None:
-                self._metered[job.id] = run.used()
+            self._over(run)
+
+    def _over(self, run: Running) -> None:
+        job_id = run.job.id
+        self.runs.pop(job_id, None)
+        self._timed.discard(run)
+        if run.meters is not None:
+            self._metered[job_id] = run.usage()
+        if run.completion is not None:
+            self._completions[job_id] = run.completion
+
+    def _judged(self, job: Job, result: Any) -> Outcome:
+        return _SUCCEEDED if result is None else self._classified(job, result)
+
+    def _classified(self, job: Job, end: Any) -> Outcome:
+        if not isinstance(end, BaseException):
+            return Succeeded(end)
+        rules = self._clients.rules
+        return classify(end, rules.redact.hider(job.payload), rules.classification, datetime.now(UTC))
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
@@ -205,13 +231,13 @@ class Executor:
         return run.future
 
     def _time(self, run: Running) -> None:
-        """Note when a run is to give way, counted from its claim by the database's clock."""
+        """Note when a run is to give way; its deadline is counted from its claim by the database's clock."""
         job = run.job
         seconds: list[tuple[float, Why]] = []
         if job.timeout_micros is not None:
             seconds.append((job.timeout_micros / 1e6, "timeout"))
         if job.deadline is not None:
-            seconds.append(((job.deadline - _claimed_at(job)).total_seconds(), "deadline"))
+            seconds.append(((job.deadline - _claimed_at(job)).total_seconds() - run.waited, "deadline"))
         left, run.late = min(seconds)
         run.ends_at = time.monotonic() + left
         self._timed.add(run)
@@ -229,10 +255,6 @@ class Executor:
             run.future.set_exception(Cancelled(run.cancel_reason or "cancelled"))
 
 
-def _judged(result: Any) -> Outcome:
-    return _SUCCEEDED if result is None else classify(result)
-
-
 def _claimed_at(job: Job) -> datetime:
     """Give the instant of the claim, by the database's clock."""
     return job.started_at or job.created_at
@@ -246,6 +268,7 @@ def unknown(job: Job) -> Outcome:
     error = {
         "class": "UnknownJobType",
         "message": f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job",
+        "rule": "unknown_job_type",
         "since": since or now,
     }
     if now - float(error["since"]) >= _UNKNOWN_AFTER.total_seconds():

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from onward.client_async import AsyncClient
 from onward.core.classify import describe
 from onward.core.job import Job
-from onward.core.lifecycle import End, Failed, Outcome
+from onward.core.lifecycle import End, Failed, Outcome, Succeeded
 from onward.core.usage import Usage
 from onward.errors import OnwardError, StoreError
 from onward.logs import get_logger
 from onward.worker.outage import Outage
+from onward.worker.running import Completion
 
 __all__ = ["Finisher", "Written"]
 
@@ -53,6 +54,7 @@ class Finisher:
         self._spent = spent
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
+        self._doubts: dict[tuple[str, int], End] = {}
         self._any = asyncio.Event()
         self._many = asyncio.Event()
         self._empty = asyncio.Event()
@@ -66,6 +68,22 @@ class Finisher:
             self._empty.clear()
         if len(self._ends) >= _MOST_AT_ONCE:
             self._many.set()
+
+    def complete(
+        self, job: Job, completion: Completion, outcome: Outcome, usage: tuple[Usage, ...] = ()
+    ) -> None:
+        """Take the end that a handler committed itself; where nobody knows whether it did, ask the database.
+
+        If it did not, the attempt came to `outcome`.
+        """
+        if not completion.sure:
+            self._doubts[job.id, job.lease] = completion.end
+            self.add(job, outcome, usage)
+            return
+        _warn_of_what_came_after(job, completion.end, outcome)
+        self._written([Written(job, completion.end, held=True)])
+        if completion.spent:
+            self._spent(completion.spent)
 
     def behind(self) -> bool:
         """Tell whether so many ends wait to be written that no more jobs should be claimed before."""
@@ -119,12 +137,14 @@ class Finisher:
         return batch
 
     async def _write(self, batch: list[tuple[Job, End]]) -> None:
-        unsure = False
+        unsure = bool(self._doubts) and bool(self._doubtful(batch))
         while batch:
             try:
                 if unsure:
                     batch = await self._unwritten(batch)
                 leases = await self._client.write([end for _, end in batch])
+                if self._doubts and leases.lost:
+                    batch = await self._without_committed(batch, leases.lost)
             except StoreError as error:
                 unsure = True
                 await asyncio.sleep(self._outage.pause("finisher", error))
@@ -141,17 +161,33 @@ class Finisher:
     async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:
         """Leave out what the write before did after all, though its answer never came."""
         found = await self._client.get_many([job.id for job, _ in batch])
-        ours = {job.id for job, end in batch if job.id in found and await self._did(end, found[job.id])}
-        self._tell([pair for pair in batch if pair[0].id in ours], frozenset())
-        return [pair for pair in batch if pair[0].id not in ours]
+        done: list[tuple[Job, End]] = []
+        left: list[tuple[Job, End]] = []
+        for job, end in batch:
+            # First the end that its handler may have committed.
+            asked = [self._doubts.get((job.id, job.lease)), end] if job.id in found else []
+            did = [one for one in asked if one is not None and await self._did(one, found[job.id])]
+            (done if did else left).append((job, did[0] if did else end))
+        self._tell(done, frozenset())
+        return left
+
+    def _doubtful(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:
+        return [pair for pair in batch if (pair[0].id, pair[0].lease) in self._doubts]
+
+    async def _without_committed(
+        self, batch: list[tuple[Job, End]], lost: frozenset[str]
+    ) -> list[tuple[Job, End]]:
+        """Leave out what was refused because a commit that nobody had heard of came through after all."""
+        refused = [pair for pair in self._doubtful(batch) if pair[0].id in lost]
+        left = await self._unwritten(refused)
+        return [pair for pair in batch if pair not in refused] + left
 
     async def _did(self, end: End, now: Job) -> bool:
         # Only who held a lease could end its job, and an ended job keeps the lease under which it ended.
-        if now.ended_at is not None and now.lease == end.lease:
-            return True
-        if now.lease == end.lease or end.transition.ends:
-            return False
-        # It went back, or a rescuer took it: the record of that run tells which.
+        if now.lease == end.lease:
+            instead = now.outcome == "cancelled" and not end.transition.ends
+            return now.ended_at is not None and (instead or now.outcome == end.transition.outcome)
+        # It went back, was reset or replayed, or a rescuer took it: the record of that run tells which.
         runs = await self._client.attempts(end.job_id)
         return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
 
@@ -164,7 +200,7 @@ class Finisher:
         [(job, end)] = batch
         log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
         if end.transition.outcome != "failed":
-            failed = Failed(describe(error), retryable=False)
+            failed = Failed({**describe(error), "rule": "unwritable"}, retryable=False)
             await self._write([(job, self._settled(job, failed, end.usage))])
 
     def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
@@ -173,6 +209,8 @@ class Finisher:
                 log.warning(
                     "job %s %s: lease %d was lost, its result is refused", job.job_type, job.id, job.lease
                 )
+            if self._doubts:
+                self._doubts.pop((job.id, job.lease), None)
         self._written([Written(job, end, job.id not in lost) for job, end in batch])
 
     def _settled(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
@@ -181,4 +219,22 @@ class Finisher:
             return rules.end_of(job, outcome, dice, usage)
         except OnwardError as error:
             # The handler's outcome makes no sense, such as a delay that is none: a failure of its own.
-            return rules.end_of(job, Failed(describe(error)), dice, usage)
+            failed = Failed({**describe(error), "rule": "invalid_outcome"})
+            return rules.end_of(job, failed, dice, usage)
+
+
+def _warn_of_what_came_after(job: Job, end: End, outcome: Outcome) -> None:
+    match outcome:
+        case Succeeded(result) if result is not None and result != end.transition.result:
+            log.warning(
+                "job %s %s ended with its transaction; what its handler returned is not kept: set tx.result",
+                job.job_type,
+                job.id,
+            )
+        case Failed(error):
+            log.warning(
+                "job %s %s ended with its transaction and stays succeeded; after that its handler failed: %s",
+                job.job_type,
+                job.id,
+                error.get("class") if isinstance(error, Mapping) else error,
+            )

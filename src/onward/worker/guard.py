@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from onward.core.classify import describe
+from onward.core.contract import owed_artifact
 from onward.core.job import Job
 from onward.core.lifecycle import Failed, Outcome, Succeeded
 from onward.core.rules import Rules
@@ -40,18 +41,18 @@ class Guard:
             allowed = await self._ask(self._authorize, job)
         except PermissionError as error:
             described = describe(error, self._rules.redact.hider(job.payload))
-            return Failed({**described, "reason": "not_authorised"}, retryable=False)
+            refused = {"rule": "not_authorised", "reason": "not_authorised"}
+            return Failed({**described, **refused}, retryable=False)
         if allowed is False:
             return _refused("NotAuthorised", "the application's check refused the job", "not_authorised")
         return None
 
     def judged(self, run: Running, outcome: Outcome) -> Outcome:
         """Give the end of a job that ran; one that owes an artifact has not succeeded without it."""
-        owes = self._rules.category_of(run.job).needs_artifact and not run.artifacts
-        if owes and isinstance(outcome, Succeeded):
-            message = f"a job of category {run.job.category} must leave an artifact; call ctx.artifact(…)"
-            return _refused("ArtifactMissing", message, "artifact_missing")
-        return outcome
+        if not isinstance(outcome, Succeeded):
+            return outcome
+        missing = owed_artifact(run.job, run.artifacts, self._rules)
+        return outcome if missing is None else _refused("ArtifactMissing", missing, "artifact_missing")
 
     async def _ask(self, authorize: Authorize, job: Job) -> bool | None:
         if inspect.iscoroutinefunction(authorize):
@@ -63,4 +64,4 @@ class Guard:
 
 
 def _refused(kind: str, message: str, reason: str) -> Failed:
-    return Failed({"class": kind, "message": message, "reason": reason}, retryable=False)
+    return Failed({"class": kind, "message": message, "rule": reason, "reason": reason}, retryable=False)

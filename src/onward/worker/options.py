@@ -8,6 +8,7 @@ from typing import TypedDict
 from onward.core.duration import Duration
 from onward.core.job import Job
 from onward.core.lifecycle import Transition
+from onward.worker.description import Kind
 from onward.worker.guard import Authorize
 
 __all__ = ["WorkerOptions"]
@@ -26,3 +27,4 @@ class WorkerOptions(TypedDict, total=False):
     on_registered: Callable[[str], None] | None
     on_end: Callable[[Job, Transition], None] | None
     authorize: Authorize | None
+    kind: Kind

@@ -14,13 +14,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from onward.core.job import Job
-from onward.core.lifecycle import Cancelled
+from onward.core.lifecycle import Cancelled, End
 from onward.core.usage import Usage
 from onward.errors import InvalidSetting
 from onward.handlers.clients import check_not_importing
@@ -30,7 +31,10 @@ from onward.worker.exchange import (
     LARGEST,
     Answer,
     Ask,
+    Completed,
+    Completing,
     Metered,
+    Note,
     Returned,
     Said,
     Start,
@@ -60,6 +64,8 @@ class _Run(Protocol):
     @property
     def cancel_reason(self) -> str | None: ...
     def meter(self, used: Usage) -> None: ...
+    def completing(self, end: End) -> None: ...
+    def completed(self, spent: frozenset[str]) -> None: ...
 
 
 class ProcessPool:
@@ -127,7 +133,7 @@ class ProcessPool:
             sound = False
             try:
                 async with asyncio.timeout(timeout):
-                    answer = await child.ask(message, run.meter)
+                    answer = await child.ask(message, partial(_hear, run))
                 # What a failed allocation has left half done is not for the next job to find.
                 sound = isinstance(answer, Returned) or answer.described.get("class") != "MemoryError"
             except TimeoutError:
@@ -193,10 +199,10 @@ class _Child:
         name = f"onward child {self._process.pid}"
         threading.Thread(target=self._wait, name=name, daemon=True).start()
 
-    async def ask(self, message: bytes, meter: Callable[[Usage], None]) -> Answer:
-        """Have a job run, and hear what it uses; raises ProcessDied if there is no answer."""
+    async def ask(self, message: bytes, hear: Callable[[Note], None]) -> Answer:
+        """Have a job run, and hear what it says meanwhile; raises ProcessDied if there is no answer."""
         self._asking = True
-        exchange = asyncio.ensure_future(self._exchange(message, meter))
+        exchange = asyncio.ensure_future(self._exchange(message, hear))
         try:
             either: set[asyncio.Future[Any]] = {exchange, self.exited}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -234,7 +240,7 @@ class _Child:
         # The line is closed in the next turn of the loop, which may be the last.
         await asyncio.sleep(0)
 
-    async def _exchange(self, message: bytes, meter: Callable[[Usage], None]) -> Answer | None:
+    async def _exchange(self, message: bytes, hear: Callable[[Note], None]) -> Answer | None:
         """Send a message and wait for the answer; None if the line breaks."""
         try:
             if self._streams is None:
@@ -246,9 +252,9 @@ class _Child:
             while True:
                 (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
                 said = _said.decode(await reader.readexactly(length) if length <= LARGEST else b"")
-                if not isinstance(said, Metered):
+                if isinstance(said, Answer):
                     return said
-                meter(Usage.checked(*msgspec.structs.astuple(said.used)))
+                hear(said)
         except (OSError, EOFError):
             return None
 
@@ -295,6 +301,16 @@ class _Child:
         with suppress(ValueError):
             return f"the process was killed by {signal.Signals(-code).name}"
         return f"the process was killed by signal {-code}"
+
+
+def _hear(run: _Run, said: Note) -> None:
+    match said:
+        case Metered(used):
+            run.meter(Usage.checked(*msgspec.structs.astuple(used)))
+        case Completing(end):
+            run.completing(end)
+        case Completed(spent):
+            run.completed(spent)
 
 
 def _command(descriptor: int) -> list[str]:

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import msgspec
 
 from onward.core.job import Job
-from onward.core.lifecycle import Cancelled, Failed, Outcome, Released
+from onward.core.lifecycle import Cancelled, End, Failed, Outcome, Released
 from onward.core.usage import Meters, Usage
-from onward.handlers.handler import Handler
+from onward.handlers.handler import Handler, Provider
 
-__all__ = ["Running", "Why", "isolated"]
+__all__ = ["Completion", "Running", "Why", "isolated"]
 
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
 
@@ -29,6 +29,14 @@ _REASONS: dict[Why, str] = {
     "lease_lost": "this worker lost its lease",
     "shutdown": "the worker is shutting down",
 }
+
+
+class Completion(msgspec.Struct, eq=False):
+    """The end that a handler writes in its own transaction; not `sure` until its commit was answered."""
+
+    end: End
+    sure: bool = False
+    spent: frozenset[str] = frozenset()
 
 
 class Running(msgspec.Struct, eq=False):
@@ -47,6 +55,13 @@ class Running(msgspec.Struct, eq=False):
     artifacts: int = 0
     meters: Meters | None = None
     began_at: float | None = None
+    waited: float = 0.0
+    completion: Completion | None = None
+
+    @property
+    def provider(self) -> Provider | None:
+        """Say whom the job type calls."""
+        return self.handler.provider
 
     def cancel(self, why: Why, reason: str | None = None) -> bool:
         """Ask the handler to give way; False if it was asked before."""
@@ -86,10 +101,22 @@ class Running(msgspec.Struct, eq=False):
         self.meter(Usage("runs"))
         self.meter(Usage("seconds", 0.0))
 
-    def used(self) -> tuple[Usage, ...]:
-        """Give what the run has used; asked once, when it is over."""
+    def completing(self, end: End) -> None:
+        """Learn that the handler is about to commit its own end."""
+        self.completion = Completion(end)
+
+    def completed(self, spent: frozenset[str]) -> None:
+        """Learn that it has."""
+        if self.completion is not None:
+            self.completion.spent = spent
+            self.completion.sure = True
+
+    def usage(self) -> tuple[Usage, ...]:
+        """Give what the run has used so far."""
         if self.began_at is not None:
-            self.meter(Usage("seconds", time.monotonic() - self.began_at))
+            now = time.monotonic()
+            self.meter(Usage("seconds", now - self.began_at))
+            self.began_at = now
         with _metering:
             return () if self.meters is None else self.meters.read()
 
@@ -108,11 +135,11 @@ class Running(msgspec.Struct, eq=False):
         """Give the outcome of an attempt that ended because it was asked to."""
         match self.why:
             case "timeout":
-                return Failed({"class": "TimeoutError", "message": self.cancel_reason})
+                return Failed({"class": "TimeoutError", "message": self.cancel_reason, "rule": "job_timeout"})
             case "deadline":
+                late = {"rule": "deadline_passed", "reason": "deadline_passed"}
                 return Failed(
-                    {"class": "TimeoutError", "message": self.cancel_reason, "reason": "deadline_passed"},
-                    retryable=False,
+                    {"class": "TimeoutError", "message": self.cancel_reason, **late}, retryable=False
                 )
             case "requested":
                 return Cancelled(self.cancel_reason or "cancelled on request")

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from onward.core.job import JobState
+from onward.core.job import Job, JobState
 from onward.core.lifecycle import Transition
 
-__all__ = ["Tally"]
+__all__ = ["Failure", "Tally"]
+
+_MOST_KINDS = 1000
+
+
+class Failure(NamedTuple):
+    """What a metric of failures tells apart."""
+
+    job_type: str
+    queue: str
+    error_class: str
 
 
 @dataclass(slots=True)
@@ -21,13 +33,16 @@ class Tally:
     cancelled: int = 0
     released: int = 0
     refused: int = 0
+    failures: Counter[Failure] = field(default_factory=Counter)
 
-    def add(self, transition: Transition) -> None:
+    def add(self, job: Job, transition: Transition) -> None:
         """Count one attempt."""
         if transition.outcome == "released":
             self.released += 1
             return
         self.processed += 1
+        if transition.error is not None and transition.state != JobState.CANCELLED:
+            self._fail(Failure(job.job_type, job.queue, transition.error_class or "other"))
         match transition.state:
             case JobState.SUCCEEDED:
                 self.succeeded += 1
@@ -37,3 +52,9 @@ class Tally:
                 self.cancelled += 1
             case _:
                 self.retried += 1
+
+    def _fail(self, failure: Failure) -> None:
+        # Bounded: a class that is made anew for each failure must not fill the memory.
+        if failure not in self.failures and len(self.failures) >= _MOST_KINDS:
+            failure = failure._replace(error_class="other")
+        self.failures[failure] += 1

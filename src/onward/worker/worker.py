@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import sys
 import time
-import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -19,20 +15,24 @@ from onward.core.duration import Duration, duration
 from onward.core.job import Job
 from onward.core.lifecycle import Outcome, Released, Transition
 from onward.core.usage import Usage
-from onward.errors import InvalidSetting, StoreUnreachable
+from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
 from onward.logs import get_logger
 from onward.operations.watch import Watch
 from onward.stores import open_wakeups
+from onward.worker.alerter import Alerter
+from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer
 from onward.worker.claimer import Claimer
+from onward.worker.description import Kind, about, check_queues, describe
 from onward.worker.executor import Executor
 from onward.worker.finisher import Finisher, Written
 from onward.worker.guard import Authorize
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
+from onward.worker.running import Completion
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
 from onward.worker.timers import Sweeper, promote, seal, vacuum
@@ -49,6 +49,7 @@ _LAST_WRITES = 2.0
 _LEAST_PATIENCE = 4.0
 _STANDSTILL = 1.0
 _LAST_WORDS = 0.5
+_LAST_ALERTS = 5.0
 
 
 class Worker:
@@ -69,9 +70,10 @@ class Worker:
         on_registered: Callable[[str], None] | None = None,
         on_end: Callable[[Job, Transition], None] | None = None,
         authorize: Authorize | None = None,
+        kind: Kind = "worker",
     ) -> None:
         whole("concurrency", concurrency, 1, 10_000)
-        _check_queues(queues)
+        check_queues(queues)
         self._handlers = handlers
         self._clients = clients
         self._queues = queues
@@ -84,6 +86,7 @@ class Worker:
         self._on_registered = on_registered
         self._on_end = on_end
         self._authorize = authorize
+        self._kind: Kind = kind
         self._loop: asyncio.AbstractEventLoop | None = None
         self._quiet = False
         self._stopping = Stopping()
@@ -133,15 +136,7 @@ class Worker:
         """Tell what runs, and where in its code each handler is."""
         if not self.ready.is_set():
             return "the worker has not started"
-        lines = [
-            f"worker {self.worker_id}: {len(self._executor.runs)} running, {self._buffer.length} waiting"
-        ]
-        for run in list(self._executor.runs.values()):
-            lines.append(f"job {run.job.job_type} {run.job.id} attempt {run.job.attempt}")
-            lines += run.stack()
-        for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to another thread
-            lines += [f"thread {ident}", *(line.rstrip() for line in traceback.format_stack(frame))]
-        return "\n".join(lines)
+        return describe(str(self.worker_id), self._executor.runs.values(), self._buffer.length)
 
     async def run(self) -> Tally:
         """Work until stopped, drained, or through with `max_jobs`."""
@@ -170,24 +165,30 @@ class Worker:
             self._clients.open(),
             self._outage,
             lease=self._lease,
-            info=self._info(),
+            info=about(self._handlers, self._queues, self._concurrency, self._kind),
             told=self._told,
             lost=self._lost,
             blocking=self._blocking,
             registered=self._on_registered,
         )
+        self._breakers = Breakers.of(
+            self._handlers, self._clients.rules, self._client, lambda: self._keeper.worker_id
+        )
         self._executor = Executor(
             self._handlers, self._clients, self._buffer, self._ended,
-            concurrency=self._concurrency, authorize=self._authorize,
+            concurrency=self._concurrency, authorize=self._authorize, breakers=self._breakers,
         )  # fmt: skip
         self._finisher = Finisher(
             self._client, self._outage, busy=self._busy, written=self._written, spent=self._spent
         )
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
+        check = self._client.doctor.check
+        self._alerter = Alerter(self._client, self._keeper, self._outage, check=check)
         self._claimer = Claimer(
             self._client, self._keeper, self._outage, self._wakeups, stopping=self._stopping,
             buffer=self._buffer, pace=self._pace, feed=self._feed, known=self._known,
             behind=self._finisher.behind, queues=self._queues, budget=self._max_jobs, drain=self._drain,
+            breakers=self._breakers,
         )  # fmt: skip
         self._hush()
 
@@ -202,6 +203,8 @@ class Worker:
         }
         if self._client.rules.audit_chain:
             loops["sealer"] = seal(self._client, self._keeper, self._outage)
+        if self._client.rules.alerts:
+            loops["alerter"] = self._alerter.run()
         return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in loops.items()]
 
     async def _until_over(self, loops: list[asyncio.Task[None]]) -> None:
@@ -237,6 +240,8 @@ class Worker:
             return max(0.0, until - time.monotonic())
 
         self._claimer.close()
+        if self._breakers is not None:
+            self._breakers.give_back()
         await asyncio.wait({loops[0]}, timeout=left())
         for job in self._buffer.trim(0):
             self._finisher.add(job, Released())
@@ -257,6 +262,8 @@ class Worker:
                 )
             if self._outage.lasts:
                 await self._require_database()
+            elif self._drain:
+                await self._alerter.finish(_LAST_ALERTS)
 
     async def _require_database(self) -> None:
         look = asyncio.ensure_future(self._client.look())
@@ -281,6 +288,8 @@ class Worker:
             if loop.done() and not loop.cancelled():
                 loop.exception()
         await self._executor.close()
+        if self._breakers is not None:
+            await self._breakers.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._wakeups.close()
@@ -329,8 +338,13 @@ class Worker:
             self._resting.clear()
             self._executor.feed()
 
-    def _ended(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
-        self._finisher.add(job, outcome, usage)
+    def _ended(
+        self, job: Job, outcome: Outcome, usage: tuple[Usage, ...], completion: Completion | None
+    ) -> None:
+        if completion is None:
+            self._finisher.add(job, outcome, usage)
+        else:
+            self._finisher.complete(job, completion, outcome, usage)
         self._pace.ended(time.monotonic())
         self._claimer.ended()
         self._rest()
@@ -348,7 +362,7 @@ class Worker:
             if not held:
                 self.tally.refused += 1
                 continue
-            self.tally.add(end.transition)
+            self.tally.add(job, end.transition)
             if self._on_end is not None:
                 try:
                     self._on_end(job, end.transition)
@@ -358,6 +372,8 @@ class Worker:
     def _told(self, watch: Watch) -> None:
         self._claimer.told(watch)
         self._executor.requested(watch.cancel_requested)
+        if self._breakers is not None:
+            self._breakers.told(watch.breakers)
 
     def _lost(self, _worker_id: str) -> None:
         self._buffer.trim(0)
@@ -374,20 +390,3 @@ class Worker:
 
     def _hush(self) -> None:
         self._claimer.set_quiet(self._quiet)
-
-    def _info(self) -> dict[str, Any]:
-        return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "concurrency": self._concurrency,
-            "queues": None if self._queues is None else dict(self._queues),
-            "job_types": sorted(self._handlers),
-        }
-
-
-def _check_queues(queues: Mapping[str, int | None] | None) -> None:
-    for name, most in (queues or {}).items():
-        if most is not None:
-            whole(f"the concurrency of {name}", most, 1, 10_000)
-    if queues is not None and not queues:
-        raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from onward.core.filters import JobFilter
+from onward.core.fingerprint import fingerprint
 from onward.core.ids import JobId
 from onward.core.job import JobState
 from onward.core.lifecycle import (
@@ -70,18 +71,22 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:
     end(go, take(go)[0], Failed({"message": "boom"}, after=timedelta(seconds=5)))
     waiting = look(go, job_id)
     assert waiting.retrying
-    assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), {"message": "boom"})
+    kind = fingerprint(waiting.job_type, {"message": "boom"})
+    boom = {"message": "boom", "fingerprint": kind, "repeats": 1}
+    assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), boom)
     assert go(rescue.promote(now=NOW + timedelta(seconds=4))).next_due == NOW + timedelta(seconds=5)
     assert go(rescue.promote(now=NOW + timedelta(seconds=5))) == rescue.Promoted({QUEUE: 1}, None)
     [job] = take(go, now=NOW + timedelta(seconds=6))
     assert (job.attempt, job.lease) == (2, 3)
     end(go, job, Failed({"message": "é"}, retryable=False))
     dead = look(go, job_id)
-    assert (dead.state, dead.error) == ("dead", {"reason": "unrecoverable", "message": "é"})
+    assert dead.error is not None
+    assert (dead.state, dead.error["reason"], dead.error["message"]) == ("dead", "unrecoverable", "é")
+    assert dead.error["fingerprint"] != boom["fingerprint"]
     past, last = go(inspect.attempts_of(job_id))
     assert (last.attempt, last.lease, last.outcome) == (2, 3, "failed")
     assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
-    assert (past.started_at, past.ended_at, past.error) == (NOW, NOW, {"message": "boom"})
+    assert (past.started_at, past.ended_at, past.error) == (NOW, NOW, boom)
     assert events(go, job_id) == [
         "job.enqueued", "job.started", "job.failed", "job.started", "job.deadlettered",
     ]  # fmt: skip

@@ -1,11 +1,13 @@
 """Right and wrong uses of job types; a type checker reports just the lines that say so."""
 
 from collections.abc import Coroutine
+from datetime import timedelta
 from typing import Any, assert_type
 
-from onward import Category, Context, Handle, Job, NewJob, Onward
+from onward import Category, Context, Handle, Job, NewJob, Onward, RateLimited, RetryPolicy
 
 app = Onward()
+POLICY = RetryPolicy(kind="fixed", base=timedelta(seconds=1))
 
 
 @app.job(category="notification", timeout=30)
@@ -124,3 +126,39 @@ def keyed(day: str) -> None: ...
 
 @app.job(on_conflict="explode")  # error
 def exploding() -> None: ...
+
+
+# Calls to a provider keep their arguments and their result.
+def fetch(url: str, pages: int = 1) -> int:
+    return pages
+
+
+async def afetch(url: str) -> bytes:
+    return b""
+
+
+@app.job
+async def call(ctx: Context) -> None:
+    assert_type(ctx.call_provider(fetch, "https://a", pages=2), int)
+    assert_type(ctx.call_provider(fetch, "https://a", retry=POLICY), int)
+    assert_type(await ctx.acall_provider(afetch, "https://a"), bytes)
+    ctx.call_provider(fetch, 1)  # error
+    ctx.call_provider(fetch, "https://a", page=2)  # error
+    await ctx.acall_provider(afetch, 1)  # error
+
+
+# Rules of the application's own.
+app.classify(KeyError, "unrecoverable", name="a", hint="h")
+app.classify((KeyError, OSError), "retry", name="b", after="1m")
+app.classify(status=404, verdict="skip", name="c")
+app.classify(KeyError, "dead", name="d")  # error
+app.classify(status=404, verdict="retry", name="e", afterwards=1)  # error
+app.hint(KeyError, "look", link="https://a")
+
+
+@app.classify
+def judge(error: BaseException) -> RateLimited | None:
+    return RateLimited(after="1m")
+
+
+assert_type(judge(KeyError()), RateLimited | None)

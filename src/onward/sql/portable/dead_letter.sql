@@ -20,13 +20,56 @@ AND k.job_id = gone.id
 -- fragment: resolution_columns
 job_id, lease, org_id, resolution, at, actor_type, actor_id, reason
 
+-- fragment: dead_asked
+(:job_type::text IS NULL OR ended.job_type = :job_type::text)
+AND (:org_id::text IS NULL OR ended.org_id = :org_id::text)
+AND (:subject::text IS NULL OR ended.subject = :subject::text)
+AND (:error_class::text IS NULL OR {+class_of} = :error_class::text)
+
+-- fragment: listed
+AND {+dead_asked}
+AND (:below::text IS NULL OR ended.id < :below::id)
+AND (:resolved::int IS NULL OR (:resolved::int = 1) = (letter.job_id IS NOT NULL))
+ORDER BY ended.id DESC
+LIMIT :limit::int
+
+-- fragment: picked
+AND {+dead_asked}
+AND (:above::text IS NULL OR ended.id > :above::id)
+AND letter.job_id IS NULL
+ORDER BY ended.id
+LIMIT :limit::int
+
 -- name: list_dead_letters
-SELECT {job_columns ended}, {+letter_columns}
-{+dead_ones}
-    AND (:job_type::text IS NULL OR ended.job_type = :job_type::text)
-    AND (:org_id::text IS NULL OR ended.org_id = :org_id::text)
+SELECT {job_columns ended}, {+letter_columns} {+dead_ones} {+listed}
+
+-- name: list_dead_of_group
+-- Beside the one for all: SQLite uses no index for what may be null.
+SELECT {job_columns ended}, {+letter_columns} {+dead_ones} AND {+group_of} = :group::text {+listed}
+
+-- name: list_dead_of_subject
+SELECT {job_columns ended}, {+letter_columns} {+dead_ones} AND ended.subject = :subject::text {+listed}
+
+-- name: pick_dead_letters
+SELECT {text(ended.id)} {+dead_ones} {+picked}
+
+-- name: pick_dead_of_group
+SELECT {text(ended.id)} {+dead_ones} AND {+group_of} = :group::text {+picked}
+
+-- name: pick_dead_of_subject
+SELECT {text(ended.id)} {+dead_ones} AND ended.subject = :subject::text {+picked}
+
+-- name: find_dead_ids
+SELECT {text(ended.id)} {+dead_ones} AND ended.id >= :low::id AND ended.id <= :high::id
+ORDER BY ended.id
+LIMIT :limit::int
+
+-- fragment: page_of_groups
+-- Type and class are part of a fingerprint: the newest job tells them for all.
+JOIN {ended} AS ended ON ended.id = newest.id
+WHERE (:job_type::text IS NULL OR ended.job_type = :job_type::text)
+    AND (:error_class::text IS NULL OR {+class_of} = :error_class::text)
     AND (:below::text IS NULL OR ended.id < :below::id)
-    AND (:resolved::int IS NULL OR (:resolved::int = 1) = (letter.job_id IS NOT NULL))
 ORDER BY ended.id DESC
 LIMIT :limit::int
 

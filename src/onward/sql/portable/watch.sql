@@ -41,4 +41,6 @@ WHERE live.worker_id = :worker::text AND live.state = 'running' AND live.cancel_
 UNION ALL
 SELECT {+control_columns} FROM {controls}
 UNION ALL
+{+suspect_breakers}
+UNION ALL
 {+spent_budgets}

@@ -9,8 +9,16 @@ ON CONFLICT (id) DO NOTHING
 RETURNING id
 
 -- name: retire_worker
--- From now on its running jobs are anyone's to rescue.
+-- From now on its running jobs are anyone's to rescue. One reading of the clock: that both are the same instant tells
+-- who retired from who fell silent.
 UPDATE {workers}
-SET lease_until = :now::clock, lost_at = coalesce(lost_at, :now::clock), idle_since = NULL
+SET lease_until = said.now, lost_at = coalesce(lost_at, said.now), idle_since = NULL
+FROM (SELECT :now::clock AS now) AS said
 WHERE id = :worker::text
+RETURNING id
+
+-- name: take_write_lock
+-- Nothing is deleted. On SQLite it makes a transaction that may have read the writer: a writer that was a reader
+-- first is refused where another has written since.
+DELETE FROM {live} WHERE false
 RETURNING id

@@ -1,3 +1,24 @@
+-- fragment: group_of
+-- As the index has it. Those that died before errors had a fingerprint are one group.
+(coalesce(error ->> 'fingerprint', 'unknown') COLLATE "C")
+
+-- fragment: class_of
+error ->> 'class'
+
+-- name: list_dead_groups
+-- Only the groups of the page are counted, up to a cap. The functions go by the index whatever the planner believes.
+WITH newest AS MATERIALIZED (
+    SELECT * FROM {prefix}dead_groups(:low::text, :high::text, :only_org::text, :org_id::text, :most::int)
+),
+page AS MATERIALIZED (
+    SELECT newest.fingerprint, newest.counted, ended.id, ended.job_type, ended.error FROM newest {+page_of_groups}
+)
+SELECT
+    fingerprint, CAST(id AS text), job_type, CAST(error AS text),
+    coalesce(counted, {prefix}count_dead_group(fingerprint, :only_org::text, :org_id::text, :cap::int))
+FROM page
+ORDER BY page.id DESC
+
 -- name: replay_dead_letters
 -- Keys are locked first, then jobs, as everywhere. The lock on a job keeps a reset away, which would take it, too; who
 -- else resolves the same death meets the primary key. Of jobs with one key the newest goes back.
@@ -57,12 +78,13 @@ back AS (
     -- The lease grows: else whoever ended the job could end it once more.
     INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
     SELECT
-        id, org_id, project_id, job_type, queue, category, 'queued', priority, now, max_attempts, lease + 1, key, subject,
-        payload, cost_micros, actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags,
-        CASE WHEN deadline > now THEN deadline END, timeout_micros, created_at,
+        id, org_id, project_id, job_type, queue, category, CASE WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END,
+        priority, {later(now, wait)}, max_attempts, lease + 1, key, subject, payload, cost_micros, actor_type, actor_id,
+        request_id, correlation_id, traceparent, parent_id, batch_id, tags,
+        CASE WHEN deadline > {later(now, wait)} THEN deadline END, timeout_micros, created_at,
         CASE WHEN :reset::int = 1 THEN 0 ELSE attempt END, CASE WHEN :reset::int = 1 THEN 0 ELSE waits END,
         CASE WHEN :reset::int = 1 THEN 0 ELSE crashes END
-    FROM gone, clock
+    FROM (SELECT *, :delay::int + (row_number() OVER (ORDER BY id) - 1) * :every::int AS wait FROM gone) AS turn, clock
     RETURNING *
 ),
 event AS (
@@ -74,7 +96,7 @@ event AS (
 ),
 woken AS MATERIALIZED (
     SELECT count(pg_notify('{channel}', queue)) AS sent
-    FROM (SELECT DISTINCT queue FROM back) AS ready
+    FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
     WHERE {+someone_idles}
 )
 SELECT CAST(back.id AS text) FROM back, woken WHERE woken.sent >= 0

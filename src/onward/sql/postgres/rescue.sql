@@ -5,7 +5,11 @@
 -- every running job took minutes among many dead rows, and kept them from being removed.
 WITH RECURSIVE {+clock},
 gone AS MATERIALIZED (
-    SELECT w.id FROM {workers} AS w, clock WHERE w.lease_until <= now FOR UPDATE OF w SKIP LOCKED
+    -- Who retired is known to be gone: nobody has to be patient with it.
+    SELECT w.id, CASE WHEN w.lost_at IS DISTINCT FROM w.lease_until THEN w.seen_at END AS silent_since
+    FROM {workers} AS w, clock
+    WHERE w.lease_until <= now
+    FOR UPDATE OF w SKIP LOCKED
 ),
 marked AS (
     UPDATE {workers} AS w SET lost_at = now, idle_since = NULL FROM gone, clock WHERE w.id = gone.id AND w.lost_at IS NULL
@@ -23,12 +27,15 @@ holder AS (
     WHERE holder.id IS NOT NULL
 ),
 dead AS MATERIALIZED (
-    SELECT id FROM holder
-    WHERE id IN (SELECT id FROM gone) OR id NOT IN (SELECT id FROM {workers})
+    SELECT holder.id, gone.silent_since FROM holder LEFT JOIN gone ON gone.id = holder.id
+    WHERE gone.id IS NOT NULL OR holder.id NOT IN (SELECT id FROM {workers})
 )
 SELECT {job_columns live}
-FROM dead, LATERAL (
-    SELECT * FROM {live} WHERE state = 'running' AND worker_id = dead.id LIMIT :limit::int
+FROM clock, dead, LATERAL (
+    SELECT * FROM {live} AS held
+    WHERE state = 'running' AND worker_id = dead.id
+        AND coalesce({later(dead.silent_since, CAST(:leases::json ->> held.category AS bigint))} <= clock.now, true)
+    LIMIT :limit::int
 ) AS live
 LIMIT :limit::int
 

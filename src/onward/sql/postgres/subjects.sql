@@ -29,6 +29,7 @@ finished AS (
 gone AS MATERIALIZED (SELECT * FROM waiting UNION ALL SELECT * FROM finished),
 runs AS (DELETE FROM {attempts} AS past USING gone WHERE past.job_id = gone.id),
 letters AS (DELETE FROM {dead_letters} AS letter USING gone WHERE letter.job_id = gone.id),
+done AS (DELETE FROM {effects} AS effect USING gone WHERE effect.job_id = gone.id),
 freed AS (
     DELETE FROM {keys} AS k USING gone
     WHERE k.org_id = coalesce(gone.org_id, '') AND k.project_id = coalesce(gone.project_id, '') AND k.key = gone.key

@@ -1,3 +1,46 @@
+-- fragment: group_of
+-- As the index has it. Those that died before errors had a fingerprint are one group.
+coalesce(CASE WHEN json_valid(error) THEN json_extract(error, '$.fingerprint') END, 'unknown')
+
+-- fragment: class_of
+CASE WHEN json_valid(error) THEN json_extract(error, '$.class') END
+
+-- fragment: waiting_of_kind
+FROM {ended} AS gone
+WHERE gone.state = 'dead' AND {+group_of} = kind.fingerprint AND {+of_only_org} AND {+unresolved}
+    AND (:org_id IS NULL OR org_id = :org_id)
+ORDER BY gone.id DESC
+
+-- name: list_dead_groups
+-- The index leads from one fingerprint to the next, however many died of each, and to the newest of each. Only the groups
+-- of the page are counted, up to a cap.
+SELECT kind.fingerprint, kind.id, kind.job_type, kind.error, (
+    SELECT json_array(count(*), min(died.ended_at), max(died.ended_at), count(DISTINCT died.org_id))
+    FROM (SELECT gone.ended_at, gone.org_id {+waiting_of_kind} LIMIT :cap) AS died
+)
+FROM (
+    WITH RECURSIVE kind AS (
+        SELECT (
+            SELECT {+group_of} FROM {ended} AS gone
+            WHERE gone.state = 'dead' AND {+group_of} >= :low AND {+group_of} < :high
+            ORDER BY {+group_of} LIMIT 1
+        ) AS fingerprint
+        UNION ALL
+        SELECT (
+            SELECT {+group_of} FROM {ended} AS gone
+            WHERE gone.state = 'dead' AND {+group_of} > kind.fingerprint AND {+group_of} < :high
+            ORDER BY {+group_of} LIMIT 1
+        )
+        FROM kind WHERE kind.fingerprint IS NOT NULL
+    ),
+    newest AS MATERIALIZED (
+        SELECT kind.fingerprint, (SELECT gone.id {+waiting_of_kind} LIMIT 1) AS id
+        FROM kind WHERE kind.fingerprint IS NOT NULL
+    )
+    SELECT newest.fingerprint, ended.id, ended.job_type, ended.error FROM newest {+page_of_groups}
+) AS kind
+ORDER BY kind.id DESC
+
 -- fragment: replayable
 -- Its key is its own again, or it has none. Of jobs with one key the newest has it.
 {+asked_and_unresolved} AND (gone.key IS NULL OR EXISTS (SELECT 1 FROM {keys} AS k WHERE {+own_key}))
@@ -25,12 +68,15 @@ FROM {ended} AS gone WHERE {+replayable} AND {+ended_running};
 -- The lease grows: else whoever ended the job could end it once more.
 INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
 SELECT
-    gone.id, org_id, project_id, job_type, queue, category, 'queued', priority, :now, max_attempts, lease + 1, gone.key,
-    subject, payload, cost_micros, actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id,
-    tags, CASE WHEN deadline > :now THEN deadline END, timeout_micros, created_at,
-    CASE WHEN :reset = 1 THEN 0 ELSE attempt END, CASE WHEN :reset = 1 THEN 0 ELSE waits END,
+    id, org_id, project_id, job_type, queue, category, CASE WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END, priority,
+    :now + wait, max_attempts, lease + 1, key, subject, payload, cost_micros, actor_type, actor_id, request_id,
+    correlation_id, traceparent, parent_id, batch_id, tags, CASE WHEN deadline > :now + wait THEN deadline END,
+    timeout_micros, created_at, CASE WHEN :reset = 1 THEN 0 ELSE attempt END, CASE WHEN :reset = 1 THEN 0 ELSE waits END,
     CASE WHEN :reset = 1 THEN 0 ELSE crashes END
-FROM {ended} AS gone WHERE {+replayable};
+FROM (
+    SELECT gone.*, :delay + (row_number() OVER (ORDER BY gone.id) - 1) * :every AS wait
+    FROM {ended} AS gone WHERE {+replayable}
+) AS turn;
 INSERT INTO {dead_letters} ({+resolution_columns})
 SELECT gone.id, lease, org_id, 'replayed', :now, :actor_type, :actor_id, :reason
 FROM {ended} AS gone WHERE {+replayable}

@@ -4,6 +4,12 @@
 UPDATE {workers} SET lost_at = :now, idle_since = NULL WHERE lease_until <= :now AND lost_at IS NULL;
 SELECT {job_columns live} FROM {live} AS live INDEXED BY {prefix}live_held
 WHERE state = 'running' AND worker_id NOT IN (SELECT id FROM {workers} WHERE lease_until > :now)
+    AND NOT EXISTS (
+        -- Who retired is known to be gone: nobody has to be patient with it.
+        SELECT 1 FROM {workers} AS w CROSS JOIN json_each(:leases) AS patience
+        WHERE w.id = live.worker_id AND w.lost_at <> w.lease_until
+            AND patience.key = live.category AND w.seen_at + patience.value > :now
+    )
 ORDER BY id
 LIMIT :limit
 

@@ -9,6 +9,7 @@ SELECT
 FROM {jobs} WHERE {+deletable};
 DELETE FROM {attempts} WHERE job_id IN (SELECT id FROM {jobs} WHERE {+deletable});
 DELETE FROM {dead_letters} WHERE job_id IN (SELECT id FROM {jobs} WHERE {+deletable});
+DELETE FROM {effects} WHERE job_id IN (SELECT id FROM {jobs} WHERE {+deletable});
 DELETE FROM {keys}
 WHERE job_id IN (:ids::ids) AND (org_id, project_id, key) IN (
     SELECT coalesce(org_id, ''), coalesce(project_id, ''), key FROM {jobs} WHERE {+deletable} AND key IS NOT NULL

@@ -1,0 +1,134 @@
+"""`onward breakers`: see what is held because its provider pushes back, and hold or let go by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.lines import clean, say, shown_json
+from onward.cli.loading import find_app
+from onward.cli.times import read_instant, read_length
+
+if TYPE_CHECKING:
+    from onward.client import Client
+    from onward.core.breaker import Breaker
+
+__all__ = ["command"]
+
+_APP = click.option(
+    "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
+)
+_URL = click.option(
+    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+)
+_REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
+_ACTOR = click.option("--actor", metavar="TYPE:ID", help="Who does this, such as user:42.")
+
+
+def _placed(function: Callable[..., Any]) -> Callable[..., Any]:
+    return _APP(_URL(function))
+
+
+@click.group("breakers")
+def command() -> None:
+    """See and switch the circuit breakers of providers."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@_placed
+def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """List the breakers of providers that have pushed back or were opened by somebody."""
+    with _open(app, url) as client:
+        found = client.breakers.list()
+    if as_json:
+        click.echo(shown_json({"breakers": [_plain(breaker) for breaker in found]}))
+        return
+    for breaker in found:
+        click.echo(_line(breaker))
+    if not found:
+        say("no provider has ever pushed back, and nobody has opened a breaker", timed=False)
+
+
+@command.command("open")
+@click.argument("name")
+@_REASON
+@click.option("--for", "for_", metavar="TIME", help="For so long, such as 10m; else until it is closed.")
+@click.option("--until", metavar="TIME", help="Until this time, such as 2026-01-31T18:00+01:00.")
+@_ACTOR
+@_placed
+def open_(
+    *,
+    name: str,
+    reason: str,
+    for_: str | None,
+    until: str | None,
+    actor: str | None,
+    app: str | None,
+    url: str | None,
+) -> None:
+    """Hold the jobs of provider NAME; that of a queue is queue:NAME."""
+    actor_type, actor_id = _actor(actor)
+    with _open(app, url) as client:
+        opened = client.breakers.open(
+            name,
+            reason=reason,
+            for_=read_length("--for", for_) if for_ else None,
+            until=read_instant("--until", until) if until else None,
+            actor_type=actor_type,
+            actor_id=actor_id,
+        )
+    say(_line(opened), timed=False)
+
+
+@command.command("close")
+@click.argument("name")
+@_REASON
+@_ACTOR
+@_placed
+def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Let the jobs of provider NAME run again, one at first; ends with 1 if nothing was held or counted."""
+    actor_type, actor_id = _actor(actor)
+    with _open(app, url) as client:
+        changed = client.breakers.close(name, reason=reason, actor_type=actor_type, actor_id=actor_id)
+    shown = clean(name)
+    say(f"{shown} is closed" if changed else f"{shown}: nothing was held or counted", timed=False)
+    if not changed:
+        sys.exit(1)
+
+
+def _open(app: str | None, url: str | None) -> Client:
+    from onward.handlers.clients import Clients
+
+    known = find_app(app, url)
+    return (known.clients if known else Clients(url)).open()
+
+
+def _actor(text: str | None) -> tuple[str | None, str | None]:
+    from onward.handlers.options import read_actor
+
+    return read_actor(text)
+
+
+def _plain(breaker: Breaker) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        key: value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if isinstance(value, datetime)
+        else value
+        for key, value in asdict(breaker).items()
+    }
+
+
+def _line(breaker: Breaker) -> str:
+    who = ":".join(part for part in (breaker.actor_type, breaker.actor_id) if part)
+    until = "" if breaker.until is None else f"until {breaker.until.astimezone():%Y-%m-%d %H:%M:%S}"
+    forced = "by hand" if breaker.forced else ""
+    failures = f"{breaker.failures} counted" if breaker.failures else ""
+    parts = [breaker.name, breaker.state, forced, until, failures, who, breaker.reason]
+    return clean("  ".join(part for part in parts if part))

@@ -1,0 +1,67 @@
+# Generated from src/onward/clients/parts_async.py by tools/make_sync.py. Edit that file instead.
+"""The parts of a client, by noun; a client has them all."""
+
+from __future__ import annotations
+
+from onward.clients.alerts import Alerts
+from onward.clients.artifacts import Artifacts
+from onward.clients.audit import Audit
+from onward.clients.breakers import Breakers
+from onward.clients.dead import Dead
+from onward.clients.doctor import Doctor
+from onward.clients.effects import Effects
+from onward.clients.keys import Keys
+from onward.clients.reach import Reach
+from onward.clients.usage import Usage
+
+__all__ = ["Parts"]
+
+
+class Parts(Reach):
+    """What a client can do besides its own operations."""
+
+    @property
+    def alerts(self) -> Alerts:
+        """Give the alerts: what somebody was told or will be, and what is muted."""
+        return Alerts(self._run, self.rules)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Give the files that jobs take in and leave."""
+        bound = self._bound is not None
+        return Artifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
+
+    @property
+    def audit(self) -> Audit:
+        """Give the audit: to read, export, seal, verify and prune it."""
+        return Audit(self._run, self.rules)
+
+    @property
+    def breakers(self) -> Breakers:
+        """Give the circuit breakers: what is held because its provider pushes back."""
+        return Breakers(self._run)
+
+    @property
+    def dead(self) -> Dead:
+        """Give the dead letters: to look at them, and to replay, discard or fix them."""
+        return Dead(self._run, self.rules)
+
+    @property
+    def doctor(self) -> Doctor:
+        """Give the doctor, who tells why jobs do not run."""
+        return Doctor(self._run, self.store, self.rules, org_id=self.org_id)
+
+    @property
+    def effects(self) -> Effects:
+        """Give what handlers have done once and what they remember: to look at it, and to reset it."""
+        return Effects(self._run, self.rules)
+
+    @property
+    def keys(self) -> Keys:
+        """Give the ledger of idempotency keys."""
+        return Keys(self._run)
+
+    @property
+    def usage(self) -> Usage:
+        """Give what runs have used and cost, and the budgets of orgs."""
+        return Usage(self._run)

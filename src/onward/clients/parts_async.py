@@ -1,0 +1,66 @@
+"""The parts of a client, by noun; a client has them all."""
+
+from __future__ import annotations
+
+from onward.clients.alerts_async import AsyncAlerts
+from onward.clients.artifacts_async import AsyncArtifacts
+from onward.clients.audit_async import AsyncAudit
+from onward.clients.breakers_async import AsyncBreakers
+from onward.clients.dead_async import AsyncDead
+from onward.clients.doctor_async import AsyncDoctor
+from onward.clients.effects_async import AsyncEffects
+from onward.clients.keys_async import AsyncKeys
+from onward.clients.reach_async import AsyncReach
+from onward.clients.usage_async import AsyncUsage
+
+__all__ = ["AsyncParts"]
+
+
+class AsyncParts(AsyncReach):
+    """What a client can do besides its own operations."""
+
+    @property
+    def alerts(self) -> AsyncAlerts:
+        """Give the alerts: what somebody was told or will be, and what is muted."""
+        return AsyncAlerts(self._run, self.rules)
+
+    @property
+    def artifacts(self) -> AsyncArtifacts:
+        """Give the files that jobs take in and leave."""
+        bound = self._bound is not None
+        return AsyncArtifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
+
+    @property
+    def audit(self) -> AsyncAudit:
+        """Give the audit: to read, export, seal, verify and prune it."""
+        return AsyncAudit(self._run, self.rules)
+
+    @property
+    def breakers(self) -> AsyncBreakers:
+        """Give the circuit breakers: what is held because its provider pushes back."""
+        return AsyncBreakers(self._run)
+
+    @property
+    def dead(self) -> AsyncDead:
+        """Give the dead letters: to look at them, and to replay, discard or fix them."""
+        return AsyncDead(self._run, self.rules)
+
+    @property
+    def doctor(self) -> AsyncDoctor:
+        """Give the doctor, who tells why jobs do not run."""
+        return AsyncDoctor(self._run, self.store, self.rules, org_id=self.org_id)
+
+    @property
+    def effects(self) -> AsyncEffects:
+        """Give what handlers have done once and what they remember: to look at it, and to reset it."""
+        return AsyncEffects(self._run, self.rules)
+
+    @property
+    def keys(self) -> AsyncKeys:
+        """Give the ledger of idempotency keys."""
+        return AsyncKeys(self._run)
+
+    @property
+    def usage(self) -> AsyncUsage:
+        """Give what runs have used and cost, and the budgets of orgs."""
+        return AsyncUsage(self._run)

@@ -1,0 +1,125 @@
+"""The answer of an HTTP server, read off whatever error a client made of it.
+
+Nothing is read from the network: of the body there is what the client has read already. Whatever an attribute
+is or raises, the worst that comes of it is that there is no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+__all__ = ["LONGEST_WAIT", "SHORTEST_WAIT", "Answer", "answer_of", "peek", "retry_after"]
+
+LONGEST_WAIT = timedelta(hours=24)
+"""The longest wait that a provider can ask for: what is over it is a mistake, or another's clock."""
+
+SHORTEST_WAIT = timedelta(seconds=1)
+
+_SECONDS = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,9})?")
+_LONGEST_HEADER = 100
+_LONGEST_BODY = 65_536
+_STATUSES = range(100, 600)
+
+
+class Answer(NamedTuple):
+    """What a server said, as far as it matters here."""
+
+    status: int
+    retry_after: str | None
+    date: str | None
+    body: str
+
+    def wait(self, now: datetime | None) -> timedelta | None:
+        """Give how long it asked to wait; None if it did not say, or nothing sensible."""
+        return retry_after(self.retry_after, self.date, now)
+
+
+def peek(thing: object, name: str) -> Any:
+    """Read an attribute; None also if that fails in whatever way."""
+    try:
+        return getattr(thing, name, None)
+    except BaseException:  # noqa: BLE001 - the handler's own properties may raise anything
+        return None
+
+
+def answer_of(error: BaseException) -> Answer | None:
+    """Find the answer that an error tells of: it carries the response, or status and headers themselves."""
+    response = peek(error, "response")
+    body = _body(peek(response, "_content")) or _body(peek(error, "body"))
+    for source in (response, error):
+        status = _status(peek(source, "status_code")) or _status(peek(source, "status"))
+        headers = peek(source, "headers")
+        # A status alone may be anything's, such as an order's.
+        if status is not None and (source is response or headers is not None or _is_aiohttp(error)):
+            return Answer(status, _header(headers, "Retry-After"), _header(headers, "Date"), body)
+    return None
+
+
+def retry_after(text: str | None, date: str | None, now: datetime | None) -> timedelta | None:
+    """Read a Retry-After, seconds or a date, as a wait from one second to one day; None if it is nonsense.
+
+    A date is compared with the server's own, if it sent one: its clock and ours need not agree.
+    """
+    text = (text or "").strip()
+    if _SECONDS.fullmatch(text):
+        wait = timedelta(seconds=min(float(text), LONGEST_WAIT.total_seconds()))
+    else:
+        until, since = _moment(text), _moment(date or "") or now
+        if until is None or since is None or until <= since:
+            return None
+        wait = until - since
+    return min(max(wait, SHORTEST_WAIT), LONGEST_WAIT)
+
+
+def _moment(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(text)
+        # HTTP's dates are in UTC, also those that forget to say so.
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _status(value: object) -> int | None:
+    try:
+        number = int(value) if isinstance(value, int | str) else 0
+    except ValueError:
+        return None
+    return number if number in _STATUSES else None
+
+
+def _header(headers: Any, name: str) -> str | None:
+    for spelling in (name, name.lower()):
+        try:
+            value = headers.get(spelling)
+        except BaseException:  # noqa: BLE001 - whatever was put there as headers
+            return None
+        match value:
+            case str():
+                return value[:_LONGEST_HEADER]
+            case bytes():
+                return value[:_LONGEST_HEADER].decode("latin-1")
+            case int() | float():
+                return str(value)
+    return None
+
+
+def _body(content: object) -> str:
+    match content:
+        case bytes():
+            return content[:_LONGEST_BODY].decode("utf-8", "replace")
+        case str():
+            return content[:_LONGEST_BODY]
+    return ""
+
+
+def _is_aiohttp(error: BaseException) -> bool:
+    # Its headers are optional.
+    return any(
+        kind.__name__ == "ClientResponseError" and str(kind.__module__).startswith("aiohttp.")
+        for kind in type(error).__mro__
+    )

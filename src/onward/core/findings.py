@@ -1,0 +1,358 @@
+"""Why a queue is stuck: one rule for each finding, over facts that were read before.
+
+Rules only look: no clock, no database. What holds jobs back is said once, where it is the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, warning
+from onward.core.facts import Facts, QueueSeen, WorkerSeen
+from onward.core.holding import breaker_open, held
+
+__all__ = ["OVERDUE", "diagnose", "last_seen", "servers"]
+
+OVERDUE = timedelta(seconds=60)
+"""How late a promoter may be before nobody seems to promote; how far two clocks may be apart (R19)."""
+
+_LEASE = 30
+_STUCK_AFTER = timedelta(seconds=10)
+_STORM = timedelta(minutes=10)
+_LEAST_STORM = 3
+_LEAST_GROWTH = 10
+_LEAST_BURN = 10
+_LEAST_SILENCE = timedelta(minutes=5)
+_UNCLAIMED = timedelta(minutes=5)
+_SHOWN = 10
+
+
+def diagnose(facts: Facts) -> list[Finding]:
+    """Say all that is wrong, the worst first, and what is well."""
+    return ranked(finding for rule in _RULES for finding in rule(facts))
+
+
+def servers(workers: Sequence[WorkerSeen], now: datetime) -> list[WorkerSeen]:
+    """Give who can be counted on: living workers, and the last tick while ticks keep their rhythm."""
+    ticks = _ticks(workers)
+    keeping = ticks[:1] if ticks and now - ticks[0].last_seen_at <= _longest_silence(ticks) else []
+    return [worker for worker in workers if worker.lives(now) or worker in keeping]
+
+
+def last_seen(workers: Sequence[WorkerSeen], kind: str) -> datetime | None:
+    """Tell when a worker, or a tick, was last seen."""
+    return max((worker.last_seen_at for worker in workers if worker.kind == kind), default=None)
+
+
+def _holds(facts: Facts) -> Iterator[Finding]:
+    queues = {queue.name for queue in facts.ready}
+    types = {seen.job_type for seen in facts.types}
+    for hold in facts.holds:
+        waiting = {"queue": queues, "job_type": types}.get(hold.scope, {hold.name})
+        yield held(hold, jobs_wait=hold.name in waiting)
+
+
+def _workers(facts: Facts) -> Iterator[Finding]:
+    """Say who works; a cron that is switched off looks like this: nobody has come for long."""
+    tick, worker = last_seen(facts.workers, "tick"), last_seen(facts.workers, "worker")
+    evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
+    counted_on = servers(facts.workers, facts.now)
+    if counted_on:
+        slots = sum(one.concurrency or 0 for one in counted_on)
+        ticked = "" if tick is None else f"; last tick {lasting(facts.now - tick)} ago"
+        yield fine(
+            "workers", f"{_count(len(counted_on), 'worker')}, {_count(slots, 'slot')}{ticked}", **evidence
+        )
+    elif tick is not None and (worker is None or tick > worker):
+        rhythm = _longest_silence(_ticks(facts.workers))
+        yield found(
+            "tick_silent",
+            "problem" if facts.ready or facts.overdue else "warning",
+            f"the last tick was {lasting(facts.now - tick)} ago; the cron that calls it is off or fails",
+            "onward tick APP",
+            expected_within_seconds=round(rhythm.total_seconds()),
+            **evidence,
+        )
+    else:
+        last = "none ever has" if worker is None else f"the last one {lasting(facts.now - worker)} ago"
+        yield problem(
+            "no_worker",
+            f"no worker has reported in the last {_LEASE} s ({last})",
+            "onward worker APP",
+            **evidence,
+        )
+
+
+def _unserved(facts: Facts) -> Iterator[Finding]:
+    counted_on = servers(facts.workers, facts.now)
+    for queue in facts.ready if counted_on else ():
+        if not any(worker.serves(queue.name) for worker in counted_on):
+            served = sorted({name for worker in counted_on for name in worker.queues or ()})
+            yield problem(
+                "unserved_queue",
+                f"no worker serves queue {queue.name}, where {_jobs(queue)} wait",
+                f"onward worker APP -q {quoted(queue.name)}",
+                queue=queue.name,
+                jobs=queue.jobs,
+                oldest=queue.oldest,
+                served=served,
+            )
+
+
+def _unknown_types(facts: Facts) -> Iterator[Finding]:
+    counted_on = servers(facts.workers, facts.now)
+    told: set[str] = set()
+    for seen in facts.types:
+        serving = [worker for worker in counted_on if worker.serves(seen.queue)]
+        if serving and not any(worker.knows(seen.job_type) for worker in serving):
+            told.add(seen.job_type)
+    # A worker that took one gave it back, for one of another version that may know it.
+    told |= {
+        failure.job_type
+        for failure in facts.failures
+        if failure.error_class == "UnknownJobType"
+        and not any(one.knows(failure.job_type) for one in counted_on)
+    }
+    for job_type in sorted(told):
+        known = sorted({name for worker in counted_on for name in worker.job_types or ()})
+        yield problem(
+            "unknown_job_type",
+            f"no worker has a handler for job type {job_type}; its jobs are given back, then die",
+            "onward worker APP",
+            job_type=job_type,
+            known=known[:_SHOWN],
+        )
+
+
+def _unclaimed(facts: Facts) -> Iterator[Finding]:
+    """Jobs that wait although somebody serves them: no slot is free, or nobody takes them."""
+    living = facts.living()
+    for queue in facts.ready:
+        wait = facts.now - queue.oldest
+        serving = [worker for worker in living if worker.serves(queue.name)]
+        if facts.gate or not serving or wait <= OVERDUE:
+            continue
+        free = sum(_free(worker, queue.name, facts) for worker in serving)
+        evidence = {"queue": queue.name, "jobs": queue.jobs, "oldest": queue.oldest, "workers": len(serving)}
+        if not free:
+            yield warning(
+                "limit_reached",
+                f"every slot for queue {queue.name} is taken; {_jobs(queue)} wait, one for {lasting(wait)}",
+                f"onward worker APP -q {quoted(queue.name)}",
+                **evidence,
+            )
+        elif wait > _UNCLAIMED and not facts.holds and not facts.breakers:
+            yield problem(
+                "not_claimed",
+                f"workers are free, yet a job of queue {queue.name} has waited for {lasting(wait)}; "
+                "a worker is quiet, or its event loop is blocked: its log tells",
+                f"onward worker APP -q {quoted(queue.name)}",
+                free=free,
+                **evidence,
+            )
+
+
+def _stuck(facts: Facts) -> Iterator[Finding]:
+    silent = [
+        holder for holder in facts.silent if holder.since is None or facts.now - holder.since > _STUCK_AFTER
+    ]
+    if silent:
+        jobs = sum(holder.jobs for holder in silent)
+        yield problem(
+            "stuck_jobs",
+            f"{_count(jobs, 'job')} run on workers whose lease ran out, and nobody takes them back",
+            "onward worker APP",
+            jobs=jobs,
+            workers=[holder.worker_id for holder in silent[:_SHOWN]],
+        )
+
+
+def _silent_schedule(facts: Facts) -> Iterator[Finding]:
+    if facts.overdue and facts.next_due is not None:
+        late = facts.now - facts.next_due
+        yield problem(
+            "silent_schedule",
+            f"{_count(facts.overdue, 'scheduled job')} should be ready, the oldest since {lasting(late)}; "
+            "nobody promotes them",
+            "onward tick APP" if _ticks(facts.workers) else "onward worker APP",
+            jobs=facts.overdue,
+            oldest=facts.next_due,
+            last_worker=last_seen(facts.workers, "worker"),
+            last_tick=last_seen(facts.workers, "tick"),
+        )
+
+
+def _lease_storm(facts: Facts) -> Iterator[Finding]:
+    lost = [
+        worker
+        for worker in facts.workers
+        if not worker.lives(facts.now) and not worker.retired and facts.now - worker.lease_until <= _STORM
+    ]
+    if len(lost) >= _LEAST_STORM:
+        yield warning(
+            "lease_storm",
+            f"{len(lost)} workers vanished in the last {lasting(_STORM)}: they are killed, or can't reach "
+            "the database for longer than their lease",
+            "onward worker APP --lease 2m",
+            workers=[worker.id for worker in lost[:_SHOWN]],
+            hosts=sorted({worker.host for worker in lost if worker.host}),
+        )
+
+
+def _dead(facts: Facts) -> Iterator[Finding]:
+    jobs = sum(seen.jobs for seen in facts.dead)
+    if not jobs:
+        return
+    kinds = [
+        {"job_type": seen.job_type, "error_class": seen.error_class, "jobs": seen.jobs}
+        for seen in facts.dead[:_SHOWN]
+    ]
+    worst = facts.dead[0]
+    cause = f"mostly {worst.job_type}" + (f" ({worst.error_class})" if worst.error_class else "")
+    nothing_waits = not facts.ready and not facts.running and facts.next_due is None
+    ended = sum(facts.newest_ended.values())
+    if nothing_waits and facts.newest_ended.get("dead", 0) == ended > 0:
+        yield problem(
+            "all_dead", f"nothing waits, and each of the last {_count(ended, 'job')} died, {cause}",
+            "onward dead list", jobs=jobs, types=kinds,
+        )  # fmt: skip
+    else:
+        yield warning(
+            "dead_letters", f"{_count(jobs, 'dead job')} wait for somebody, {cause}", "onward dead list",
+            jobs=jobs, types=kinds,
+        )  # fmt: skip
+    recent, before = (
+        sum(getattr(seen, name) for seen in facts.dead) for name in ("last_hour", "hour_before")
+    )
+    if recent >= _LEAST_GROWTH and recent > 2 * before:
+        yield warning(
+            "dead_growth", f"{recent} jobs died in the last hour, {before} in the one before; {cause}",
+            "onward dead list", last_hour=recent, hour_before=before, types=kinds,
+        )  # fmt: skip
+
+
+def _failing(facts: Facts) -> Iterator[Finding]:
+    for failure in facts.failures[:_SHOWN]:
+        if failure.error_class != "UnknownJobType":
+            yield warning(
+                "jobs_failing",
+                f"{_count(failure.jobs, 'job')} of type {failure.job_type} wait to run again after "
+                f"{failure.error_class or 'an error'}",
+                f"onward audit list --event job.failed --limit {_SHOWN}",
+                job_type=failure.job_type,
+                error_class=failure.error_class,
+                jobs=failure.jobs,
+            )
+
+
+def _breakers(facts: Facts) -> Iterator[Finding]:
+    yield from map(breaker_open, facts.breakers)
+
+
+def _burning(facts: Facts) -> Iterator[Finding]:
+    for burn in facts.burns:
+        allowed = 1 - burn.slo.target
+        # Rounded: 1 - 0.9 is a little less than a tenth.
+        if burn.jobs < _LEAST_BURN or burn.late <= round(burn.jobs * allowed, 6):
+            continue
+        yield warning(
+            "slo_burn",
+            f"{burn.late} of {burn.jobs} jobs of category {burn.category} started later than "
+            f"{lasting(burn.slo.wait)}; {burn.slo.target:.4g} of them should not",
+            "onward worker APP",
+            category=burn.category,
+            jobs=burn.jobs,
+            late=burn.late,
+            target=burn.slo.target,
+            burn_rate=round(burn.late / burn.jobs / allowed, 2),
+        )
+
+
+def _sinks(facts: Facts) -> Iterator[Finding]:
+    for sink in facts.sinks:
+        yield warning(
+            "sink_failing",
+            f"the alerts' sink {sink.name} did not take {_count(sink.messages, 'message')}: {sink.error}",
+            "onward alerts list",
+            name=sink.name,
+            messages=sink.messages,
+            tries=sink.tries,
+        )
+
+
+def _clocks(facts: Facts) -> Iterator[Finding]:
+    ahead = (facts.here - facts.now).total_seconds()
+    if abs(ahead) > OVERDUE.total_seconds():
+        way = "ahead of" if ahead > 0 else "behind"
+        yield warning(
+            "clock_skew",
+            f"this machine's clock is {abs(ahead):.0f} s {way} the database's, which decides what is due",
+            "timedatectl set-ntp true",
+            ahead_seconds=round(ahead, 3),
+        )
+
+
+def _wakeups(facts: Facts) -> Iterator[Finding]:
+    living = facts.living()
+    if facts.listeners == 0 and living:
+        yield warning(
+            "no_wakeups",
+            f"{_count(len(living), 'worker')} live, and no connection listens for new work; they poll",
+            "restart the workers; their log tells why they lost their wake-ups",
+            workers=len(living),
+        )
+
+
+def _queues(facts: Facts) -> Iterator[Finding]:
+    waiting = sum(queue.jobs for queue in facts.ready)
+    oldest = min((queue.oldest for queue in facts.ready), default=None)
+    if oldest is None:
+        yield fine("queues", "no job is ready and waits", next_due=facts.next_due)
+    else:
+        yield fine(
+            "queues",
+            f"{_count(waiting, 'ready job')} in {_count(len(facts.ready), 'queue')}, "
+            f"the oldest due for {lasting(facts.now - oldest)}",
+            queues={queue.name: queue.jobs for queue in facts.ready},
+            oldest=oldest,
+        )
+
+
+_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _holds, _workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
+    _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
+)  # fmt: skip
+
+
+def _ticks(workers: Sequence[WorkerSeen]) -> list[WorkerSeen]:
+    """Give the ticks, the latest first."""
+    return sorted(
+        (one for one in workers if one.kind == "tick"), key=lambda one: one.last_seen_at, reverse=True
+    )
+
+
+def _longest_silence(ticks: Sequence[WorkerSeen]) -> timedelta:
+    """Tell how long a cron may be silent: twice its own rhythm, and never less than minutes."""
+    rhythm = ticks[0].started_at - ticks[1].started_at if len(ticks) > 1 else timedelta()
+    return max(_LEAST_SILENCE, 2 * rhythm)
+
+
+def _free(worker: WorkerSeen, queue: str, facts: Facts) -> int:
+    """Tell how many jobs of a queue a worker could take now; one that does not say its slots may take one."""
+    own = [seen for seen in facts.running if seen.worker_id == worker.id]
+    slots = worker.concurrency
+    free = 1 if slots is None else slots - sum(seen.jobs for seen in own)
+    most = (worker.queues or {}).get(queue)
+    if most is not None:
+        free = min(free, most - sum(seen.jobs for seen in own if seen.queue == queue))
+    return max(free, 0)
+
+
+def _jobs(queue: QueueSeen) -> str:
+    return _count(queue.jobs, "job")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

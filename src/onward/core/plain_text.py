@@ -1,0 +1,19 @@
+"""Texts from outside as they may be shown: one line, and nothing in it that controls a terminal or a page."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["CONTROLS", "one_line"]
+
+_BLANKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters, surrogates, and those that turn the direction of what follows."""
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    """Give a text as one line without control characters; cut if it is longer than it may be."""
+    line = CONTROLS.sub("", _BLANKS.sub(" ", text)).strip()
+    return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"

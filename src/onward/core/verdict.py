@@ -1,0 +1,63 @@
+"""What a rule says of an error, and what an operator is told by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+__all__ = ["HINTS", "UNCLASSIFIED", "Kind", "Verdict", "is_link"]
+
+Kind = Literal["retry", "unrecoverable", "rate_limited", "skip"]
+"""Try again by the back-off, never again, when the provider allows it, or count it as nothing to do."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What becomes of an attempt, and the name of the rule that says so."""
+
+    rule: str
+    kind: Kind
+    after: timedelta | None = None
+    status: int | None = None
+    hint: str | None = None
+    link: str | None = None
+    reason: str | None = None
+    counted: bool | None = None
+
+
+UNCLASSIFIED = "unclassified"
+
+_LONGEST_LINK = 2000
+_LINK = re.compile(r"https?://[^\s/?#\\\x00-\x20\x7f][^\s\\\x00-\x20\x7f<>\"']*", re.IGNORECASE)
+
+
+def is_link(text: object) -> bool:
+    """Tell whether a text is a link that may be shown for a click: to a web page, and nothing else."""
+    return isinstance(text, str) and len(text) <= _LONGEST_LINK and _LINK.fullmatch(text) is not None
+
+
+HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "artifact_missing": "the handler must leave an artifact; see that it calls ctx.artifact(…)",
+        "business_rule": "the state does not allow it; mend what stands against it, then replay, or discard",
+        "database_full": "the database is out of room or connections; give it more",
+        "deadline_passed": "it came too late; replay it with another deadline, or discard it",
+        "http_401": "the provider refused the key or token; renew it, then replay",
+        "http_403": "the provider does not allow this; grant the permission, then replay",
+        "http_refused": "the same request gets the same answer; correct the payload, or the handler",
+        "invalid_arguments": "the payload does not fit the handler; correct it, or deploy another version",
+        "invalid_job": "what the handler asked for is not allowed to be enqueued; correct the handler",
+        "invalid_outcome": "the handler's outcome makes no sense; correct the handler",
+        "job_timeout": "the attempt took too long; raise the time-out of its job type, or part the work",
+        "missing_scopes": "the token lacks scopes; add them at the provider, renew it, then replay",
+        "not_allowed": "the job asked for what it may not; see whose it is, and what its category may",
+        "not_authorised": "the application's own check refuses the job; see whose it is",
+        "unknown_job_type": "no worker knows this job type; deploy one that does, or cancel the job",
+        "validation": "what it was given does not fit; correct the payload, or the handler",
+    }
+)
+"""By rule, what an operator may do, unless the error or the application says it better."""

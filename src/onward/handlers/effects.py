@@ -1,0 +1,238 @@
+"""What `ctx.once()` and `ctx.step()` do, written once for handlers that wait and those that do not.
+
+An effect is a generator that yields what to do next, and is sent what came of it; it does no I/O itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from onward.clients.effects import Effects
+from onward.clients.effects_async import AsyncEffects
+from onward.core.effect import plain
+from onward.core.job import Job
+from onward.errors import InvalidSetting
+from onward.operations.effects import check_name
+
+__all__ = ["Acting", "dry_run_asked", "once", "perform", "perform_async", "step"]
+
+_SWITCH = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+_lock = threading.Lock()
+_in_progress: set[tuple[str, int, str]] = set()
+
+
+class Do(NamedTuple):
+    """Something to call, and to await if it gives what can be; `whole` is not to be cut off."""
+
+    call: Callable[[], Any]
+    whole: bool = False
+
+
+Acts = Generator[Do, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who does an effect, where it is recorded, and where it is told."""
+
+    job: Job
+    effects: Effects | AsyncEffects
+    log: logging.LoggerAdapter[logging.Logger]
+    dry_run: bool = False
+
+    def tell(self, event: str, name: str, message: str, *, level: int = logging.INFO) -> None:
+        """Log what became of an effect, with fields by which a formatter can give it another name."""
+        # An adapter puts its own fields in the place of these.
+        about = {**(self.log.extra or {}), "event": event, "effect": name}
+        self.log.logger.log(level, "effect %r %s", name, message, extra=about)
+
+
+def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
+    """Do an effect unless it was done; gives its result, as it is remembered."""
+    arguments = _arguments(function, name, most=1)
+    check_name(name)
+    if acting.dry_run:
+        acting.tell("effect.skipped", name, "skipped: this is a dry run")
+        return None
+    job, effects = acting.job, acting.effects
+    with _alone(job, name):
+        begun = yield Do(lambda: effects.begin(job, name))
+        if begun.state == "done":
+            acting.tell("effect.skipped", name, f"skipped: it was done in attempt {begun.attempt}")
+            return begun.result
+        given = yield from _called(acting, name, function, (begun.key,)[:arguments])
+        result = _storable(acting, name, given)
+        try:
+            yield Do(lambda: effects.done(job, begun, result), whole=True)
+        except BaseException as error:
+            why = f"was done, but not recorded ({type(error).__name__}); the next attempt will try it again"
+            acting.tell("effect.unrecorded", name, why, level=logging.WARNING)
+            raise
+        acting.tell("effect.done", name, "done")
+        return result
+
+
+def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
+    """Give the result that is remembered, or call the function and remember what it gives."""
+    _arguments(function, name, most=0)
+    check_name(name)
+    job, effects = acting.job, acting.effects
+    with _alone(job, name):
+        found = yield Do(lambda: effects.read(job.id, name))
+        if found is not None and found.is_done_over(job.payload):
+            return found.result
+        given = yield from _called(acting, name, function, ())
+        result = plain(given, f"the result of step {name!r:.80}")
+        # Made from what a dry run did not do, it must not be found by a real run.
+        if not acting.dry_run:
+            yield Do(lambda: effects.remember(job, name, result, after=found), whole=True)
+        return result
+
+
+def perform(acts: Acts) -> Any:
+    """Do what an effect asks for, in a thread that may wait."""
+    try:
+        do = next(acts)
+        while True:
+            try:
+                given = do.call()
+            except BaseException as error:  # noqa: BLE001 - it is thrown on, not swallowed
+                do = acts.throw(error)
+            else:
+                do = acts.send(given)
+    except StopIteration as ended:
+        return ended.value
+
+
+async def perform_async(acts: Acts) -> Any:
+    """Do the same on the event loop."""
+    cut: asyncio.CancelledError | None = None
+    try:
+        do = next(acts)
+        while True:
+            try:
+                given = do.call()
+                if do.whole:
+                    task, cut = await _whole(given)
+                    given = task.result()
+                elif inspect.isawaitable(given):
+                    given = await given
+            except BaseException as error:  # noqa: BLE001 - it is thrown on, not swallowed
+                do = acts.throw(error)
+            else:
+                do = acts.send(given)
+    except StopIteration as ended:
+        if cut is None:
+            return ended.value
+        raise cut from None
+
+
+async def _whole(given: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any], asyncio.CancelledError | None]:
+    """Run something to its end, also when the handler is cancelled meanwhile; says whether it was."""
+    # The effect has happened: unrecorded, the next attempt would repeat it.
+    task, cut = asyncio.ensure_future(given), None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cut = error
+    return task, cut
+
+
+def _called(acting: Acting, name: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> Acts:
+    try:
+        given = yield Do(lambda: function(*arguments))
+        _check_ready(name, given)
+    except BaseException as error:
+        acting.tell("effect.failed", name, f"failed: {type(error).__name__}", level=logging.WARNING)
+        raise
+    return given
+
+
+def _check_ready(name: str, given: object) -> None:
+    """Refuse what nobody has awaited, and so has not happened."""
+    if inspect.isawaitable(given):
+        if isinstance(given, Coroutine):
+            given.close()
+        raise InvalidSetting(
+            f"effect {name!r:.80}: the function gives something to await; "
+            "use await ctx.aonce(…) or await ctx.astep(…)"
+        )
+
+
+def _storable(acting: Acting, name: str, given: object) -> Any:
+    """Give a result as it is remembered; one that can't be is null, since the effect has happened."""
+    try:
+        return plain(given, "the result")
+    except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
+        acting.tell("effect.result_dropped", name, f"gives null: {error}", level=logging.WARNING)
+        return None
+
+
+@contextmanager
+def _alone(job: Job, name: str) -> Iterator[None]:
+    """Refuse a second call of a name while the first one runs: only one of the two could be recorded."""
+    mark = (job.id, job.lease, name)
+    with _lock:
+        if mark in _in_progress:
+            raise InvalidSetting(
+                f"effect {name!r:.80} of job {job.id} is in progress already; give each effect its own name"
+            )
+        _in_progress.add(mark)
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_progress.discard(mark)
+
+
+def _arguments(function: Callable[..., Any], name: str, *, most: int) -> int:
+    """Tell how many arguments a function has to be given; those with a default are its own business."""
+    if not callable(function):
+        raise InvalidSetting(f"effect {name!r:.80}: {function!r:.80} can't be called; give a function")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        # Some of those in C tell nothing of themselves.
+        return 0
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    ]
+    if len(needed) > most or any(parameter.kind == parameter.KEYWORD_ONLY for parameter in needed):
+        takes = "one argument, the idempotency key, or none" if most else "no argument"
+        raise InvalidSetting(
+            f"effect {name!r:.80}: its function needs {', '.join(parameter.name for parameter in needed)}; "
+            f"give one that takes {takes}"
+        )
+    return len(needed)
+
+
+def dry_run_asked() -> bool:
+    """Tell what ONWARD_DRY_RUN says; nothing is no."""
+    said = os.environ.get("ONWARD_DRY_RUN", "").strip().lower()
+    if not said:
+        return False
+    if said not in _SWITCH:
+        raise InvalidSetting(f"ONWARD_DRY_RUN is {said!r:.80}; give 1 or 0")
+    return _SWITCH[said]

@@ -1,0 +1,89 @@
+"""A transaction that a handler writes in, and that ends its job: all of it happens, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from onward.ambient import running
+from onward.client_async import AsyncClient
+from onward.connections import begin_async
+from onward.connections.unbroken import unbroken_async
+from onward.core.classify import Unrecoverable
+from onward.core.contract import owed_artifact
+from onward.core.job import NewJob
+from onward.core.lifecycle import End, Succeeded
+from onward.core.rules import Rules
+from onward.handlers.clients import Clients, confined
+from onward.handlers.handle import Handle
+from onward.handlers.handler import Run
+from onward.operations.work import Leases
+
+__all__ = ["AsyncTransaction", "transaction_async"]
+
+
+class AsyncTransaction:
+    """What is written on its `connection` is committed with the end of the job, whose `result` it takes."""
+
+    def __init__(self, run: Run, clients: Clients, connection: Any, client: AsyncClient) -> None:
+        self.connection = connection
+        self.client = client
+        self.result: Any = None
+        self._run = run
+        self._clients = clients
+
+    async def enqueue(self, new: NewJob) -> Handle[Any]:
+        """Store a child of this job; it is there when the transaction is committed."""
+        with running(self._run.job):
+            return Handle(await self.client.enqueue(new), self._clients)
+
+
+@asynccontextmanager
+async def transaction_async(
+    run: Run, clients: Clients, client: AsyncClient, connection: Any
+) -> AsyncIterator[AsyncTransaction]:
+    """Begin a transaction on a connection of the handler's, or on a new one that is closed after it."""
+    lent = await client.store.connect() if connection is None else None
+    artifacts = run.artifacts
+    try:
+        given = connection if lent is None else lent
+        manager = begin_async(given, client.store.database, client.store.prefix)
+        await manager.__aenter__()
+        try:
+            bound = client.within(given)
+            tx = AsyncTransaction(run, clients, given, confined(bound, run.job))
+            yield tx
+        except BaseException as error:
+            # Those that were rolled back do not count.
+            run.artifacts = artifacts
+            if not await manager.__aexit__(type(error), error, error.__traceback__):
+                raise
+        else:
+            await unbroken_async(_commit(run, bound, tx.result, manager))
+    finally:
+        if lent is not None:
+            await lent.close()
+
+
+async def _commit(
+    run: Run, client: AsyncClient, result: Any, manager: AbstractAsyncContextManager[object]
+) -> Leases:
+    """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
+    try:
+        end = _success(run, client.rules, result)
+        leases = await client.write([end], org_id=run.job.org_id)
+        leases.require()
+    except BaseException as error:
+        await manager.__aexit__(type(error), error, error.__traceback__)
+        raise
+    run.completing(end)
+    await manager.__aexit__(None, None, None)
+    run.completed(leases.spent_orgs)
+    return leases
+
+
+def _success(run: Run, rules: Rules, result: Any) -> End:
+    if (missing := owed_artifact(run.job, run.artifacts, rules)) is not None:
+        raise Unrecoverable(missing)
+    return rules.end_of(run.job, Succeeded(result), 0.0, run.usage())

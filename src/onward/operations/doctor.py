@@ -1,0 +1,289 @@
+"""What a diagnosis asks the database: few statements, each bounded, however many jobs there are.
+
+Counts stop at a cap, samples at a limit; nothing here writes, and nothing waits for a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.breaker import QUEUE, Breaker
+from onward.core.facts import (
+    Burn,
+    DatabaseSeen,
+    DeadSeen,
+    Facts,
+    FailureSeen,
+    Hold,
+    HolderSeen,
+    JobFacts,
+    QueueSeen,
+    RunningSeen,
+    SinkSeen,
+    TypeSeen,
+    VacuumHolder,
+    WorkerSeen,
+)
+from onward.core.findings import OVERDUE
+from onward.core.ids import JobId, first_id_at
+from onward.core.job import Job, JobState, instant, micros
+from onward.core.payload import decode
+from onward.core.rules import Rules
+from onward.errors import JobNotFound
+from onward.operations import breakers, control, dead_letter, effects, inspect, watch
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
+
+__all__ = ["LISTENER", "check_integrity", "gather", "gather_job", "inspect_database"]
+
+LISTENER = "onward wake-ups"
+"""How the connections of workers that listen for new work name themselves on PostgreSQL."""
+
+_CAP = 1000
+_MOST_WORKERS = 500
+_MOST_HOLDERS = 500
+_MOST_QUEUES = 100
+_SAMPLED_QUEUES = 20
+_SAMPLE = 200
+_MOST_RUNNING = 5000
+_NEWEST_DEAD = 2000
+_NEWEST_ENDED = 50
+_MOST_FAULTS = 20
+_HOUR = timedelta(hours=1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def gather(rules: Rules, here: datetime, *, now: datetime | None = None) -> Operation[Facts]:
+    """Read what holds jobs back; `here` is the time by this process's clock."""
+    look = yield from watch.look(now=now)
+    at = look.now
+    holds = yield from _holds(now)
+    workers = yield from _workers()
+    ready = yield from _ready(look)
+    types = yield from _types(ready)
+    overdue = yield from _overdue(look)
+    return Facts(
+        now=at,
+        here=here,
+        holds=holds,
+        workers=workers,
+        ready=ready,
+        types=types,
+        running=(yield from _running()),
+        silent=(yield from _silent(rules, at)),
+        next_due=look.next_due,
+        overdue=overdue,
+        failures=(yield from _failures()),
+        dead=(yield from _dead(at)),
+        newest_ended=(yield from _newest_ended()),
+        burns=(yield from _burns(rules, types, at)),
+        breakers=(yield from _open_breakers(now)),
+        sinks=(yield from _sinks()),
+    )
+
+
+def inspect_database(at: datetime, *, kind: Any, table: str) -> Operation[DatabaseSeen]:
+    """Read what the database says of itself."""
+    [row] = yield Statement("inspect_database", {"listener": LISTENER, "now": micros(at)})
+    version, schema, live, dead, autovacuum, listeners, holders = row
+    return DatabaseSeen(
+        kind=kind,
+        version=version,
+        schema=schema,
+        live_rows=live,
+        dead_rows=dead,
+        autovacuum=None if autovacuum is None else bool(autovacuum),
+        listeners=listeners,
+        vacuum_holders=msgspec.convert(decode(holders), list[VacuumHolder]) if holders else (),
+        table=table,
+    )
+
+
+def check_integrity() -> Operation[list[str]]:
+    """Look for damage; reads whole tables on SQLite."""
+    rows = yield Statement("check_integrity", {"limit": _MOST_FAULTS})
+    return [fault for (fault,) in rows]
+
+
+def gather_job(
+    job_id: JobId, rules: Rules, at: datetime | None, *, confined: bool, now: datetime | None = None
+) -> Operation[JobFacts]:
+    """Read where a job stands and what is in its way; a confined client is told nothing of others."""
+    job = (yield from inspect.get_many([job_id])).get(job_id)
+    if job is None:
+        raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
+    holds = yield from _holds(now)
+    done = yield from effects.list_effects(job_id)
+    resolution = None
+    if job.state == JobState.DEAD:
+        letter = yield from dead_letter.get_letter(job_id)
+        resolution = None if letter.resolution is None else str(letter.resolution)
+    known = JobFacts(
+        job=job,
+        now=at or job.created_at,
+        holds=holds,
+        effects=done,
+        resolution=resolution,
+        dry_run=rules.dry_run,
+    )
+    if confined:
+        return known
+    look = yield from watch.look(now=now)
+    workers = yield from _workers()
+    own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
+    held = [one for one in (yield from _open_breakers(now)) if one.name in own]
+    ahead = yield from _ahead(job)
+    return msgspec.structs.replace(known, now=look.now, workers=workers, ahead=ahead, breakers=held)
+
+
+def _open_breakers(now: datetime | None) -> Operation[list[Breaker]]:
+    return [one for one in (yield from breakers.list_breakers(now=now)) if one.state != "closed"]
+
+
+def _holds(now: datetime | None) -> Operation[list[Hold]]:
+    controls = yield from control.controls(now=now)
+    gate = controls.gate
+    closed = [] if gate is None else [Hold("gate", "", gate.reason, _actor(gate), gate.closed_at)]
+    pauses = sorted(controls.pauses, key=lambda pause: (pause.scope, pause.name))
+    return closed + [Hold(one.scope, one.name, one.reason, _actor(one), one.paused_at) for one in pauses]
+
+
+def _actor(by: control.Gate | control.Pause) -> str | None:
+    return ":".join(part for part in (by.actor_type, by.actor_id) if part) or None
+
+
+def _workers() -> Operation[list[WorkerSeen]]:
+    rows = yield Statement("list_workers", {"limit": _MOST_WORKERS})
+    return [_worker(row) for row in rows]
+
+
+def _worker(row: Row) -> WorkerSeen:
+    worker_id, text, started, seen, until, lost = row
+    info = decode(text)
+    queues, types = info.get("queues"), info.get("job_types")
+    return WorkerSeen(
+        id=worker_id,
+        kind=info.get("kind", "worker"),
+        host=info.get("host"),
+        pid=info.get("pid"),
+        concurrency=info.get("concurrency"),
+        queues=queues if isinstance(queues, Mapping) else None,
+        job_types=None if types is None else frozenset(types),
+        providers=info.get("providers") or {},
+        started_at=instant(started),
+        seen_at=instant(seen),
+        lease_until=instant(until),
+        lost_at=None if lost is None else instant(lost),
+    )
+
+
+def _ready(look: watch.Look) -> Operation[list[QueueSeen]]:
+    if not look.ready:
+        return []
+    rows = yield Statement("list_ready_queues", {"limit": _MOST_QUEUES, "cap": _CAP})
+    return [QueueSeen(queue, jobs, instant(oldest)) for queue, jobs, oldest in rows if oldest is not None]
+
+
+def _types(ready: Sequence[QueueSeen]) -> Operation[list[TypeSeen]]:
+    found: list[TypeSeen] = []
+    for queue in sorted(ready, key=lambda one: one.oldest)[:_SAMPLED_QUEUES]:
+        rows = yield Statement("sample_ready", {"queue": queue.name, "limit": _SAMPLE})
+        found += [
+            TypeSeen(queue.name, kind, category, jobs, instant(at)) for kind, category, jobs, at in rows
+        ]
+    return found
+
+
+def _overdue(look: watch.Look) -> Operation[int]:
+    before = look.now - OVERDUE
+    if look.next_due is None or look.next_due >= before:
+        return 0
+    [(jobs,)] = yield Statement("count_overdue", {"before": micros(before), "cap": _CAP})
+    return int(jobs)
+
+
+def _running() -> Operation[list[RunningSeen]]:
+    rows = yield Statement("sample_running", {"limit": _MOST_RUNNING})
+    return [RunningSeen(worker_id or "", queue, jobs) for worker_id, queue, jobs in rows]
+
+
+def _silent(rules: Rules, at: datetime) -> Operation[list[HolderSeen]]:
+    leases = {one.name: one.lease for one in rules.categories.values() if one.lease}
+    params: dict[str, Scalar] = {
+        "patient": as_json(sorted(leases)),
+        "limit": _MOST_HOLDERS,
+        "cap": _CAP,
+        "now": micros(at),
+    }
+    rows = yield Statement("find_silent_holders", params)
+    longest = max(leases.values(), default=timedelta())
+    return list(_holders(rows, at - longest))
+
+
+def _holders(rows: Sequence[Row], before: datetime) -> Iterator[HolderSeen]:
+    for worker_id, until, seen, jobs, patient in rows:
+        over = seen is None or instant(seen) < before
+        if held := jobs + (patient if over else 0):
+            yield HolderSeen(worker_id, None if until is None else instant(until), held)
+
+
+def _failures() -> Operation[list[FailureSeen]]:
+    rows = yield Statement("sample_failures", {"limit": _SAMPLE})
+    return [FailureSeen(*row) for row in rows]
+
+
+def _dead(at: datetime) -> Operation[list[DeadSeen]]:
+    hours = {"hour": micros(at - _HOUR), "before": micros(at - 2 * _HOUR)}
+    rows = yield Statement("sample_dead", {**hours, "limit": _NEWEST_DEAD})
+    return [
+        DeadSeen(kind, error_class, jobs, int(last), int(before), instant(newest))
+        for kind, error_class, jobs, last, before, newest in rows
+    ]
+
+
+def _newest_ended() -> Operation[dict[str, int]]:
+    rows = yield Statement("sample_ended", {"limit": _NEWEST_ENDED})
+    return dict(rows)  # type: ignore[arg-type]
+
+
+def _burns(rules: Rules, types: Sequence[TypeSeen], at: datetime) -> Operation[list[Burn]]:
+    found: list[Burn] = []
+    for category in rules.categories.values():
+        if (slo := category.slo) is None:
+            continue
+        about: dict[str, Scalar] = {"category": category.name, "wait": slo.wait // _MICROSECOND}
+        sample: dict[str, Scalar] = {"since": first_id_at(at - _HOUR), "limit": _NEWEST_DEAD}
+        [(jobs, late)] = yield Statement("measure_slo", {**about, **sample})
+        waiting = 0
+        for queue in sorted({seen.queue for seen in types if seen.category == category.name}):
+            asked: dict[str, Scalar] = {
+                "queue": queue,
+                "category": category.name,
+                "cap": _CAP,
+                "before": micros(at - slo.wait),
+            }
+            [(more,)] = yield Statement("count_late", asked)
+            waiting += more
+        found.append(Burn(category.name, slo, jobs + waiting, int(late) + waiting))
+    return found
+
+
+def _sinks() -> Operation[list[SinkSeen]]:
+    rows = yield Statement("list_failing_sinks", {"limit": _CAP})
+    return [SinkSeen(*row) for row in rows]
+
+
+def _ahead(job: Job) -> Operation[int | None]:
+    if job.state != JobState.QUEUED:
+        return None
+    place: dict[str, Scalar] = {
+        "queue": job.queue,
+        "priority": job.priority,
+        "run_at": micros(job.run_at),
+        "id": job.id,
+    }
+    [(ahead,)] = yield Statement("count_ahead", {**place, "cap": _CAP})
+    return int(ahead)

@@ -1,0 +1,33 @@
+"""Alerts given to a function of the application."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+
+from onward.core.alert import Alert
+from onward.errors import InvalidSetting
+
+__all__ = ["CallableSink"]
+
+
+class CallableSink:
+    """Calls a function with the alert, in a thread; an async one gets an event loop of its own."""
+
+    def __init__(self, function: Callable[[Alert], object], *, name: str | None = None) -> None:
+        if not callable(function):
+            raise InvalidSetting(f"{function!r:.80} can't be called; give a function that takes an alert")
+        own = getattr(function, "__qualname__", None) or type(function).__qualname__
+        module = getattr(function, "__module__", None) or "builtins"
+        self.name = name or f"function:{module}.{own}"
+        self._function = function
+
+    def __repr__(self) -> str:
+        return f"CallableSink(name={self.name!r})"
+
+    def send(self, alert: Alert) -> None:
+        """Call it; what it raises means that it is tried again."""
+        answer = self._function(alert)
+        if inspect.iscoroutine(answer):
+            asyncio.run(answer)

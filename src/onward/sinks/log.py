@@ -1,0 +1,29 @@
+"""Alerts as lines of the log: one each, with the hint and the next command."""
+
+from __future__ import annotations
+
+import logging
+
+from onward.core.alert import Alert, text_of
+from onward.logs import get_logger
+
+__all__ = ["LogSink"]
+
+log = get_logger("onward.alerts")
+# A script that has set up no logging is not spoken to over its standard error.
+log.addHandler(logging.NullHandler())
+
+
+class LogSink:
+    """Writes to the logger `onward.alerts`: errors for problems, warnings for the rest."""
+
+    def __init__(self, *, name: str = "log") -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"LogSink(name={self.name!r})"
+
+    def send(self, alert: Alert) -> None:
+        """Write one line."""
+        level = logging.ERROR if alert.severity == "problem" else logging.WARNING
+        log.log(level, "%s", " · ".join(text_of(alert).splitlines()))

@@ -1,0 +1,117 @@
+"""One POST to an address that was checked: no redirects, no proxies, bounded time, the answer is not read."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+from onward.sinks.guard import NotSent, Target, addresses_of
+
+__all__ = ["cut_off_after", "post"]
+
+_FIRST_GOOD, _FIRST_REDIRECT, _FIRST_REFUSAL = 200, 300, 400
+
+
+def post(
+    target: Target, body: bytes, headers: Mapping[str, str], *, seconds: float, cafile: str | None = None
+) -> None:
+    """Send a body; raises NotSent unless it is answered with a 2xx status within the time."""
+    until = time.monotonic() + seconds
+    addresses = addresses_of(target, seconds)
+    try:
+        with _connected(target, addresses, until) as connected, cut_off_after(until, connected):
+            status = _exchange(target, _secured(connected, target, cafile), body, headers)
+        if time.monotonic() >= until:
+            # Cut off in the middle of its headers, which looks like their end.
+            raise TimeoutError
+    except (OSError, HTTPException, ValueError) as error:
+        late = time.monotonic() >= until
+        told = f"no answer within {seconds:g} s" if late else _told(error)
+        raise NotSent(f"{target.shown}: {told}") from None
+    if _FIRST_REDIRECT <= status < _FIRST_REFUSAL:
+        raise NotSent(f"{target.shown} answered with status {status}, a redirect, which is not followed")
+    if not _FIRST_GOOD <= status < _FIRST_REDIRECT:
+        raise NotSent(f"{target.shown} answered with status {status}")
+
+
+@contextmanager
+def cut_off_after(until: float, connected: socket.socket) -> Iterator[None]:
+    """Break a connection when its time is over, also one that dribbles: each read by itself is in time."""
+    # Its own handle: what is wrapped for TLS gives the first one away.
+    handle = socket.socket(fileno=os.dup(connected.fileno()))
+
+    def cut() -> None:
+        with suppress(OSError):
+            handle.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(0.0, until - time.monotonic()), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        handle.close()
+
+
+@contextmanager
+def _connected(target: Target, addresses: list[str], until: float) -> Iterator[socket.socket]:
+    last: OSError = TimeoutError("timed out")
+    for address in addresses:
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            # Not by name: it might be answered otherwise than when it was checked.
+            connected = socket.create_connection((address, target.port), timeout=left)
+        except OSError as error:
+            last = error
+            continue
+        with connected:
+            yield connected
+        return
+    raise last
+
+
+def _secured(connected: socket.socket, target: Target, cafile: str | None) -> socket.socket:
+    if not target.secure:
+        return connected
+    return _tls(cafile).wrap_socket(connected, server_hostname=target.host)
+
+
+@lru_cache(maxsize=8)
+def _tls(cafile: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=cafile)
+
+
+def _exchange(target: Target, stream: socket.socket, body: bytes, headers: Mapping[str, str]) -> int:
+    kind = HTTPSConnection if target.secure else HTTPConnection
+    http = kind(target.host, target.port)
+    http.auto_open = 0
+    http.sock = stream
+    try:
+        http.request("POST", target.path, body, {**headers, "Connection": "close"})
+        # What it says is nobody's business: only its status is read.
+        return http.getresponse().status
+    finally:
+        http.close()
+        stream.close()
+
+
+def _told(error: Exception) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted ({error.verify_message})"
+        case TimeoutError():
+            return "no answer in time"
+        case OSError() if error.strerror:
+            return error.strerror
+    return f"no sensible answer ({type(error).__name__})"

@@ -1,0 +1,133 @@
+"""Alerts by e-mail, over a mail server of the application's own."""
+
+from __future__ import annotations
+
+import re
+import smtplib
+import ssl
+import time
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.utils import format_datetime, localtime
+from typing import Literal, get_args
+
+from onward.core.alert import Alert, heading, text_of
+from onward.core.arguments import whole
+from onward.core.duration import Duration
+from onward.core.plain_text import one_line
+from onward.errors import InvalidSetting
+from onward.sinks.guard import NotSent
+from onward.sinks.posting import cut_off_after
+from onward.sinks.webhook import seconds_of
+
+__all__ = ["SmtpSink"]
+
+Security = Literal["starttls", "tls", "none"]
+
+_ADDRESS = re.compile(r"[^\s@<>,;:\"\\\x00-\x1f\x7f]+@[^\s@<>,;:\"\\\x00-\x1f\x7f]+")
+_LONGEST_SUBJECT = 150
+_HIGHEST_PORT = 65_535
+_WORDS: dict[type[Exception], str] = {
+    smtplib.SMTPAuthenticationError: "the user name or the password is refused",
+    smtplib.SMTPRecipientsRefused: "all recipients are refused",
+    smtplib.SMTPNotSupportedError: "it has no TLS, or none of the ways to log in",
+    smtplib.SMTPServerDisconnected: "no answer in time, or cut off",
+    ssl.SSLCertVerificationError: "its certificate is not trusted",
+    TimeoutError: "no answer in time",
+}
+_PORTS = {"starttls": 587, "tls": 465, "none": 25}
+
+
+class SmtpSink:
+    """Sends each alert to some people; over TLS unless told otherwise, and a password only over TLS."""
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        sender: str,
+        to: Sequence[str],
+        port: int | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        security: Security = "starttls",
+        timeout: Duration = 10,
+        cafile: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        if security not in get_args(Security):
+            raise InvalidSetting(f"security is {security!r:.80}; give 'starttls', 'tls' or 'none'")
+        if not isinstance(host, str) or not host or re.search(r"[\s/@]", host):
+            raise InvalidSetting("the host of a mail server is no name; give one such as 'mail.example.com'")
+        if security == "none" and (username is not None or password is not None):
+            raise InvalidSetting("a password is sent only over TLS; give security='starttls' or 'tls'")
+        self._sender = _address("sender", sender)
+        if isinstance(to, str) or not to:
+            raise InvalidSetting("to is no list of addresses; give one such as ['ops@example.com']")
+        self._to = [_address("to", one) for one in to]
+        self._host = host
+        self._port = whole("port", _PORTS[security] if port is None else port, 1, _HIGHEST_PORT)
+        self._login = (username, password) if username is not None and password is not None else None
+        self._security = security
+        self._seconds = seconds_of(timeout)
+        self._cafile = cafile
+        self.name = name or f"smtp:{host}:{','.join(sorted(self._to))}"[:200]
+
+    def __repr__(self) -> str:
+        return f"SmtpSink(name={self.name!r})"
+
+    def send(self, alert: Alert) -> None:
+        """Hand it to the mail server; raises if one of the recipients was refused."""
+        until = time.monotonic() + self._seconds
+        try:
+            with self._opened() as server:
+                assert server.sock is not None  # noqa: S101 - for the type checker
+                with cut_off_after(until, server.sock):
+                    refused = self._handed_over(server, self._message(alert))
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotSent(f"{self._host}: {_told(error)}") from None
+        if refused:
+            raise NotSent(f"{self._host} refused {len(refused)} of {len(self._to)} recipients")
+
+    def _opened(self) -> smtplib.SMTP:
+        if self._security == "tls":
+            context = ssl.create_default_context(cafile=self._cafile)
+            return smtplib.SMTP_SSL(self._host, self._port, timeout=self._seconds, context=context)
+        return smtplib.SMTP(self._host, self._port, timeout=self._seconds)
+
+    def _handed_over(self, server: smtplib.SMTP, message: EmailMessage) -> dict[str, tuple[int, bytes]]:
+        if self._security == "starttls":
+            # Refused by a server that has no TLS, before anything is said.
+            server.starttls(context=ssl.create_default_context(cafile=self._cafile))
+        if self._login is not None:
+            server.login(*self._login)
+        return server.send_message(message, self._sender, self._to)
+
+    def _message(self, alert: Alert) -> EmailMessage:
+        message = EmailMessage()
+        # A line break in a header would be a header of its own.
+        message["Subject"] = one_line(f"[onward] {heading(alert)}", _LONGEST_SUBJECT)
+        message["From"] = self._sender
+        message["To"] = ", ".join(self._to)
+        message["Date"] = format_datetime(localtime())
+        # The same for the same message, so that mailboxes see a second copy for what it is.
+        identity = re.sub(r"[^A-Za-z0-9._-]", "-", alert.id)
+        message["Message-ID"] = f"<{identity}@{self._sender.rpartition('@')[2]}>"
+        message["Auto-Submitted"] = "auto-generated"
+        message.set_content(text_of(alert))
+        return message
+
+
+def _address(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value.isascii() or not _ADDRESS.fullmatch(value):
+        raise InvalidSetting(f"{name} is {value!r:.80}; give a plain address such as ops@example.com")
+    return value
+
+
+def _told(error: Exception) -> str:
+    told = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), None)
+    if told is not None:
+        return told
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"it answered with code {error.smtp_code}"
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -1,0 +1,46 @@
+-- name: get_breaker
+-- One row also for a breaker that is not there: the time is asked for in any case.
+SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
+FROM (SELECT :name::text AS asked) AS question LEFT JOIN {breakers} AS breaker ON breaker.name = question.asked
+
+-- name: list_breakers
+SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
+FROM {breakers} AS breaker
+ORDER BY breaker.name
+LIMIT :limit::int
+
+-- fragment: breaker_columns
+-- Not by the table's name: what SQLite returns from an insert has none.
+name, state, failures, {micros(counted_from)}, {micros(opened_at)}, {micros(until)}, holds, turn, {micros(turn_until)},
+forced, reason, actor_type, actor_id
+
+-- fragment: suspect_breakers
+-- How long each still holds: null for one without an end, nothing left for one that lets one through.
+SELECT
+    'breaker', breaker.name, NULL, NULL, NULL,
+    CASE
+        WHEN breaker.state = 'closed' THEN 0
+        ELSE {micros(breaker.until)} - {micros(:now::clock)}
+    END
+FROM {breakers} AS breaker
+WHERE breaker.state = 'open' OR breaker.failures > 0
+
+-- fragment: breaker_put
+-- Guarded by the version that was read: of two who have read the same, the second changes nothing and reads again.
+INSERT INTO {breakers} AS breaker (
+    name, version, state, failures, counted_from, opened_at, until, holds, turn, turn_until, forced, reason,
+    actor_type, actor_id
+)
+VALUES (
+    :name::text, :version::int + 1, :state::text, :failures::int, {instant(:counted_from::int)},
+    {instant(:opened_at::int)}, {instant(:until::int)}, :holds::int, :turn::text, {instant(:turn_until::int)},
+    :forced::int, :reason::text, CASE WHEN :forced::int = 1 THEN :actor_type::text END,
+    CASE WHEN :forced::int = 1 THEN :actor_id::text END
+)
+ON CONFLICT (name) DO UPDATE
+SET version = excluded.version, state = excluded.state, failures = excluded.failures,
+    counted_from = excluded.counted_from, opened_at = excluded.opened_at, until = excluded.until,
+    holds = excluded.holds, turn = excluded.turn, turn_until = excluded.turn_until, forced = excluded.forced,
+    reason = excluded.reason, actor_type = excluded.actor_type, actor_id = excluded.actor_id
+WHERE breaker.version = :version::int
+RETURNING {+breaker_columns}

@@ -1,0 +1,167 @@
+-- name: list_workers
+-- Bounded, like all that is asked here: by probes of an index, or by a LIMIT, however many jobs there are. Of workers
+-- there is a row for each life; who lives comes first.
+SELECT id, {text(info)}, {micros(started_at)}, {micros(seen_at)}, {micros(lease_until)}, {micros(lost_at)}
+FROM {workers}
+ORDER BY CASE WHEN lost_at IS NULL THEN 0 ELSE 1 END, seen_at DESC
+LIMIT :limit::int
+
+-- name: list_ready_queues
+-- From queue to queue, one probe each; the oldest of a queue by one probe for each priority; counts up to a cap. An
+-- order that an index has keeps the planner from reading the table in search of so many.
+SELECT
+    found.queue,
+    (SELECT count(*) FROM (
+        SELECT 1 FROM {live} AS one
+        WHERE one.state = 'queued' AND one.queue = found.queue
+        ORDER BY one.priority, one.run_at, one.id
+        LIMIT :cap::int
+    ) AS counted),
+    (SELECT {micros(min(first.run_at))} FROM (
+        SELECT (
+            SELECT one.run_at FROM {live} AS one
+            WHERE one.state = 'queued' AND one.queue = found.queue AND one.priority = level.column1
+            ORDER BY one.run_at
+            LIMIT 1
+        ) AS run_at
+        FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS level
+    ) AS first)
+FROM (
+    WITH RECURSIVE ready AS (
+        SELECT (SELECT queue FROM {live} WHERE state = 'queued' ORDER BY queue LIMIT 1) AS queue, 1 AS place
+        UNION ALL
+        SELECT (
+            SELECT live.queue FROM {live} AS live
+            WHERE live.state = 'queued' AND live.queue > ready.queue
+            ORDER BY live.queue
+            LIMIT 1
+        ), ready.place + 1
+        FROM ready
+        WHERE ready.queue IS NOT NULL AND ready.place < :limit::int
+    )
+    SELECT queue FROM ready WHERE queue IS NOT NULL
+) AS found
+
+-- name: sample_ready
+-- What a claim would take next.
+SELECT job_type, category, count(*), {micros(min(run_at))}
+FROM (
+    SELECT job_type, category, run_at FROM {live}
+    WHERE queue = :queue::text AND state = 'queued'
+    ORDER BY priority, run_at, id
+    LIMIT :limit::int
+) AS next
+GROUP BY job_type, category
+ORDER BY 3 DESC, 1
+
+-- name: sample_running
+SELECT worker_id, queue, count(*)
+FROM (
+    SELECT worker_id, queue FROM {live} WHERE state = 'running' ORDER BY worker_id LIMIT :limit::int
+) AS held
+GROUP BY worker_id, queue
+
+-- name: find_silent_holders
+-- From holder to holder, one probe each. Some categories have more patience with a silent worker than its lease.
+SELECT
+    holder.id, {micros(worker.lease_until)}, {micros(worker.seen_at)},
+    (SELECT count(*) FROM (
+        SELECT 1 FROM {live} AS one
+        WHERE one.state = 'running' AND one.worker_id = holder.id AND one.category NOT IN (:patient::texts)
+        LIMIT :cap::int
+    ) AS counted),
+    (SELECT count(*) FROM (
+        SELECT 1 FROM {live} AS one
+        WHERE one.state = 'running' AND one.worker_id = holder.id AND one.category IN (:patient::texts)
+        LIMIT :cap::int
+    ) AS counted)
+FROM (
+    WITH RECURSIVE holders AS (
+        SELECT (SELECT worker_id FROM {live} WHERE state = 'running' ORDER BY worker_id LIMIT 1) AS id, 1 AS place
+        UNION ALL
+        SELECT (
+            SELECT live.worker_id FROM {live} AS live
+            WHERE live.state = 'running' AND live.worker_id > holders.id
+            ORDER BY live.worker_id
+            LIMIT 1
+        ), holders.place + 1
+        FROM holders
+        WHERE holders.id IS NOT NULL AND holders.place < :limit::int
+    )
+    SELECT id FROM holders WHERE id IS NOT NULL
+) AS holder
+LEFT JOIN {workers} AS worker ON worker.id = holder.id
+WHERE worker.id IS NULL OR worker.lost_at IS NOT NULL OR worker.lease_until <= {instant(:now::int)}
+
+-- name: count_overdue
+SELECT count(*) FROM (
+    SELECT 1 FROM {live}
+    WHERE state = 'scheduled' AND run_at < {instant(:before::int)}
+    ORDER BY run_at
+    LIMIT :cap::int
+) AS overdue
+
+-- name: sample_failures
+-- Of those that run again next.
+SELECT job_type, {+error_class}, count(*)
+FROM (
+    SELECT job_type, error FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT :limit::int
+) AS due
+WHERE error IS NOT NULL
+GROUP BY 1, 2
+ORDER BY 3 DESC, 1
+
+-- name: sample_dead
+-- Of the newest deaths.
+SELECT
+    job_type, {+error_class}, count(*), sum(CASE WHEN ended_at >= {instant(:hour::int)} THEN 1 ELSE 0 END),
+    sum(CASE WHEN ended_at >= {instant(:before::int)} AND ended_at < {instant(:hour::int)} THEN 1 ELSE 0 END),
+    {micros(max(ended_at))}
+FROM (
+    SELECT id, lease, job_type, error, ended_at FROM {ended}
+    WHERE state = 'dead'
+    ORDER BY ended_at DESC
+    LIMIT :limit::int
+) AS gone
+WHERE {+unresolved}
+GROUP BY 1, 2
+ORDER BY 3 DESC, 1
+
+-- name: sample_ended
+SELECT state, count(*)
+FROM (SELECT state FROM {ended} ORDER BY id DESC LIMIT :limit::int) AS newest
+GROUP BY state
+
+-- name: measure_slo
+-- Of jobs that were made in the last hour, by their last run.
+SELECT count(*), coalesce(sum(CASE WHEN started_at > {later(run_at, :wait::int)} THEN 1 ELSE 0 END), 0)
+FROM (
+    SELECT category, run_at, started_at FROM {ended} WHERE id >= :since::id ORDER BY id DESC LIMIT :limit::int
+) AS newest
+WHERE category = :category::text AND started_at IS NOT NULL
+
+-- name: count_late
+-- With every priority named, each is one range of the index, in which only those are that wait for too long.
+SELECT count(*)
+FROM (
+    SELECT category FROM {live}
+    WHERE state = 'queued' AND queue = :queue::text AND priority IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+        AND run_at < {instant(:before::int)}
+    LIMIT :cap::int
+) AS late
+WHERE category = :category::text
+
+-- name: count_ahead
+SELECT count(*) FROM (
+    SELECT 1 FROM {live}
+    WHERE state = 'queued' AND queue = :queue::text
+        AND (priority, run_at, id) < (:priority::int, {instant(:run_at::int)}, :id::id)
+    ORDER BY priority, run_at, id
+    LIMIT :cap::int
+) AS ahead
+
+-- name: list_failing_sinks
+SELECT sink, count(*), max(tries), max(error)
+FROM (SELECT sink, tries, error FROM {alert_sends} WHERE error IS NOT NULL LIMIT :limit::int) AS failed
+GROUP BY sink
+ORDER BY sink

@@ -1,0 +1,57 @@
+"""What a worker says of itself: to the database when it registers, and to a person who asks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from onward.core.arguments import whole
+from onward.errors import InvalidSetting
+from onward.handlers.handler import Handler
+from onward.worker.running import Running
+
+__all__ = ["Kind", "about", "check_queues", "describe"]
+
+Kind = Literal["worker", "tick"]
+"""One that stays, or one that a cron calls for a few seconds."""
+
+
+def about(
+    handlers: Mapping[str, Handler], queues: Mapping[str, int | None] | None, concurrency: int, kind: Kind
+) -> dict[str, Any]:
+    """Say where a worker is and what it serves."""
+    return {
+        "kind": kind,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "concurrency": concurrency,
+        "queues": None if queues is None else dict(queues),
+        "job_types": sorted(handlers),
+        "providers": {
+            name: handler.provider for name, handler in handlers.items() if isinstance(handler.provider, str)
+        },
+    }
+
+
+def describe(worker_id: str, runs: Collection[Running], waiting: int) -> str:
+    """Tell what runs, and where in its code each handler is."""
+    lines = [f"worker {worker_id}: {len(runs)} running, {waiting} waiting"]
+    for run in list(runs):
+        lines.append(f"job {run.job.job_type} {run.job.id} attempt {run.job.attempt}")
+        lines += run.stack()
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to another thread
+        lines += [f"thread {ident}", *(line.rstrip() for line in traceback.format_stack(frame))]
+    return "\n".join(lines)
+
+
+def check_queues(queues: Mapping[str, int | None] | None) -> None:
+    """Refuse queues that make no sense."""
+    for name, most in (queues or {}).items():
+        if most is not None:
+            whole(f"the concurrency of {name}", most, 1, 10_000)
+    if queues is not None and not queues:
+        raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")

@@ -1,0 +1,1 @@
+"""Circuit breakers: what is held while a provider pushes back."""

@@ -1,0 +1,202 @@
+"""The rules of a breaker, as pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from onward import Cancelled, Failed, InvalidSetting, RateLimited, Released, Skip, Snooze, Succeeded
+from onward.core.breaker import (
+    DEFAULT_SETTINGS,
+    LONGEST_HOLD,
+    LONGEST_RETRY_AFTER,
+    Answer,
+    Breaker,
+    BreakerSettings,
+    answer_of,
+    answered,
+    ask,
+    check_provider,
+    closed,
+    opened,
+    settings_of,
+)
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+NEW = Breaker(name="crm")
+BACK = Answer(pushed_back=True, status=429)
+GOOD = Answer(good=True)
+SETTINGS = DEFAULT_SETTINGS
+
+
+def end_of(breaker: Breaker) -> datetime:
+    assert breaker.until is not None
+    return breaker.until
+
+
+def after(count: int, breaker: Breaker = NEW, answer: Answer = BACK) -> Breaker:
+    for _ in range(count):
+        breaker = answered(breaker, None, answer, SETTINGS, NOW)
+    return breaker
+
+
+def test_two_answers_that_push_back_hold_nothing_and_a_third_holds():
+    assert after(2).state == "closed"
+    third = after(3)
+    assert (third.state, third.until, third.opened_at) == ("open", NOW + 20 * SECOND, NOW)
+    assert third.reason == "3 answers in a row pushed back, the last with status 429"
+
+
+def test_answers_of_different_windows_are_not_counted_together():
+    late = answered(after(2), None, BACK, SETTINGS, NOW + 61 * SECOND)
+    assert (late.state, late.failures, late.counted_from) == ("closed", 1, NOW + 61 * SECOND)
+
+
+def test_a_good_answer_clears_the_count():
+    assert answered(after(2), None, GOOD, SETTINGS, NOW) == NEW
+
+
+def test_the_hold_is_the_longer_of_the_settings_and_what_the_provider_says():
+    for said, held in ((1, 20), (10, 20), (60, 60)):
+        answer = replace(BACK, retry_after=timedelta(seconds=said))
+        assert after(3, answer=answer).until == NOW + held * SECOND
+
+
+def test_an_absurd_wait_is_bounded_and_a_negative_one_is_none():
+    assert after(3, answer=replace(BACK, retry_after=timedelta(days=400))).until == NOW + LONGEST_RETRY_AFTER
+    assert after(3, answer=replace(BACK, retry_after=-SECOND)).until == NOW + 20 * SECOND
+
+
+def test_while_all_is_well_everyone_may_call():
+    assert ask(NEW, "a", SETTINGS, NOW) == ("go", NEW)
+
+
+def test_once_an_answer_pushed_back_one_at_a_time_may_call():
+    entry, taken = ask(after(1), "a", SETTINGS, NOW)
+    assert entry == "turn"
+    assert ask(taken, "b", SETTINGS, NOW)[0] == "wait"
+    assert ask(answered(taken, "a", GOOD, SETTINGS, NOW), "b", SETTINGS, NOW)[0] == "go"
+
+
+def test_after_the_hold_one_is_let_through_and_the_next_when_it_stays_away_too_long():
+    held = after(3)
+    assert ask(held, "a", SETTINGS, NOW + 19 * SECOND)[0] == "held"
+    entry, taken = ask(held, "a", SETTINGS, NOW + 20 * SECOND)
+    assert entry == "turn"
+    assert ask(taken, "b", SETTINGS, NOW + 49 * SECOND)[0] == "wait"
+    assert ask(taken, "b", SETTINGS, NOW + 50 * SECOND)[0] == "turn"
+
+
+def test_a_try_that_fails_doubles_the_hold_up_to_a_bound():
+    breaker, at, holds = after(3), NOW, []
+    for _ in range(8):
+        at = end_of(breaker)
+        breaker = ask(breaker, "a", SETTINGS, at)[1]
+        breaker = answered(breaker, "a", BACK, SETTINGS, at)
+        holds.append(end_of(breaker) - at)
+    assert holds[:4] == [40 * SECOND, 80 * SECOND, 160 * SECOND, 320 * SECOND]
+    assert holds[-1] == LONGEST_HOLD
+    hour = BreakerSettings.of(hold="1h")
+    assert hour.held_for(99, None) == timedelta(hours=1), "what is set longer than the bound stays"
+
+
+def test_a_try_that_tells_nothing_lets_another_try():
+    held = after(3)
+    taken = ask(held, "a", SETTINGS, end_of(held))[1]
+    back = answered(taken, "a", Answer(), SETTINGS, end_of(held))
+    assert (back.state, back.turn) == ("open", None)
+    assert ask(back, "b", SETTINGS, end_of(held))[0] == "turn"
+
+
+def test_a_call_from_before_the_hold_can_make_it_longer_but_counts_as_no_try():
+    held = after(3)
+    longer = answered(held, None, replace(BACK, retry_after=45 * SECOND), SETTINGS, NOW + SECOND)
+    assert (longer.until, longer.holds) == (NOW + 46 * SECOND, 0)
+    assert after(4) == held
+    straggler = answered(held, None, BACK, SETTINGS, end_of(held))
+    assert (straggler.until, straggler.holds) == (end_of(held) + 20 * SECOND, 0)
+
+
+def test_an_answer_under_a_turn_that_was_lost_takes_no_other_turn_away():
+    held = after(3)
+    first = ask(held, "a", SETTINGS, end_of(held))[1]
+    second = ask(first, "b", SETTINGS, end_of(held) + SETTINGS.patience)[1]
+    told = answered(second, "a", Answer(), SETTINGS, end_of(held) + SETTINGS.patience)
+    assert told.turn == "b"
+
+
+def test_what_an_operator_holds_no_answer_frees_until_its_end():
+    forced = opened(NEW, NOW + 60 * SECOND, "their maintenance", NOW)
+    for answer in (GOOD, BACK):
+        assert answered(forced, None, answer, SETTINGS, NOW) == forced
+    assert ask(forced, "a", SETTINGS, NOW + 60 * SECOND)[0] == "turn"
+    endless = opened(NEW, None, "their maintenance", NOW)
+    assert answered(endless, None, BACK, SETTINGS, NOW) == endless
+    assert ask(endless, "a", SETTINGS, NOW + timedelta(days=999))[0] == "held"
+    assert closed(endless) == NEW
+
+
+def test_it_is_shown_half_open_when_its_hold_has_ended():
+    held = after(3)
+    assert [held.seen_at(at).state for at in (NOW, end_of(held))] == ["open", "half_open"]
+    assert NEW.seen_at(NOW).state == "closed"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "answer"),
+    [
+        (Succeeded(1), GOOD),
+        (Skip("nothing to do"), GOOD),
+        (Failed({"class": "HTTPStatusError", "status": 404}), GOOD),
+        (Failed({"class": "HTTPStatusError", "status": 401}, retryable=False), GOOD),
+        (RateLimited(7), Answer(pushed_back=True, retry_after=7 * SECOND, status=429)),
+        (RateLimited("a while"), Answer(pushed_back=True, status=429)),
+        (RateLimited("1m", counted=True), Answer(pushed_back=True, retry_after=60 * SECOND, status=429)),
+        (Failed({"status": 503}, after=9), Answer(pushed_back=True, retry_after=9 * SECOND, status=503)),
+        (Failed({"status": 500}, retryable=False), Answer(pushed_back=True, status=500)),
+        (Failed({"status": 429}), Answer(pushed_back=True, status=429)),
+        (Failed({"status": 408}), Answer()),
+        (Failed({"status": 425}), Answer()),
+        (Failed({"status": "503"}), Answer()),
+        (Failed({"class": "TimeoutError"}), Answer()),
+        (Failed("boom"), Answer()),
+        (Snooze(5), Answer()),
+        (Cancelled(), Answer()),
+        (Released(), Answer()),
+    ],
+)
+def test_what_an_outcome_says_of_the_provider(outcome, answer):
+    assert answer_of(outcome) == answer
+
+
+def test_keys_take_the_settings_of_the_name_before_their_colon():
+    crm, org = BreakerSettings.of(1), BreakerSettings.of(2)
+    known = {"crm": crm, "crm:eu:7": org}
+    assert settings_of("crm:eu:7", known) is org
+    assert settings_of("crm:eu:8", known) is crm
+    assert settings_of("other:1", known) is DEFAULT_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"failures": 0}, "failures is 0"),
+        ({"failures": True}, "failures is True"),
+        ({"hold": 0}, "hold is 0"),
+        ({"hold": "soon"}, "hold is 'soon'"),
+        ({"window": "2d"}, "window is '2d'"),
+        ({"patience": -1}, "patience is -1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(settings, named):
+    with pytest.raises(InvalidSetting, match=named):
+        BreakerSettings.of(**settings)
+
+
+@pytest.mark.parametrize("name", ["", 7, "a\0b", "x" * 201, "queue:q:default"])
+def test_a_name_that_can_not_be_kept_is_refused(name):
+    with pytest.raises(InvalidSetting, match="provider"):
+        check_provider(name)

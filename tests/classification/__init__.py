@@ -1,0 +1,1 @@
+"""What becomes of an attempt that raised."""

@@ -1,0 +1,98 @@
+"""`onward gate` and `onward queues`: the commands that the doctor names."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+
+import pytest
+
+from onward import Client, NewJob
+
+
+@pytest.fixture
+def client(folder):
+    with Client(f"sqlite:///{folder}/onward.db") as client:
+        yield client
+
+
+def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  # S0-83
+    ran = onward("gate", "close", "--reason", "deploy")
+    assert (ran.code, ran.out, ran.err) == (0, "", "the gate is closed\n")
+    gate = client.controls().gate
+    assert gate is not None
+    assert (gate.reason, gate.actor_type) == ("deploy", "cli")
+    assert gate.actor_id == f"{getpass.getuser()}@{socket.gethostname()}"
+    assert (
+        onward("gate", "close", "--reason", "deploy").err == "the gate was closed for that reason already\n"
+    )
+    assert onward("gate", "open", "--actor", "user:ada", "--reason", "done").err == "the gate is open\n"
+    assert client.controls().gate is None
+    assert onward("gate", "open").err == "the gate was open already\n"
+    [event] = client.audit.list(limit=1).records
+    assert (event.event, event.actor_type, event.actor_id) == ("gate.opened", "user", "ada")
+
+
+def test_the_state_of_the_gate_is_told(onward, client):
+    assert onward("gate", "status").out == "open\n"
+    assert json.loads(onward("gate", "status", "--json").out) == {"open": True}
+    client.close_gate(reason="deploy", actor_type="user", actor_id="ada")
+    assert onward("gate", "status").out.endswith("user:ada  deploy\n")
+    told = json.loads(onward("gate", "status", "--json").out)
+    assert (told["open"], told["reason"], told["actor_id"]) == (False, "deploy", "ada")
+    assert told["closed_at"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("words", "scope", "name"),
+    [
+        (["q:mail"], "queue", "q:mail"),
+        (["--org", "acme"], "org", "acme"),
+        (["--job-type", "t"], "job_type", "t"),
+    ],
+)
+def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, words, scope, name):
+    assert onward("queues", "pause", *words, "--reason", "slow").err == f"{name} is paused\n"
+    [pause] = client.controls().pauses
+    assert (pause.scope, pause.name, pause.reason, pause.actor_type) == (scope, name, "slow", "cli")
+    again = onward("queues", "pause", *words, "--reason", "slow")
+    assert again.err == f"{name} was paused for that reason already\n"
+    assert onward("queues", "resume", *words, "--actor", "user:ada").err == f"{name} goes on\n"
+    assert client.controls().pauses == frozenset()
+    assert onward("queues", "resume", *words).err == f"{name} was not paused\n"
+
+
+@pytest.mark.parametrize("words", [[], ["q:mail", "--org", "acme"], ["--org", "acme", "--job-type", "t"]])
+def test_one_thing_is_paused_at_a_time(onward, client, words):
+    ran = onward("queues", "resume", *words)
+    assert ran.code == 2
+    assert "give one of QUEUE, --org and --job-type" in ran.err
+
+
+def test_a_pause_needs_its_reason(onward, client):
+    assert onward("queues", "pause", "q:mail").code == 2
+    assert onward("gate", "close").code == 2
+
+
+def test_queues_are_listed_with_what_waits_and_what_is_paused(onward, client):
+    client.enqueue(NewJob(job_type="t", queue="q:mail"))
+    client.enqueue(NewJob(job_type="t", queue="q:mail"))
+    client.pause("queue", "q:other", reason="slow", actor_type="user", actor_id="ada")
+    client.pause("org", "acme", reason="unpaid")
+    mail, other, acme = onward("queues", "list").out.splitlines()
+    assert mail == "q:mail  2 queued"
+    assert other.startswith("q:other  nothing waits  paused since ")
+    assert other.endswith(" by user:ada: slow")
+    assert acme.startswith("org acme  paused since ")
+    told = json.loads(onward("queues", "list", "--json").out)
+    assert [queue["name"] for queue in told["queues"]] == ["q:mail", "q:other"]
+    assert (told["queues"][0]["queued"], told["queues"][0]["paused"]) == (2, None)
+    assert told["queues"][1]["paused"]["reason"] == "slow"
+    assert told["pauses"][0]["scope"] == "org"
+
+
+def test_jobs_in_the_database_are_counted_as_the_runbook_asks(onward, client):  # S0-82
+    client.enqueue(NewJob(job_type="t"))
+    [queue] = json.loads(onward("queues", "list", "--json").out)["queues"]
+    assert (queue["name"], queue["queued"], queue["running"]) == ("q:default", 1, 0)

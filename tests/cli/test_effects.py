@@ -1,0 +1,57 @@
+"""`onward effects`: lists and resets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from onward import AuditFilter, Client, Effect, NewJob
+
+
+@pytest.fixture
+def done(folder) -> Effect:
+    """A database with a job that has sent something, and remembers a step."""
+    with Client(f"sqlite:///{folder}/onward.db") as client:
+        client.register("w")
+        client.enqueue(NewJob(job_type="t"))
+        [job] = client.claim("q:default", worker_id="w")
+        client.effects.done(job, client.effects.begin(job, "send"), {"password": "hunter2hunter2", "n": 1})
+        client.effects.remember(job, "total", 5)
+        effect = client.effects.read(job.id, "send")
+        assert effect is not None
+        return effect
+
+
+def test_effects_are_listed_for_people_and_for_programs(onward, done):
+    ran = onward("effects", "list", done.job_id)
+    assert ran.code == 0
+    send, total = ran.out.splitlines()
+    assert send.startswith("done  once  send  attempt 1  ")
+    assert send.endswith(done.key)
+    assert total.startswith("done  step  total  attempt 1  ")
+    first, second = json.loads(onward("effects", "list", done.job_id, "--json").out)
+    assert (first["name"], first["state"], first["idempotency_key"]) == ("send", "done", done.key)
+    assert first["result"] == {"password": "[redacted]", "n": 1}
+    assert first["done_at"].endswith("Z")
+    assert (second["result"], second["idempotency_key"], second["begun_at"]) == (5, None, None)
+    assert (
+        onward("effects", "list", "018f0000-0000-7000-8000-000000000000").err == "no effects are recorded\n"
+    )
+    assert onward("effects", "list", "what").code == 2
+
+
+def test_an_effect_is_reset_by_its_name_for_a_reason(onward, done, folder):  # S0-88
+    ran = onward("effects", "reset", done.job_id, "send", "--reason", "bounced", "--actor", "user:ada")
+    assert ran.code == 0
+    assert "the job is running, and does it again when it next runs" in ran.err
+    assert ran.out.strip() != done.key
+    assert onward("effects", "reset", done.job_id, "send", "--reason", "again").code == 0
+    assert onward("effects", "reset", done.job_id, "sent", "--reason", "typo").code == 3
+    assert onward("effects", "reset", done.job_id, "send").code == 2
+    with Client(f"sqlite:///{folder}/onward.db") as client:
+        second, first = client.audit.list(AuditFilter(event="effect.reset")).records
+        assert (first.actor_type, first.actor_id, first.detail["reason"]) == ("user", "ada", "bounced")
+        assert second.actor_type == "cli"
+        assert "@" in str(second.actor_id)
+        assert client.effects.read(done.job_id, "send").generation == 2

@@ -1,0 +1,1 @@
+"""Effects: what a retry does not repeat, and what it does not compute again."""
