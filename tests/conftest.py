@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from onward import Client, Onward
+from tests.apps import fresh_app
 from tests.postgres import PostgresServer, fresh_database, start_postgres
 from tests.stores.postgres_schema import fresh_schema
 
@@ -70,13 +71,6 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Onward]:
     """An application on empty tables of its own, once for each database."""
-    if request.param == "sqlite":
-        app = Onward(f"sqlite:///{tmp_path}/onward.db")
+    with fresh_app(request, tmp_path) as app:
         yield app
         app.close()
-    else:
-        url = request.getfixturevalue("postgres_url")
-        with fresh_schema(url) as store:
-            app = Onward(url, schema=store.prefix.rstrip("."))
-            yield app
-            app.close()

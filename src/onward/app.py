@@ -17,7 +17,7 @@ from onward.client_async import AsyncClient
 from onward.core.alert import Alert
 from onward.core.arguments import whole
 from onward.core.artifact import Artifact, ArtifactRef
-from onward.core.breaker import QUEUE, BreakerSettings, check_provider
+from onward.core.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.category import Category
 from onward.core.contract import check_given
 from onward.core.duration import Duration, duration
@@ -143,18 +143,16 @@ class Onward:
         provider: str | None = None,
         *,
         queue: str | None = None,
-        failures: int = 3,
-        window: Duration = "1m",
-        hold: Duration = "20s",
-        patience: Duration = "30s",
+        **options: Unpack[BreakerOptions],
     ) -> BreakerSettings:
         """Say when the jobs of a provider, or of a queue, are held; its keys (`name:…`) take the same.
 
         A job type with a `provider=` has a breaker without this; a queue has one by this.
         """
+        check_names("breaker()", options, ("queue", *BreakerOptions.__annotations__))
         if (provider is None) == (queue is None):
             raise InvalidSetting("breaker() is for one provider or one queue; give a name, or queue=")
-        settings = BreakerSettings.of(failures, window, hold, patience)
+        settings = BreakerSettings.of(**options)
         if queue is not None:
             check_text("queue", queue, longest=LONGEST["queue"] - len(QUEUE))
         name = check_provider(provider) if queue is None else f"{QUEUE}{queue}"

@@ -175,7 +175,10 @@ class MailServer:
 
 @contextmanager
 def mail_server(certificate: Certificate | None = None, *, manner: str = "kind") -> Iterator[MailServer]:
-    """An SMTP server, with a certificate for STARTTLS; it is kind, refusing, hanging or cutting."""
+    """An SMTP server, with a certificate for STARTTLS; it is kind, refusing, hanging or cutting.
+
+    One that is dribbling is slow with its first word, one that is lingering with its last.
+    """
     over = threading.Event()
 
     class Handler(_MailHandler):
@@ -201,12 +204,17 @@ class _MailHandler(socketserver.StreamRequestHandler):
         if self.manner == "hanging":
             self.over.wait(30)
             return
+        if self.manner == "dribbling":
+            self.dribble("220-")
+            return
         self.login: str | None = None
         self.secure = False
         self.sender, self.to = "", list[str]()
         self.say("220 here")
         while line := self.rfile.readline().decode().strip():
             verb, _, rest = line.partition(" ")
+            if verb.upper() == "QUIT" and self.manner == "lingering":
+                self.dribble("what? ")
             if verb.upper() == "QUIT" or self.manner == "cutting":
                 return
             self.answer(verb.upper(), rest)
@@ -247,6 +255,11 @@ class _MailHandler(socketserver.StreamRequestHandler):
         self.connection = context.wrap_socket(self.connection, server_side=True)
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb")
         self.secure = True
+
+    def dribble(self, text: str) -> None:
+        self.wfile.write(text.encode())
+        while not self.over.wait(0.05):
+            self.wfile.write(b"a")
 
     def say(self, *lines: str) -> None:
         self.wfile.write("".join(f"{line}\r\n" for line in lines).encode())

@@ -9,12 +9,15 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
 from onward.clients.doctor_async import AsyncDoctor
+from onward.core import findings
 from onward.core.diagnosis import Finding
 from onward.worker import alerter
 from onward.worker.alerter import back_off
@@ -141,6 +144,21 @@ async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told, monkeypatc
         over.set()
 
 
+async def test_what_was_sent_when_a_worker_ends_is_not_sent_again(app, told):
+    sending, over = threading.Event(), threading.Event()
+
+    @app.alert_sink
+    def slow(alert: Alert) -> None:
+        sending.set()
+        over.wait(20)
+
+    await app.jobs["die"].aenqueue()
+    async with app.worker():
+        await until(sending.is_set)
+        asyncio.get_running_loop().call_later(0.1, over.set)
+    assert app.client.alerts.list()[0].waiting == ()
+
+
 async def test_without_sinks_nothing_is_done_and_what_died_is_told_to_the_first_one(app, told):
     sinks = app.rules.alerts[:]
     app.rules.alerts.clear()
@@ -154,6 +172,7 @@ async def test_without_sinks_nothing_is_done_and_what_died_is_told_to_the_first_
 
 async def test_a_finding_of_the_doctor_is_told(app, told, monkeypatch):
     monkeypatch.setattr(alerter, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(findings, "_RESTART", timedelta())
     await app.jobs["live"].using(queue="q:nobody").aenqueue()
     async with app.worker(queues={"q:default": None}):
         await until(lambda: told.alerts)
@@ -222,6 +241,12 @@ async def test_a_function_is_a_sink_also_an_async_one():
 async def test_what_is_no_sink_is_refused(alerts, told):
     with pytest.raises(InvalidSetting, match=told):
         Onward(alerts=alerts)
+
+
+async def test_a_function_that_can_not_be_given_an_alert_is_no_sink():
+    app: Any = Onward("sqlite:///never.db")
+    with pytest.raises(InvalidSetting, match="is called with the alert alone, but takes"):
+        app.alert_sink(lambda: None)
 
 
 async def test_a_sink_is_left_alone_for_longer_each_time_and_given_up_at_last():

@@ -39,6 +39,21 @@ def test_a_death_is_one_alert_event_however_often_it_is_looked_for(client):
     assert messages(client, T + timedelta(hours=1)) == []
 
 
+def test_many_groups_findings_and_messages_are_written_at_once(client):
+    for group in range(12):
+        die(client, job_type=f"mail {group}")
+    assert client.alerts.gather(now=T) == 12
+    findings = [
+        Finding(code="slo_burn", severity="warning", title="late", evidence={"category": f"c{number}"})
+        for number in range(12)
+    ]
+    client.alerts.observe(findings, now=T)
+    assert {told.job_type or told.fingerprint for told in messages(client)} == {
+        *(f"mail {group}" for group in range(12)),
+        *(f"slo_burn:c{number}" for number in range(12)),
+    }
+
+
 def test_who_caused_the_death_makes_no_difference(client):
     client.register("short", lease=SECOND, now=T)
     client.enqueue(NewJob(job_type="crashing", max_attempts=1), now=T)
@@ -286,3 +301,17 @@ def test_old_marks_and_alerts_are_removed_but_no_death_is_told_twice(client):
     client.alerts.prune(now=T + timedelta(days=31))
     assert list(client.alerts.list()) == []
     assert client.alerts.gather(deep=True, now=T + timedelta(days=31)) == 0
+
+
+def test_the_marks_of_a_storm_of_deaths_are_removed(client):
+    made = "00000000-0000-7000-8000-%012d"
+    marks = ", ".join(f"('{made % number}', 1, {{at}})" for number in range(6000))
+    at = "'2020-01-01T00:00:00Z'" if client.store.database == "postgres" else "0"
+    rows(client, f"INSERT INTO {{prefix}}alerted (job_id, lease, at) VALUES {marks.format(at=at)}")
+    assert client.alerts.prune() == 6000
+
+
+@pytest.mark.parametrize("kind", ["", "a\0b", "\ud800", 5])
+def test_what_is_no_kind_of_alert_is_refused(client, kind):
+    with pytest.raises(InvalidJob, match="kind"):
+        client.alerts.list(kind=kind)

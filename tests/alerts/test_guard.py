@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 
 from onward import InvalidSetting, SlackSink, WebhookSink
-from onward.sinks.guard import NotSent, is_public
+from onward.sinks.guard import NotSent, is_public, target_of
 from tests.alerts.samples import alert
 from tests.alerts.servers import web_server
 
@@ -22,6 +22,10 @@ REFUSED = [
 ]  # fmt: skip
 
 ODD_LOOPBACKS = [
+    "①②⑦.⓪.⓪.①",
+    "\uff11\uff12\uff17.0.0.1",
+    "127。0。0。1",
+    "127.0.0.1\u00ad",
     "0x7f000001",
     "2130706433",
     "0177.0.0.1",
@@ -128,3 +132,7 @@ def test_a_sink_that_was_good_is_refused_once_its_name_leads_inside(monkeypatch)
     resolving(monkeypatch, ["169.254.169.254"])
     with pytest.raises(NotSent, match=r"example\.com is an address of this machine"):
         WebhookSink("https://example.com/").send(alert())
+
+
+def test_a_path_is_sent_in_ascii():
+    assert target_of("https://example.com/köln?q=é&x=%20").path == "/k%C3%B6ln?q=%C3%A9&x=%20"

@@ -71,11 +71,28 @@ def test_what_is_not_taken_is_an_error(manner, told):
         sink(server).send(alert())
 
 
-def test_a_server_that_hangs_is_left_in_time():
+@pytest.mark.parametrize("manner", ["hanging", "dribbling"])
+@pytest.mark.parametrize("security", ["none", "tls"])
+def test_a_server_that_hangs_is_left_in_time(manner, security):
     began = time.monotonic()
-    with mail_server(manner="hanging") as server, pytest.raises(NotSent):
-        sink(server, timeout=0.3).send(alert())
+    with mail_server(manner=manner) as server, pytest.raises(NotSent):
+        sink(server, security=security, timeout=0.3).send(alert())
     assert time.monotonic() - began < 3
+
+
+def test_what_was_taken_is_taken_however_the_server_says_good_bye():
+    began = time.monotonic()
+    with mail_server(manner="lingering") as server:
+        sink(server, timeout=0.5).send(alert())
+    assert len(server.mails) == 1
+    assert time.monotonic() - began < 3
+
+
+def test_no_line_is_longer_than_mail_servers_take():
+    long = "unserved_queue:" + "%F0%9F%98%80" * 200
+    with mail_server() as server:
+        sink(server).send(alert(id=f"{long}.1", fingerprint=long, title="ü" * 500))
+    assert max(map(len, server.mails[0].text.splitlines())) < 998
 
 
 @pytest.mark.parametrize(

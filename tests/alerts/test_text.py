@@ -7,7 +7,15 @@ from datetime import timedelta
 import pytest
 
 from onward import Category, Client, Failed, InvalidSetting, Redaction, category
-from onward.core.alert import about_death, about_finding, finding_fingerprint, group_of, heading, text_of
+from onward.core.alert import (
+    about_death,
+    about_finding,
+    error_text,
+    finding_fingerprint,
+    group_of,
+    heading,
+    text_of,
+)
 from onward.core.diagnosis import Finding
 from onward.core.redaction import REDACTION
 from tests.alerts.deaths import T, die, messages, ready
@@ -153,3 +161,11 @@ def test_a_name_from_outside_is_quoted_in_a_command():
 def test_a_long_message_is_cut():
     about = about_death("k", {"job_type": "t"}, {"message": "x" * 10_000}, REDACTION)
     assert len(about["message"]) == 500
+
+
+def test_an_error_that_can_not_be_shown_is_told_all_the_same():
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert error_text(Mute(), REDACTION) == "Mute: it can't be shown"

@@ -7,9 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
 
 from onward import JobState
@@ -17,21 +15,14 @@ from onward.core.breaker import Answer, BreakerSettings
 from tests.breakers import process_jobs
 from tests.breakers.provider import Provider
 from tests.cli.program import Program
-from tests.worker.place import ROOT, Place, fresh_place, pid_of, until
+from tests.worker.place import ROOT, Place, chosen_place, pid_of, until
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Empty tables, once for each database."""
-    if request.param == "sqlite":
-        with fresh_place(f"sqlite:///{tmp_path}/onward.db", "onward") as place:
-            yield place
-    else:
-        url, schema = request.getfixturevalue("postgres_url"), f"t_{uuid4().hex[:12]}"
-        with fresh_place(url, schema) as place:
-            yield place
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+    with chosen_place(request, tmp_path) as place:
+        yield place
 
 
 def worker(place: Place) -> Program:

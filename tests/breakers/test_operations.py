@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from onward import AuditFilter, Breaker, Client, InvalidJob, InvalidSetting
 from onward.core.breaker import Answer, BreakerSettings
+from tests.breakers.database import execute
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -164,3 +167,23 @@ def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
     nothing = timedelta()
     assert watch.breakers == {"counted": nothing, "held": 19 * SECOND, "over": nothing, "forced": None}
     assert (watch.alive, watch.pauses, watch.gate) == (True, frozenset(), None)
+
+
+def test_what_is_open_is_not_missed_behind_what_is_closed(client):
+    for name in ("a", "b", "c"):
+        push_back(client, 1, name)
+        client.breakers.answered(name, None, GOOD, now=NOW)
+    push_back(client, 3, "z")
+    push_back(client, 1, "y")
+    assert [held.name for held in client.breakers.list(limit=1, now=NOW)] == ["z"]
+    assert [held.name for held in client.breakers.list(limit=3, now=NOW)] == ["a", "y", "z"]
+
+
+def test_a_row_that_workers_could_not_read_can_not_be_written_by_hand(client):
+    push_back(client)
+    sqlite = client.store.database == "sqlite"
+    wrong = ["until = 9000000000000000000", "until = 'soon'"] if sqlite else ["until = 'infinity'"]
+    for change in (*wrong, "holds = -1", "failures = -1"):
+        with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
+            execute(client, f"UPDATE {client.store.prefix}breakers SET {change}")
+    assert client.breakers.get("crm", now=NOW).state == "open"

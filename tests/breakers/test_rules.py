@@ -153,7 +153,7 @@ def test_it_is_shown_half_open_when_its_hold_has_ended():
         (Failed({"class": "HTTPStatusError", "status": 404}), GOOD),
         (Failed({"class": "HTTPStatusError", "status": 401}, retryable=False), GOOD),
         (RateLimited(7), Answer(pushed_back=True, retry_after=7 * SECOND, status=429)),
-        (RateLimited("a while"), Answer(pushed_back=True, status=429)),
+        (Failed({"status": 429}, after="a while"), Answer(pushed_back=True, status=429)),
         (RateLimited("1m", counted=True), Answer(pushed_back=True, retry_after=60 * SECOND, status=429)),
         (Failed({"status": 503}, after=9), Answer(pushed_back=True, retry_after=9 * SECOND, status=503)),
         (Failed({"status": 500}, retryable=False), Answer(pushed_back=True, status=500)),
@@ -200,3 +200,19 @@ def test_settings_that_make_no_sense_are_refused_by_name(settings, named):
 def test_a_name_that_can_not_be_kept_is_refused(name):
     with pytest.raises(InvalidSetting, match="provider"):
         check_provider(name)
+
+
+def test_the_longest_hold_that_can_be_set_is_held_however_often_it_was_tried():
+    settings = BreakerSettings.of(hold="1d")
+    assert settings.held_for(10_000, None) == timedelta(days=1)
+    assert BreakerSettings.of(hold="1ms").held_for(10_000, None) == LONGEST_HOLD
+
+
+def test_a_turn_from_before_the_clock_was_put_back_holds_nobody_up():
+    held = after(3)
+    over = end_of(held)
+    entry, given = ask(held, "one", SETTINGS, over)
+    assert entry == "turn"
+    assert ask(given, "two", SETTINGS, over)[0] == "wait"
+    put_back = replace(given, until=over - timedelta(hours=1))
+    assert ask(put_back, "two", SETTINGS, over - timedelta(hours=1))[0] == "turn"

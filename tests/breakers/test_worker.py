@@ -170,6 +170,42 @@ async def test_an_operator_holds_a_provider_and_lets_go_while_a_worker_runs(app,
     assert app.client.breakers.get("crm").clean
 
 
+async def test_who_closes_a_breaker_has_its_jobs_run_at_once(app, caplog):
+    limited, ran = ["1h"] * 3, []
+
+    @app.job(provider="crm")
+    async def call() -> None:
+        if limited:
+            raise RateLimited(after=limited.pop())
+        ran.append(1)
+
+    await app.aenqueue_many(call.build() for _ in range(10))
+    caplog.set_level("INFO", "onward.worker")
+    async with app.worker():
+        await until(lambda: app.client.breakers.get("crm").state == "open")
+        await until(lambda: app.client.count().total(JobState.RUNNING) == 0)
+        app.client.breakers.close("crm", reason="they are back")
+        await until(lambda: len(ran) == 7)
+        await until(lambda: "is closed" in caplog.text)
+    assert app.client.count().total(JobState.SCHEDULED) == 3, "those were told themselves when to come back"
+    lines = [record.getMessage() for record in caplog.records if "the breaker of" in record.getMessage()]
+    assert len(lines) == 2
+    assert lines[0].startswith("the breaker of crm is open until 20")
+    assert lines[0].endswith(": 3 answers in a row pushed back, the last with status 429")
+    assert lines[1] == "the breaker of crm is closed: its jobs run again"
+
+
+async def test_what_an_operator_opens_is_told_once_by_each_worker_with_the_reason(app, caplog):
+    app.breaker("crm")
+    caplog.set_level("INFO", "onward.worker")
+    async with app.worker():
+        app.client.breakers.open("crm", reason="their maintenance")
+        await until(lambda: "is open" in caplog.text)
+        await asyncio.sleep(0.6)
+    told = [record.getMessage() for record in caplog.records if "the breaker of" in record.getMessage()]
+    assert told == ["the breaker of crm is open until somebody closes it: their maintenance"]
+
+
 async def test_two_workers_let_one_through_together(app, provider):
     @app.job(provider="crm")
     async def call() -> None:
@@ -250,7 +286,7 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
 
 
 async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider, monkeypatch):
-    monkeypatch.setattr("onward.worker.breakers._IN_SLOT_SECONDS", 0.2)
+    monkeypatch.setattr("onward.worker.line._IN_SLOT_SECONDS", 0.2)
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 
@@ -333,6 +369,13 @@ def test_a_breaker_that_makes_no_sense_is_refused():
     ):
         with pytest.raises((InvalidSetting, ValueError)):
             wrong()
+
+    misspelt: dict[str, Any] = {"failurs": 3}
+    unknown: dict[str, Any] = {"queu": "q:a"}
+    with pytest.raises(InvalidSetting, match=r'no option "failurs"\. Did you mean "failures"'):
+        app.breaker("a", **misspelt)
+    with pytest.raises(InvalidSetting, match='Did you mean "queue"'):
+        app.breaker(**unknown)
 
     async def name(job: Job) -> str:
         return job.id

@@ -200,7 +200,9 @@ def test_the_class_of_an_error_is_a_label_of_bounded_form():
 def test_ends_that_no_rule_was_asked_about_have_a_name_too(app: Onward):
     @app.job(max_attempts=1)
     def nonsense(number: int) -> object:
-        return Snooze("a while")
+        odd = Snooze(1)
+        odd.delay = "a while"
+        return odd
 
     odd = nonsense.enqueue(1)
     wrong = app.client.enqueue(NewJob(job_type="nonsense", payload={"number": "x"}))

@@ -81,7 +81,8 @@ def made(base: type[BaseException], about: dict[str, Any], text: Any) -> BaseExc
     if callable(text):
         space["__str__"] = text
     kind = type("Hostile", (base,), space)
-    error: BaseException = kind("x" if callable(text) else text)
+    said = "x" if callable(text) else text
+    error: BaseException = kind(None, said) if base is RateLimited else kind(said)
     return error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import httpx
@@ -181,3 +182,25 @@ def test_a_plain_call_is_refused_where_it_would_block_the_loop_or_never_run(app:
     asyncio.run(inside())
     with pytest.raises(InvalidSetting, match=r"await ctx\.acall_provider"):
         _ = ctx.call_provider(inside)
+
+
+def test_what_would_only_be_called_later_is_refused(app: Onward):
+    _, ctx = attempt(app)
+    service = Service()
+
+    def generator() -> Iterator[str]:
+        yield service()
+
+    async def generate() -> AsyncIterator[str]:
+        yield service()
+
+    for function in (generator, generate, lambda: service.awaited("done")):
+        with pytest.raises(InvalidSetting, match="call_provider"):
+            ctx.call_provider(function)
+    assert service.calls == 0
+
+
+def test_a_wait_that_is_over_already_is_replaced_by_that_of_the_policy(app: Onward):
+    run, ctx = attempt(app)
+    assert ctx.call_provider(Service(RateLimited(-5), RateLimited(0))) == "done"
+    assert run.waits == [1, 2]

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from onward import InvalidSetting, Onward, RateLimited, Retry, Skip, Unrecoverable
+from onward import InvalidSetting, Onward, RateLimited, Retry, Skip, Snooze, Unrecoverable
 from onward.core.classify import classify, judge
+from onward.core.lifecycle import settle
 from onward.core.own_rules import Classification
+from onward.core.retry import RetryPolicy
 from onward.core.verdict import Verdict
 from tests.classification.test_rules import answered, caused, on_hand
+from tests.core.test_lifecycle import job as claimed
 
 SECOND = timedelta(seconds=1)
 
@@ -123,7 +126,11 @@ def test_a_function_that_fails_does_not_hurt_the_job(app: Onward, caplog):
         ({"errors": CardError, "verdict": "dead", "name": "x"}, "its verdict is 'dead'; give one of 'retry'"),
         ({"errors": CardError, "verdict": None, "name": "x"}, "its verdict is None"),
         ({"verdict": "retry", "name": "x"}, "is about no error; give exception types, status= or pattern="),
-        ({"errors": CardError, "verdict": "retry", "name": None}, "name is None"),
+        (
+            {"errors": CardError, "verdict": "retry", "name": None},
+            "name is None; it needs one, such as name=",
+        ),
+        ({"errors": CardError, "verdict": "dead", "name": None}, "verdict is 'dead'; .* needs a name="),
         ({"errors": CardError, "verdict": "retry", "name": "two words"}, "name is 'two words'"),
         ({"errors": CardError, "verdict": "retry", "name": "n" * 61}, "name is"),
         (
@@ -167,6 +174,42 @@ def test_an_async_function_is_no_rule(tmp_path):
 
     with pytest.raises(InvalidSetting, match="rule is async"):
         app.classify(rule)
+
+
+def test_a_function_that_can_not_be_given_an_error_is_no_rule(tmp_path):
+    app: Any = Onward(f"sqlite:///{tmp_path}/x.db")
+    for rule in (lambda: None, lambda error, job: None, lambda *, error: None):
+        with pytest.raises(InvalidSetting, match="rule odd is called with the error alone, but takes"):
+            app.classify(rule, name="odd")
+    fitting: list[Any] = [str, lambda error, job=None: None, lambda *errors: None, len]
+    for number, fits in enumerate(fitting):
+        app.rules.classification.add_function(fits, f"rule_{number}")
+
+
+def test_a_delay_that_is_none_is_refused_where_it_is_said_and_the_job_is_tried_again(app):
+    made = {
+        "rate": lambda: RateLimited(after="soon"),
+        "retry": lambda: Retry(after="soon"),
+        "snooze": lambda: Snooze("soon"),
+    }
+
+    @app.job
+    def careless(kind: str) -> object:
+        return made[kind]()
+
+    jobs = {kind: careless.enqueue(kind) for kind in made}
+    app.tick()
+    for kind, job in jobs.items():
+        error = job.refresh().error
+        assert (job.state, error["class"], error["rule"]) == ("scheduled", "InvalidSetting", "unclassified")
+        assert error["message"].startswith(f"{'delay' if kind == 'snooze' else 'after'} is 'soon'; give a ")
+
+
+@pytest.mark.parametrize("raised", [Retry(after=-5), Snooze(-5), RateLimited(after=-5)])
+def test_a_delay_that_is_over_counts_as_zero_and_after_a_rate_limit_as_none(raised):
+    end = settle(claimed(), classify(raised), RetryPolicy(kind="fixed", base=9 * SECOND, jitter=False))
+    # Without a wait, all that a job has for rate limits would be used up at once.
+    assert end.delay == (9 * SECOND if isinstance(raised, RateLimited) else 0 * SECOND)
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,28 @@ def test_jobs_in_the_database_are_counted_as_the_runbook_asks(onward, client):  
     client.enqueue(NewJob(job_type="t"))
     [queue] = json.loads(onward("queues", "list", "--json").out)["queues"]
     assert (queue["name"], queue["queued"], queue["running"]) == ("q:default", 1, 0)
+
+
+def test_an_app_that_can_not_be_imported_stops_no_operator_who_names_the_database(onward, client, folder):
+    client.enqueue(NewJob(job_type="t"))
+    (folder / "app.py").write_text("# Onward()\nraise OSError('no disk')\n")
+    place = ("--url", f"sqlite:///{folder}/onward.db")
+    for words in (
+        ("gate", "close", "--reason", "r"),
+        ("queues", "list"),
+        ("breakers", "list"),
+        ("alerts", "list"),
+        ("dead", "list"),
+        ("audit", "list"),
+    ):
+        ran = onward(*words, *place)
+        assert ran.code == 0, words
+        warned = ran.err.splitlines()[0]
+        assert warned == (
+            'importing "app" failed: OSError: no disk; going on without the app, by default rules'
+        )
+        assert "Traceback" not in ran.err
+        refused = onward(*words)
+        assert (refused.code, refused.out) == (2, "")
+        assert "Traceback" in refused.err
+    assert client.controls().gate is not None

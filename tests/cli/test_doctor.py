@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -96,3 +97,85 @@ def test_contradictory_words_are_refused(onward, client):
         ran = onward("doctor", *words)
         assert ran.code == 2
         assert "give a JOB_ID, or --subject" in ran.err
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "-x", "--help", "q; rm -rf x", "a'b", "$(id)", "`id`", "q\nx", "\x1b[1m"]
+)
+def test_what_is_pasted_into_a_shell_mends_what_it_names(onward, client, name):
+    client.enqueue(NewJob(job_type="mail", queue=name))
+    client.pause("queue", name, reason="why")
+    client.breakers.open(name, reason="why")
+    for line in onward("doctor").out.splitlines():
+        if line.endswith(("[queue_paused]", "[breaker_open]")):
+            pasted = line.rpartition(" → ")[2].rpartition("  [")[0].removeprefix("onward ")
+            said = subprocess.run(["bash", "-c", f"printf '%s\\0' {pasted}"], capture_output=True, check=True)
+            assert onward(*said.stdout.decode().split("\0")[:-1]).code == 0
+    assert client.controls().pauses == frozenset()
+    assert {breaker.forced for breaker in client.breakers.list()} == {False}
+
+
+def test_only_the_place_of_the_app_takes_its_name(onward, client, folder):
+    (folder / "shop.py").write_text("from onward import Onward\napp = Onward()\n")
+    client.register("w", info={"queues": {}})
+    client.enqueue(NewJob(job_type="mail", queue="the APP"))
+    client.pause("queue", "the APP", reason="why")
+    said = onward("doctor", "--app", "shop:app").out
+    assert "onward queues resume --app shop:app 'the APP'" in said
+    assert "onward worker shop:app -q 'the APP'" in said
+
+
+def test_what_mends_it_names_the_app_that_was_found(onward, client, folder):
+    (folder / "app.py").write_text("from onward import Onward\nhere = Onward()\n")
+    assert "→ onward worker app:here  [no_worker]" in onward("doctor").out
+    assert "onward worker app:here" in onward("doctor", "--json").out
+
+
+def test_what_mends_it_is_about_the_same_database(onward, client, folder):
+    missing = onward("doctor", "--url", "sqlite:///other.db")
+    assert "→ onward migrate --url sqlite:///other.db  [database_missing]" in missing.out
+    client.pause("queue", "-x", reason="why")
+    said = onward("doctor", "--url", f"sqlite:///{folder}/onward.db").out
+    assert f"onward queues resume --url sqlite:///{folder}/onward.db -- -x" in said
+    refused = onward("doctor", "--url", "postgresql://app:hunter2hunter2@127.0.0.1:1/app", "--json")
+    assert "hunter2" not in refused.out
+
+
+@pytest.mark.parametrize("code", ["raise OSError('no disk')", "import sys; sys.exit('no disk')"])
+def test_an_app_that_can_not_be_imported_is_a_finding_where_the_database_is_known(
+    onward, client, folder, monkeypatch, code
+):
+    (folder / "app.py").write_text(f"# Onward()\n{code}\n")
+    url = f"sqlite:///{folder}/onward.db"
+    ran = onward("doctor", "--url", url, "--json")
+    assert ran.code == 1
+    [said] = [one for one in json.loads(ran.out)["findings"] if one["code"] == "app_broken"]
+    assert said["severity"] == "problem"
+    assert said["evidence"]["error"] in {"OSError", "SystemExit"}
+    assert said["evidence"]["message"] == "no disk"
+    assert said["remedy"] == 'python -c "import app"'
+    monkeypatch.setenv("ONWARD_URL", url)
+    assert "[app_broken]" in onward("doctor").out
+    monkeypatch.delenv("ONWARD_URL")
+    without = onward("doctor")
+    assert (without.code, without.out) == (2, "")
+    assert 'importing "app" failed' in without.err
+
+
+def test_a_job_is_named_by_how_its_id_begins(onward, client):
+    first, second = (client.enqueue(NewJob(job_type="mail")).id for _ in range(2))
+    shared = first[
+        : next(at for at, (one, other) in enumerate(zip(first, second, strict=True)) if one != other)
+    ]
+    for job_id in (first, second):
+        # Whatever its last digits are: the highest may be among them.
+        for words in (
+            *(job_id[:length] for length in range(len(shared) + 1, 36)),
+            job_id.replace("-", "").upper(),
+        ):
+            assert "no_worker" in onward("doctor", words).out
+    several = onward("doctor", shared)
+    assert several.code == 2
+    assert f"begins more than one job: {second}, {first}" in several.err
+    assert onward("doctor", "ffff").code == 3
+    assert onward("doctor", "what").code == 2

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import sysconfig
 from datetime import timedelta
 
 import pytest
@@ -18,6 +19,7 @@ from onward.cli.logs import set_up_logs
         ("\x1b[31mred\x1b[0m \x1b]0;title\x07", "red ]0;title"),
         ("bell\x07 null\x00 c1\x9b2J", "bell null c12J"),
         ("turned \u202eback\u2069", "turned back"),
+        ("marked \u061cas Arabic\u200e", "marked as Arabic"),
         ("next\x85line\u2028and\u2029more", "next line and more"),
         ("lone \ud800 surrogate", "lone  surrogate"),
         ("naïve ✓ 漢字", "naïve ✓ 漢字"),
@@ -111,3 +113,22 @@ def test_at_level_debug_the_line_holds_the_whole_traceback(fresh_logs, capsys):
     fail_order(logging.WARNING)
     [line] = capsys.readouterr().err.splitlines()
     assert " warning shop: order failed (Traceback (most recent call last): ⏎ " in line
+
+
+def test_installed_libraries_only_warn_unless_all_is_asked_for(fresh_logs, capsys):
+    def tell(name: str, level: int, path: str) -> None:
+        record = logging.LogRecord(name, level, path, 1, f"from {name} at {level}", None, None)
+        logging.getLogger(name).handle(record)
+
+    library = f"{sysconfig.get_path('purelib')}/httpx/_client.py"
+    for asked, told in (("info", 4), ("debug", 5)):
+        fresh_logs()
+        set_up_logs(asked, "shop.jobs:app")
+        tell("httpx", logging.INFO, library)
+        tell("httpx", logging.WARNING, library)
+        tell("onward.worker", logging.INFO, f"{sysconfig.get_path('purelib')}/onward/worker.py")
+        tell("shop.mail", logging.INFO, f"{sysconfig.get_path('purelib')}/shop/mail.py")
+        tell("mine", logging.INFO, __file__)
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == told
+        assert any("from httpx at 20" in line for line in lines) == (asked == "debug")

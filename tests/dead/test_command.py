@@ -166,7 +166,7 @@ def test_the_dead_are_chosen_by_subject_and_type(onward, client):
     assert len(waiting(client)) == 2
     assert onward("dead", "replay", *narrow, "--yes", *WHY).out == "1 job replayed\n"
     assert client.get(chosen).attempt == 0
-    assert onward("dead", "replay", *narrow, "--yes", *WHY).out == "0 jobs would be replayed\n"
+    assert onward("dead", "replay", *narrow, "--yes", *WHY).out == "0 jobs replayed\n"
 
 
 @pytest.mark.parametrize(
@@ -234,3 +234,57 @@ def test_a_group_is_fixed_by_one_patch(onward, client):
         assert onward("dead", "fix", other, *wrong, "--note", "n", "--yes").code == 2
     refused = onward("dead", "fix", other, "--patch", '{"to": "ada"}', "--note", "n", "--yes")
     assert (refused.code, refused.out) == (4, "0 jobs fixed\n")
+
+
+def test_what_is_no_json_is_blamed_on_where_it_came_from(onward, client):
+    job_id = die_of(client, "no", now=now())
+    for option in ("--patch", "--payload"):
+        ran = onward("dead", "fix", job_id, option, '{"what":', "--note", "n")
+        assert ran.code == 2
+        assert f"{option} is not JSON" in ran.err
+
+
+def test_a_traceback_keeps_its_indentation(onward, client):
+    trace = 'Traceback (most recent call last):\n  File "app.py", line 1\n    \x1b[31msend()\nOSError: no\n'
+    job_id = die_of(client, "no", about={"traceback": trace}, now=now())
+    assert onward("dead", "show", job_id).out.splitlines()[-4:] == [
+        "    Traceback (most recent call last):",
+        '      File "app.py", line 1',
+        "        send()",
+        "    OSError: no",
+    ]
+
+
+def test_a_job_that_was_fixed_is_shown_with_what_was_changed(onward, client):
+    job_id = die_of(client, "no", now=now())
+    client.dead.fix(job_id, patch={"to": "bob"}, note="a typo")
+    assert '    $.to: "ada" → "bob"' in onward("dead", "show", job_id).out.splitlines()
+
+
+def test_the_copy_of_the_only_job_of_a_group_is_named(onward, client):
+    job_id = die_of(client, "no", now=now())
+    kind = str(client.dead.get(job_id).fingerprint)
+    ran = onward("dead", "fix", kind, "--patch", '{"to": "bob"}', "--note", "n", "--yes")
+    assert ran.out == f"1 job fixed → {client.dead.get(job_id).successor_id}\n"
+
+
+def test_a_group_that_is_resolved_is_told_as_such(onward, client):
+    job_id = die_of(client, "no", now=now())
+    kind = str(client.dead.get(job_id).fingerprint)
+    client.dead.discard([job_id], reason="seen")
+    ran = onward("dead", "show", kind)
+    assert ran.code == 3
+    assert f"all of group {kind} is resolved; onward dead show {job_id}" in ran.err
+
+
+def test_what_changes_nothing_is_refused_by_the_same_code(onward, client, monkeypatch, folder):
+    job_id = die_of(client, "no", now=now())
+    patched = onward("dead", "fix", job_id, "--patch", '{"to": "ada"}', "--note", "n", "--yes")
+    (folder / "editor.py").write_text("")
+    monkeypatch.setenv("VISUAL", "")
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {folder / 'editor.py'}")
+    edited = onward("dead", "fix", job_id, "--note", "n", "--yes")
+    for ran in (patched, edited):
+        assert (ran.code, ran.out) == (4, "")
+        assert "refused: " in ran.err
+    assert len(waiting(client)) == 1

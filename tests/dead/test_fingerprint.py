@@ -64,6 +64,15 @@ def test_words_stay_readable():
     )
 
 
+def test_an_http_status_is_no_particular_even_in_quotes():
+    told = {
+        "class": "HTTPStatusError",
+        "message": "Client error '401 Unauthorized' for url 'https://crm.example'",
+    }
+    assert fingerprint("t", {**told, "status": 401}) == fingerprint("t", {**told, "status": 401})
+    assert fingerprint("t", {**told, "status": 401}) != fingerprint("t", {**told, "status": 403})
+
+
 def test_type_class_and_message_make_the_fingerprint():
     error = {"class": "E", "message": "m"}
     mine = fingerprint("t", error)

@@ -16,6 +16,7 @@ from onward import (
     Job,
     NewJob,
     Onward,
+    RateLimited,
     Slo,
     Succeeded,
     Unrecoverable,
@@ -160,6 +161,15 @@ def test_a_handler_that_raises_is_told_by_its_type_and_error(client, now):
     assert (said.evidence["job_type"], said.evidence["error_class"]) == ("report", "KeyError")
 
 
+def test_jobs_that_fail_or_are_limited_are_shown_by_the_command_that_is_named(client, now):
+    job = ran(client, "report", RateLimited(HOUR, error="slow down"), now=now)
+    alive(client)
+    said = of(client.doctor.check(), "jobs_failing")
+    assert said.remedy == f"onward doctor {said.evidence['job_id']}"
+    assert said.evidence["job_id"] == job.id
+    assert "retrying" in {finding.code for finding in client.doctor.explain(said.evidence["job_id"])}
+
+
 def test_jobs_of_a_dead_worker_that_nobody_takes_back_are_stuck(client):
     client.enqueue(NewJob(job_type="t"))
     client.enqueue(NewJob(job_type="t", category="hubspot"))
@@ -289,3 +299,18 @@ async def test_an_async_client_is_told_the_same(client):
         assert codes(await aclient.doctor.check()) == codes(client.doctor.check())
         [job] = (await aclient.list_jobs()).jobs
         assert codes(await aclient.doctor.explain(job.id)) == {"gate_closed"}
+
+
+def test_what_a_worker_tells_of_itself_never_breaks_a_check(client):
+    strange = {
+        "concurrency": "x",
+        "job_types": 5,
+        "queues": {"q:a": "b"},
+        "providers": [1],
+        "host": 1,
+        "kind": [],
+    }
+    client.register("w", info=strange)
+    client.enqueue(NewJob(job_type="t", queue="q:a"), now=datetime.now(UTC) - 10 * MINUTE)
+    found = {finding.code for finding in client.doctor.check()}
+    assert {"workers", "not_claimed"} <= found

@@ -164,7 +164,7 @@ def test_an_effect_that_was_done_before_is_told_with_how_to_have_it_done_again(a
     app.tick()
     said = {finding.code: finding for finding in app.client.doctor.explain(job_id)}
     assert set(said) == {"succeeded", "effect_done"}
-    assert said["effect_done"].remedy == f"onward effects reset {job_id} confirmation --reason …"
+    assert said["effect_done"].remedy == f"onward effects reset --reason … {job_id} confirmation"
 
 
 def test_a_dry_run_is_told_of_a_job_that_succeeded_without_its_effect(client):

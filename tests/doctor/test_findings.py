@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onward.core.alert import is_told
 from onward.core.breaker import Breaker
 from onward.core.category import Slo
 from onward.core.diagnosis import Finding
@@ -45,6 +46,18 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "the last worker is gone": ({"workers": [a_worker(seen=HOUR)]}, {"no_worker"}),
     "a tick came just now": ({"workers": [a_tick(MINUTE)]}, set()),
     "ticks of every hour": ({"workers": [a_tick(90 * MINUTE, "b"), a_tick(150 * MINUTE, "a")]}, set()),
+    "ticks of every hour, and one by hand": (
+        {"workers": [a_tick(ago * MINUTE, str(ago)) for ago in (40, 41, 101, 161)]}, set(),
+    ),
+    "ticks of every minute after a night without any": (
+        {"workers": [a_tick(ago * MINUTE, str(ago)) for ago in (10, 11, 12, 600, 601)]}, {"tick_silent"},
+    ),
+    "jobs that are due wait for the next tick": (
+        {"workers": [a_tick(4 * MINUTE)], "overdue": 3, "next_due": NOW - 3 * MINUTE}, set(),
+    ),
+    "jobs that are due wait for long though ticks come": (
+        {"workers": [a_tick(MINUTE)], "overdue": 3, "next_due": NOW - HOUR}, {"silent_schedule"},
+    ),
     "ticks that ended": (
         {"workers": [a_tick(150 * MINUTE, "b"), a_tick(210 * MINUTE, "a")]}, {"tick_silent"},
     ),
@@ -192,7 +205,7 @@ def test_a_breaker_that_somebody_opened_is_a_problem():
         (
             {"breakers": [Breaker(name="a b", state="open")]},
             "breaker_open",
-            "onward breakers close 'a b' --reason …",
+            "onward breakers close --reason … 'a b'",
         ),
     ],
 )
@@ -214,9 +227,28 @@ def test_the_last_tick_and_the_last_worker_are_told_of():  # S0-82
     assert found.evidence["last_worker"] == "2026-03-01T10:00:00.000Z"
     assert found.evidence["expected_within_seconds"] == 300
     well = of(diagnose(facts(workers=[a_tick(MINUTE)])), "workers")
-    assert well.title == "1 worker, 2 slots; last tick 60 s ago"
+    assert well.title == "no worker runs, only ticks come; last tick 60 s ago"
+    both = of(diagnose(facts(workers=[a_worker(), a_tick(MINUTE)])), "workers")
+    assert both.title == "1 worker, 2 slots; last tick 60 s ago"
 
 
 def test_a_finding_is_a_value_that_can_be_compared_and_sent():
     assert diagnose(facts()) == diagnose(facts())
     assert all(isinstance(finding, Finding) for finding in diagnose(facts()))
+
+
+def test_a_worker_that_has_just_ended_did_report():
+    ended = NOW - 5 * SECOND
+    gone = a_worker(seen=6 * SECOND, lease_until=ended, lost_at=ended)
+    found = of(diagnose(facts(workers=[gone])), "no_worker")
+    assert found.title == "no worker lives; the last one ended 5 s ago"
+
+
+def test_of_a_queue_whose_worker_starts_anew_nobody_is_told():
+    served = [a_worker(queues={"q:a": None})]
+    for since, severity, told in ((20, "warning", False), (40, "problem", True)):
+        known = facts(ready=[waiting("q:b", since=since * SECOND)], workers=served)
+        found = of(diagnose(known), "unserved_queue")
+        assert (found.severity, is_told(found)) == (severity, told)
+    assert is_told(of(diagnose(facts(breakers=[Breaker(name="b", state="open")])), "breaker_open"))
+    assert not is_told(of(diagnose(facts()), "workers"))

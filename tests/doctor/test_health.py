@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from typing import Any
 
@@ -115,3 +116,9 @@ def test_an_error_of_the_database_is_a_finding(error, code, remedy):
 def test_an_error_tells_no_password():
     found = trouble(StoreUnreachable("no answer from postgresql://app:hunter2hunter2@db/app"))
     assert "hunter2" not in f"{found.title}{found.evidence}"
+
+
+def test_a_shell_finds_nothing_to_run_in_a_name_that_somebody_else_chose():
+    named = VacuumHolder("prepared transaction", "x'; $(id) \"", None, None, 1000, 5)
+    [found] = [one for one in examine(postgres(vacuum_holders=[named])) if one.code == "vacuum_held_back"]
+    assert shlex.split(found.remedy or "") == ["psql", "-c", "ROLLBACK PREPARED 'x''; $(id) \"'"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward import Context, InvalidSetting, JobState, Onward
+from onward import AuditFilter, Context, InvalidSetting, JobState, Onward
 from tests.effects.runs import Runs
 
 
@@ -31,6 +31,8 @@ def test_a_dry_run_calls_nothing_records_nothing_and_says_so(opened, caplog):  #
     assert (record.event, record.effect, record.job_id) == ("effect.skipped", "send", ctx.job.id)
     assert "dry run" in record.getMessage()
     assert runs.client.effects.list(ctx.job.id) == []
+    [line] = runs.client.audit.list(AuditFilter(action="effect.skipped_dry_run")).records
+    assert (line.job_id, line.attempt, line.detail) == (ctx.job.id, 1, {"effect": "send"})
 
 
 def test_a_step_of_a_dry_run_is_computed_and_not_remembered(opened):

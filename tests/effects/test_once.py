@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -127,6 +128,19 @@ def test_a_function_that_cannot_be_called_so_is_refused_before_anything_is_recor
     with pytest.raises(InvalidSetting, match="needs key; give one that takes no argument"):
         ctx.step("send", lambda key: key)
     assert runs.client.effects.list(ctx.job.id) == []
+
+
+@pytest.mark.anyio
+async def test_who_leaves_out_the_name_is_told_where_it_goes(runs):
+    ctx: Any = runs.start()
+    for take in (ctx.once, ctx.step):
+        with pytest.raises(InvalidSetting, match=rf"give a name first: ctx\.{take.__name__}\('mail', fn\)"):
+            take(nothing)
+    for take in (ctx.aonce, ctx.astep):
+        with pytest.raises(InvalidSetting, match="give a name first"):
+            await take(nothing)
+    with pytest.raises(InvalidSetting, match="effect 'mail': None can't be called; give a function"):
+        ctx.once("mail")
 
 
 @pytest.mark.parametrize("take", ["once", "step"])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
 
 from onward import Category, Client, JobState, NewJob
 from onward.core.rules import Rules
+from onward.stores.sqlite import SqliteStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -56,6 +61,30 @@ def test_a_worker_that_retires_is_not_waited_for(client):
     [job_id] = claimed(client, "hubspot")
     client.retire("silent", now=NOW + MINUTE)
     assert client.rescue(now=NOW + MINUTE).held == {job_id}
+
+
+def test_a_worker_that_retires_after_it_was_missed_is_not_waited_for(client):
+    [job_id] = claimed(client, "hubspot")
+    assert client.rescue(now=NOW + MINUTE).held == frozenset()
+    client.retire("silent", now=NOW + 2 * MINUTE)
+    assert client.rescue(now=NOW + 2 * MINUTE).held == {job_id}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_job_that_somebody_has_spoilt_does_not_keep_the_others_from_rescue(client, known):  # F43
+    spoilt, other = claimed(client, "default", "default")
+    store: Any = client.store
+    place: Any
+    if isinstance(store, SqliteStore):
+        place, wrong = sqlite3.connect(store.file.path), "{"
+        place.execute("PRAGMA wal_autocheckpoint = 0")
+    else:
+        place, wrong = psycopg.connect(store.url), "5"
+    with closing(place) as connection, connection:
+        connection.execute(f"UPDATE {store.prefix}live SET payload = '{wrong}' WHERE id = '{spoilt}'")
+    later = NOW + MINUTE
+    taken = client.rescue_worker("silent", now=later) if known else client.rescue(now=later)
+    assert taken.held == {spoilt, other}
 
 
 def test_a_worker_that_is_known_to_be_dead_is_not_waited_for(client):

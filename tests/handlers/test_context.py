@@ -32,6 +32,12 @@ class Attempt:
     def usage(self) -> tuple[Usage, ...]:
         return tuple(self.used)
 
+    def beginning(self) -> None:
+        raise NotImplementedError
+
+    def undone(self) -> None:
+        raise NotImplementedError
+
     def completing(self, end: End) -> None:
         raise NotImplementedError
 

@@ -257,6 +257,14 @@ def test_a_fix_is_checked_like_an_enqueue_and_a_refused_one_leaves_nothing(clien
     assert client.count().live == {}
 
 
+def test_a_fix_that_makes_no_sense_is_refused_before_its_job_is_looked_for(client):
+    nobody: dict[str, Any] = {"job_id": "019a8c42-7d1e-7c3a-9b5e-0f6a2d4c8e10", "note": "n"}
+    with pytest.raises(InvalidSetting, match="both given"):
+        client.dead.fix(**nobody, patch={}, payload={})
+    with pytest.raises(InvalidJob, match="patch is a list"):
+        client.dead.fix(**nobody, patch=[1])
+
+
 def test_a_death_is_resolved_once(client):
     # R8
     thrown, fixed, replayed = (die(client).id for _ in range(3))

@@ -172,6 +172,17 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
     }
 
 
+def test_a_thousand_failures_are_not_compared_with_each_other(client, store, connection):
+    # The server has never counted these rows, and nearly all have the same lease: joined by it, each meets each.
+    connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+    client.enqueue_many([NewJob(job_type="t") for _ in range(1000)])
+    jobs = client.claim("q:default", 1000, worker_id="w")
+    policy = DEFAULT_RULES.policy_of(jobs[0])
+    ends = [End.of(job, Failed("x"), policy, number / 1000) for number, job in enumerate(jobs)]
+    read = [node for node in plan_of(connection, store, work.finish(ends)) if node.get("Alias") == "live_1"]
+    assert [node.get("Index Name") for node in read] == ["live_pkey"]
+
+
 def test_the_hot_table_is_vacuumed_when_much_of_it_is_dead(store, connection):
     connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
     fill(connection, store, 30_000)

@@ -8,26 +8,17 @@ from pathlib import Path
 import pytest
 
 from onward import Onward
-from tests.stores.postgres_schema import fresh_schema
+from tests.apps import fresh_app
 from tests.transactions.books import Books
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Onward]:
     """An Onward without job types."""
-    if request.param == "sqlite":
-        app = Onward(f"sqlite:///{tmp_path}/onward.db")
+    with fresh_app(request, tmp_path) as app:
         app.client.migrate()
         yield app
-        app.close()
         await app.aclose()
-    else:
-        url = request.getfixturevalue("postgres_url")
-        with fresh_schema(url) as store:
-            app = Onward(url, schema=store.prefix.rstrip("."))
-            yield app
-            app.close()
-            await app.aclose()
 
 
 @pytest.fixture

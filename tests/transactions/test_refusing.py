@@ -117,6 +117,57 @@ async def test_a_connection_that_is_none_is_refused_before_anything_is_written(a
     assert "is sync; give it to" in told[0]
 
 
+async def test_an_async_handler_is_told_to_await_its_transaction(app, books):
+    @app.job(max_attempts=1)
+    async def work(ctx: Context) -> None:
+        with ctx.transaction() as tx:
+            tx.connection.execute(books.insert, (1,))
+
+    job = await work.aenqueue()
+    await drain(app)
+    assert "use `async with ctx.transaction()`" in app.client.get(job.id).error["message"]
+    assert books.rows() == []
+
+
+async def test_a_block_without_with_is_told_to_use_it(app):
+    told: list[str] = []
+
+    @app.job
+    def work(ctx: Context) -> None:
+        tx = ctx.transaction()
+        with pytest.raises(AttributeError) as raised:
+            getattr(tx, "connection")  # noqa: B009 - a type checker knows better
+        told.append(str(raised.value))
+
+    await work.aenqueue()
+    assert (await drain(app)).succeeded == 1
+    assert "has no 'connection' before it is begun; write `with ctx.transaction() as tx:`" in told[0]
+
+
+async def test_a_handler_that_commits_the_connection_it_was_lent_is_told_so(tmp_path):
+    app = Onward(f"sqlite:///{tmp_path}/onward.db")
+    app.client.migrate()
+
+    @app.job(max_attempts=1)
+    def work(ctx: Context) -> None:
+        with ctx.transaction() as tx:
+            tx.connection.commit()
+
+    @app.job(max_attempts=1)
+    async def awaited(ctx: Context) -> None:
+        async with ctx.transaction() as tx:
+            await tx.connection.execute("COMMIT")
+
+    jobs = [await work.aenqueue(), await awaited.aenqueue()]
+    await drain(app)
+    for job in jobs:
+        error = app.client.get(job.id).error
+        assert error["class"] == TransactionNotOpen.__name__
+        assert error["message"].startswith("the handler has ended its transaction itself")
+    app.close()
+    await app.aclose()
+
+
 async def test_a_sqlite_block_that_commits_by_itself_is_told_so(tmp_path, caplog):
     app = Onward(f"sqlite:///{tmp_path}/onward.db")
     app.client.migrate()

@@ -8,19 +8,12 @@ from pathlib import Path
 import pytest
 
 from onward import Onward
-from tests.stores.postgres_schema import fresh_schema
+from tests.apps import fresh_app
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Onward]:
     """An Onward without job types."""
-    if request.param == "sqlite":
-        app = Onward(f"sqlite:///{tmp_path}/onward.db")
+    with fresh_app(request, tmp_path) as app:
         yield app
         await app.aclose()
-    else:
-        url = request.getfixturevalue("postgres_url")
-        with fresh_schema(url) as store:
-            app = Onward(url, schema=store.prefix.rstrip("."))
-            yield app
-            await app.aclose()

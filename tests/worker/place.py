@@ -11,15 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
+import pytest
 
 from onward import Client, JobState, NewJob
 from onward.core.job import ENDED
 from onward.stores import open_store
 from tests.cli.program import Program
 
-__all__ = ["SLOW", "Place", "fresh_place", "may_mount", "pid_of", "small_disk", "until"]
+__all__ = ["SLOW", "Place", "chosen_place", "fresh_place", "may_mount", "pid_of", "small_disk", "until"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,3 +147,17 @@ def fresh_place(url: str, schema: str) -> Iterator[Place]:
     with Client(store=open_store(url, schema=schema)) as client:
         client.migrate()
         yield Place(url, schema, client)
+
+
+@contextmanager
+def chosen_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A place on the database that a fixture's parameter names."""
+    if request.param == "sqlite":
+        with fresh_place(f"sqlite:///{tmp_path}/onward.db", "onward") as place:
+            yield place
+    else:
+        url, schema = request.getfixturevalue("postgres_url"), f"t_{uuid4().hex[:12]}"
+        with fresh_place(url, schema) as place:
+            yield place
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())

@@ -10,15 +10,13 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
 
 from onward import JobState
 from onward.core.filters import JobFilter
 from tests.worker.history import broken, longest_wait, lost_jobs
-from tests.worker.place import SLOW, Place, fresh_place, pid_of, until
+from tests.worker.place import SLOW, Place, chosen_place, pid_of, until
 
 SWEEP = 2.0
 
@@ -26,15 +24,8 @@ SWEEP = 2.0
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Empty tables, once for each database."""
-    if request.param == "sqlite":
-        with fresh_place(f"sqlite:///{tmp_path}/onward.db", "onward") as place:
-            yield place
-    else:
-        url, schema = request.getfixturevalue("postgres_url"), f"t_{uuid4().hex[:12]}"
-        with fresh_place(url, schema) as place:
-            yield place
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+    with chosen_place(request, tmp_path) as place:
+        yield place
 
 
 def running_in(place: Place, pid: int) -> list[str]:

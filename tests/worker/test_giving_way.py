@@ -218,3 +218,50 @@ async def test_it_tells_what_runs_and_where_each_handler_is(app):
         text = worker.describe()
     assert f"job charge {job.id} attempt 1" in text
     assert text.index("in charge") < text.index("in wait_for_the_bank") < text.index("thread")
+
+
+async def test_a_handler_that_ignores_its_cancellation_leaves_none_to_the_next(app):
+    # Else a task group of the next handler would take itself for cancelled.
+    seen: list[int] = []
+
+    @app.job(max_attempts=1)
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            seen.append(-1)
+
+    @app.job
+    async def after() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        seen.append(task.cancelling())
+
+    await stubborn.using(timeout="50ms").aenqueue()
+    async with app.worker(concurrency=1):
+        await until(lambda: seen)
+        await after.aenqueue()
+        await until(lambda: len(seen) == 2)
+    assert seen == [-1, 0]
+
+
+async def test_a_handler_that_takes_long_to_give_way_does_not_keep_the_worker_from_ending(app):  # F09
+    begun, told = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def tidy_up() -> None:
+        try:
+            begun.set()
+            await asyncio.sleep(600)
+        finally:
+            told.set()
+            await asyncio.sleep(600)
+
+    await tidy_up.aenqueue()
+    worker = app.worker(grace=0.01)
+    running = asyncio.create_task(worker.run())
+    await begun.wait()
+    worker.stop()
+    async with asyncio.timeout(SOON):
+        await running
+    assert told.is_set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -135,3 +136,17 @@ async def test_what_is_raised_in_a_child_process_is_judged_by_the_same_rules(app
         ended = waits[name].ended_at
         assert ended is not None
         assert jobs[name].run_at - ended == timedelta(seconds=seconds)
+
+
+async def test_a_wait_in_a_loop_that_a_thread_runs_for_itself_gives_way(app, server):
+    answers = f"{'429|' * 6}loop|{app.clients.url}"
+
+    @app.job
+    def push(ctx: Context, url: str) -> None:
+        asyncio.run(ctx.acall_provider(fetch_async, url, retry=LONG))
+
+    job = await push.aenqueue(server.url(answers))
+    async with app.worker():
+        await until(lambda: server.calls[answers])
+        app.client.cancel(job.id, reason="not any more")
+        await until(lambda: app.client.get(job.id).state is JobState.CANCELLED)

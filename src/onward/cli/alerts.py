@@ -9,25 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.lines import clean, say, shown_json
-from onward.cli.loading import find_app, load_app
+from onward.cli.loading import load_app
+from onward.cli.operating import AS_JSON, PLACE, WHO, given, open_client, operator
 from onward.cli.times import read_length
 
 if TYPE_CHECKING:
-    from onward.client import Client
     from onward.operations.alerts import GroupedAlert
 
 __all__ = ["command"]
 
 _LONGEST = 200
-_APP = click.option(
-    "--app",
-    metavar="APP",
-    help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py.",
-)
-_URL = click.option(
-    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
-)
-_ACTOR = click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host.")
 
 
 @click.group("alerts")
@@ -38,12 +29,10 @@ def command() -> None:
 @command.command("list")
 @click.option("--kind", metavar="KIND", help="Only of this kind, such as job_dead.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@_APP
-@_URL
+@given(*AS_JSON, *PLACE)
 def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: str | None) -> None:
     """List alerts, that which happened last first."""
-    with _open(app, url) as client:
+    with open_client(app, url) as client:
         found = client.alerts.list(kind=kind, limit=limit)
     if as_json:
         click.echo(shown_json({"alerts": [_plain(alert) for alert in found]}))
@@ -62,35 +51,27 @@ def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: 
 @click.argument("fingerprint")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept with it and in the audit.")
 @click.option("--for", "for_", metavar="TIME", help="So long, such as 8h or 7d; else until it is unmuted.")
-@_ACTOR
-@_APP
-@_URL
+@given(*WHO, *PLACE)
 def mute(
     *, fingerprint: str, reason: str, for_: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
     """Count an alert, but tell nobody of it."""
     length = None if for_ is None else read_length("--for", for_)
-    actor_type, actor_id = _actor(actor)
-    with _open(app, url) as client:
-        done = client.alerts.mute(
-            fingerprint, reason=reason, for_=length, actor_type=actor_type, actor_id=actor_id
-        )
+    with open_client(app, url) as client:
+        done = client.alerts.mute(fingerprint, reason=reason, for_=length, **operator(actor))
     _answer(fingerprint, "muted", done=done)
 
 
 @command.command("unmute")
 @click.argument("fingerprint")
 @click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@_ACTOR
-@_APP
-@_URL
+@given(*WHO, *PLACE)
 def unmute(
     *, fingerprint: str, reason: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
     """Tell of an alert again, from its next time on."""
-    actor_type, actor_id = _actor(actor)
-    with _open(app, url) as client:
-        done = client.alerts.unmute(fingerprint, reason=reason, actor_type=actor_type, actor_id=actor_id)
+    with open_client(app, url) as client:
+        done = client.alerts.unmute(fingerprint, reason=reason, **operator(actor))
     _answer(fingerprint, "unmuted", done=done)
 
 
@@ -115,27 +96,6 @@ def test(*, app: str) -> None:
             click.echo(clean(f"✓ {sink.name}"))
     if failed:
         sys.exit(1)
-
-
-def _open(app: str | None, url: str | None) -> Client:
-    from onward.handlers.clients import Clients
-
-    known = find_app(app, url)
-    return (known.clients if known else Clients(url)).open()
-
-
-def _actor(actor: str | None) -> tuple[str | None, str | None]:
-    """Read who acts; whoever says nothing is known by the account of the shell."""
-    from getpass import getuser
-    from socket import gethostname
-
-    from onward.handlers.options import read_actor
-
-    try:
-        return read_actor(actor or f"cli:{getuser()}@{gethostname()}")
-    except (KeyError, OSError):
-        # In a container without a list of users.
-        return read_actor(f"cli:unknown@{gethostname()}")
 
 
 def _answer(fingerprint: str, what: str, *, done: bool) -> None:

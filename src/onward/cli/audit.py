@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onward.cli.lines import clean, say, short, shown_json
-from onward.cli.loading import find_app
+from onward.cli.operating import AS_JSON, PLACE, given, open_client
 from onward.cli.times import read_instant
 
 if TYPE_CHECKING:
-    from onward.client import Client
     from onward.core.chain import Fault
     from onward.operations.audit import AuditFilter, AuditRecord
 
@@ -31,27 +29,6 @@ _NARROWING = (
     click.option("--job", "job_id", metavar="ID", help="Only this job."),
     click.option("--actor", metavar="TYPE:ID", help="Only what this actor did."),
 )
-_PLACE = (
-    click.option(
-        "--app",
-        metavar="APP",
-        help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py.",
-    ),
-    click.option(
-        "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
-    ),
-)
-
-
-def _with(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options to a command, in this order."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 @click.group("audit")
@@ -60,12 +37,11 @@ def command() -> None:
 
 
 @command.command("list")
-@_with(*_NARROWING)
+@given(*_NARROWING)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
 @click.option("--cursor", type=int, help="Go on after this number.")
 @click.option("--oldest", is_flag=True, help="The oldest first instead of the newest.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@_with(*_PLACE)
+@given(*AS_JSON, *PLACE)
 def list_(
     *,
     limit: int,
@@ -77,7 +53,7 @@ def list_(
     **narrow: Any,
 ) -> None:
     """List what has happened, the newest first."""
-    with _open(app, url) as client:
+    with open_client(app, url) as client:
         page = client.audit.list(_filter(**narrow), limit=limit, cursor=cursor, oldest_first=oldest)
     if as_json:
         shown = {"records": [_plain(record) for record in page.records], "next_cursor": page.next_cursor}
@@ -90,21 +66,20 @@ def list_(
 
 
 @command.command("export")
-@_with(*_NARROWING, *_PLACE)
+@given(*_NARROWING, *PLACE)
 def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
     """Print everything as JSON lines, the oldest first."""
-    with _open(app, url) as client:
+    with open_client(app, url) as client:
         for record in client.audit.export(_filter(**narrow)):
             click.echo(shown_json(_plain(record)))
 
 
 @command.command("verify")
 @click.option("--head", metavar="POSITION:LINK", help="The head that an earlier verification printed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@_with(*_PLACE)
+@given(*AS_JSON, *PLACE)
 def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """Seal what is not sealed, then compare every row with the chain; ends with 1 if it is not whole."""
-    with _open(app, url) as client:
+    with open_client(app, url) as client:
         found = client.audit.verify(head=head, progress=_Progress())
     if as_json:
         faults = [_fault(fault) for fault in found.faults]
@@ -132,13 +107,6 @@ class _Progress:
         if done >= self._next:
             self._next = done + _LINKS_A_LINE
             say(f"{done} of {of} links")
-
-
-def _open(app: str | None, url: str | None) -> Client:
-    from onward.handlers.clients import Clients
-
-    known = find_app(app, url)
-    return (known.clients if known else Clients(url)).open()
 
 
 def _filter(

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onward.cli.lines import clean, say, shown_json
-from onward.cli.loading import find_app
+from onward.cli.operating import AS_JSON, PLACE, WHO, given, open_client, operator
 from onward.cli.times import read_instant, read_length
 
 if TYPE_CHECKING:
-    from onward.client import Client
     from onward.core.breaker import Breaker
 
 __all__ = ["command"]
 
-_APP = click.option(
-    "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
-)
-_URL = click.option(
-    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
-)
-_REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
-_ACTOR = click.option("--actor", metavar="TYPE:ID", help="Who does this, such as user:42.")
-
-
-def _placed(function: Callable[..., Any]) -> Callable[..., Any]:
-    return _APP(_URL(function))
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
 
 
 @click.group("breakers")
@@ -39,11 +26,10 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@_placed
+@given(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     """List the breakers of providers that have pushed back or were opened by somebody."""
-    with _open(app, url) as client:
+    with open_client(app, url) as client:
         found = client.breakers.list()
     if as_json:
         click.echo(shown_json({"breakers": [_plain(breaker) for breaker in found]}))
@@ -56,11 +42,10 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
 
 @command.command("open")
 @click.argument("name")
-@_REASON
+@given(*_REASON)
 @click.option("--for", "for_", metavar="TIME", help="For so long, such as 10m; else until it is closed.")
 @click.option("--until", metavar="TIME", help="Until this time, such as 2026-01-31T18:00+01:00.")
-@_ACTOR
-@_placed
+@given(*WHO, *PLACE)
 def open_(
     *,
     name: str,
@@ -72,46 +57,28 @@ def open_(
     url: str | None,
 ) -> None:
     """Hold the jobs of provider NAME; that of a queue is queue:NAME."""
-    actor_type, actor_id = _actor(actor)
-    with _open(app, url) as client:
+    with open_client(app, url) as client:
         opened = client.breakers.open(
             name,
             reason=reason,
             for_=read_length("--for", for_) if for_ else None,
             until=read_instant("--until", until) if until else None,
-            actor_type=actor_type,
-            actor_id=actor_id,
+            **operator(actor),
         )
     say(_line(opened), timed=False)
 
 
 @command.command("close")
 @click.argument("name")
-@_REASON
-@_ACTOR
-@_placed
+@given(*_REASON, *WHO, *PLACE)
 def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Let the jobs of provider NAME run again, one at first; ends with 1 if nothing was held or counted."""
-    actor_type, actor_id = _actor(actor)
-    with _open(app, url) as client:
-        changed = client.breakers.close(name, reason=reason, actor_type=actor_type, actor_id=actor_id)
+    with open_client(app, url) as client:
+        changed = client.breakers.close(name, reason=reason, **operator(actor))
     shown = clean(name)
     say(f"{shown} is closed" if changed else f"{shown}: nothing was held or counted", timed=False)
     if not changed:
         sys.exit(1)
-
-
-def _open(app: str | None, url: str | None) -> Client:
-    from onward.handlers.clients import Clients
-
-    known = find_app(app, url)
-    return (known.clients if known else Clients(url)).open()
-
-
-def _actor(text: str | None) -> tuple[str | None, str | None]:
-    from onward.handlers.options import read_actor
-
-    return read_actor(text)
 
 
 def _plain(breaker: Breaker) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,8 +16,8 @@ from onward.cli.dead_lines import (
     plain_letter,
     say_preview,
 )
-from onward.cli.dead_target import Target, confirmed, find_target, report
-from onward.cli.lines import clean, say, shown_json
+from onward.cli.dead_target import REFUSED, Target, confirmed, find_target, report
+from onward.cli.lines import say, shown_json
 from onward.cli.operating import AS_JSON, PLACE, WHO, given, open_client, operator
 
 if TYPE_CHECKING:
@@ -192,9 +193,8 @@ def fix(
         _show_diff(client.dead.preview(limit=_SHOWN, **target.where, **edit))
         count = client.dead.fix_all(limit=limit, dry_run=True, **target.where, **who, **edit).found
         confirmed(f"Fix {_jobs(count)}?", yes=yes)
-        report(
-            client.dead.fix_all(limit=limit, progress=_tell, **target.where, **who, **edit), "fixed", as_json
-        )
+        done = client.dead.fix_all(limit=limit, progress=_tell, **target.where, **who, **edit)
+        report(done, "fixed", as_json, successor=_successor(client, target) if done.done == 1 else None)
 
 
 def _resolve(
@@ -231,7 +231,7 @@ def _resolve(
         where = {**narrowed, **target.where}
         found = many(client, limit=limit, dry_run=True, **where)
         if dry_run or not found.found:
-            report(found, done, as_json, dry_run=True)
+            report(found, done, as_json, dry_run=dry_run)
             return
         confirmed(f"{verb.capitalize()} {_jobs(found.found)}?", yes=yes)
         report(many(client, limit=limit, progress=_tell, **where), done, as_json)
@@ -243,7 +243,7 @@ def _edit(client: Client, target: Target, **texts: Any) -> dict[str, Any]:
 
     edit = {name: value for name, value in texts.items() if value is not None}
     for name in {"patch", "payload"} & set(edit):
-        edit[name] = read_payload(edit[name])
+        edit[name] = read_payload(edit[name], f"--{name}")
     if edit:
         return edit
     if target.job_id is None:
@@ -253,15 +253,21 @@ def _edit(client: Client, target: Target, **texts: Any) -> dict[str, Any]:
     before = client.get(target.job_id).payload
     after = click.edit(json.dumps(before, ensure_ascii=False, indent=2) + "\n", extension=".json")
     if after is None:
-        raise click.UsageError("nothing was changed in the editor")
-    return {"payload": read_payload(after)}
+        say("refused: nothing was changed in the editor", timed=False)
+        sys.exit(REFUSED)
+    return {"payload": read_payload(after, "what the editor left")}
+
+
+def _successor(client: Client, target: Target) -> str | None:
+    """Name the copy that was made of the only job of a group."""
+    return None if target.group is None else client.dead.get(target.group.latest).successor_id
 
 
 def _show_diff(previews: Any, *, required: bool = False) -> None:
     for preview in previews:
         say_preview(preview)
         if required and preview.refused is not None:
-            raise click.UsageError(clean(preview.refused))
+            sys.exit(REFUSED)
 
 
 def _jobs(count: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.lines import clean, lasting, say, short
+from onward.cli.lines import clean, lasting, say, short, table
 
 if TYPE_CHECKING:
     from onward.core.rules import Rules
@@ -32,7 +32,7 @@ def group_table(groups: Sequence[DeadGroup]) -> list[str]:
         [group.fingerprint[:digits], group.job_type, _told(group), _count(group), _ago(group.last_at)]
         for group in groups
     ]
-    return _table(["GROUP", "JOB TYPE", "ERROR", "JOBS", "LAST"], rows, right=3)
+    return table(["GROUP", "JOB TYPE", "ERROR", "JOBS", "LAST"], rows, right=3)
 
 
 def letter_table(letters: Sequence[DeadLetter]) -> list[str]:
@@ -47,7 +47,7 @@ def letter_table(letters: Sequence[DeadLetter]) -> list[str]:
         ]
         for letter in letters
     ]
-    return _table(["JOB", "JOB TYPE", "ERROR", "ATTEMPT", "DIED"], rows, right=3)
+    return table(["JOB", "JOB TYPE", "ERROR", "ATTEMPT", "DIED"], rows, right=3)
 
 
 def group_lines(group: DeadGroup) -> list[str]:
@@ -92,9 +92,10 @@ def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
         "became": became and f"{became.resolution} {_at(became.at)} {who}: {became.reason}",
         "successor": letter.successor_id,
     }
+    changes = [f"    {_change(one)}" for one in (became and became.diff) or ()]
     trace = (job.error or {}).get("traceback")
-    indented = [f"    {clean(line)}" for line in str(trace or "").splitlines() if line.strip()]
-    return [*_facts(facts), *indented]
+    indented = [f"    {_kept(line)}" for line in str(trace or "").splitlines() if line.strip()]
+    return [*_facts(facts), *changes, *indented]
 
 
 def plain_group(group: DeadGroup) -> dict[str, Any]:
@@ -119,11 +120,20 @@ def say_preview(preview: FixPreview) -> None:
     if preview.refused is not None:
         say(f"  refused: {clean(preview.refused)}", timed=False)
     for change in preview.diff or ():
-        before, after = (
-            clean(json.dumps(change[side], ensure_ascii=False), _LONGEST) if side in change else "(none)"
-            for side in ("before", "after")
-        )
-        say(f"  {clean(str(change.get('path', '…')))}: {before} → {after}", timed=False)
+        say(f"  {_change(change)}", timed=False)
+
+
+def _change(change: dict[str, Any]) -> str:
+    before, after = (
+        clean(json.dumps(change[side], ensure_ascii=False), _LONGEST) if side in change else "(none)"
+        for side in ("before", "after")
+    )
+    return f"{clean(str(change.get('path', '…')))}: {before} → {after}"
+
+
+def _kept(line: str) -> str:
+    """Clean a line, and keep how far it is indented."""
+    return " " * (len(line) - len(line.lstrip(" "))) + clean(line)
 
 
 def _told(what: DeadGroup | DeadLetter, longest: int | None = _LONGEST) -> str:
@@ -151,20 +161,6 @@ def _digits(fingerprints: Sequence[str]) -> int:
     while len({one[:digits] for one in fingerprints}) < len(set(fingerprints)):
         digits += 1
     return digits
-
-
-def _table(heading: list[str], rows: list[list[str]], *, right: int) -> list[str]:
-    if not rows:
-        return []
-    cells = [heading, *([clean(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(heading))]
-    return [
-        "  ".join(
-            cell.rjust(width) if at == right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
 
 
 def _facts(facts: dict[str, Any]) -> list[str]:

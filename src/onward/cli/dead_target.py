@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from onward.operations.dead_groups import DeadGroup
     from onward.operations.dead_letter import Resolved
 
-__all__ = ["Target", "confirmed", "find_target", "report"]
+__all__ = ["REFUSED", "Target", "confirmed", "find_target", "report"]
 
 _GROUP = re.compile(r"[0-9a-f]{1,12}|unknown")
+_WHOLE = re.compile(r"[0-9a-f]{12}|unknown")
 _JOB = re.compile(r"[0-9a-f][0-9a-f-]{0,35}")
-_REFUSED = 4
+REFUSED = 4
+"""The exit code if any was refused."""
+
 _REFUSED_SHOWN = 20
 
 
@@ -50,13 +53,24 @@ def find_target(client: Client, name: str) -> Target:
     if _JOB.fullmatch(asked):
         found += [Target(job_id=job_id) for job_id in client.dead.find(asked)]
     if not found:
-        raise JobNotFound(
-            f"no group of dead letters and no dead job begins with {name!r:.80}; onward dead list"
-        )
+        raise _nothing(client, name, asked)
     if len(found) > 1:
         names = ", ".join(one.job_id or one.where["group"] for one in found)
         raise InvalidSetting(f"{name!r:.80} begins more than one: {names}; give more of it")
     return found[0]
+
+
+def _nothing(client: Client, name: str, asked: str) -> JobNotFound:
+    resolved = (
+        client.dead.list(resolved=True, group=asked, limit=1).letters if _WHOLE.fullmatch(asked) else ()
+    )
+    if resolved:
+        newest = resolved[0].job.id
+        return JobNotFound(f"all of group {asked} is resolved; onward dead show {newest} tells of the newest")
+    return JobNotFound(
+        f"no dead job, and no group with dead jobs that wait for somebody, begins with {name!r:.80}; "
+        "onward dead list"
+    )
 
 
 def _groups(client: Client, asked: str) -> list[DeadGroup]:
@@ -81,7 +95,14 @@ def confirmed(question: str, *, yes: bool) -> None:
         sys.exit(1)
 
 
-def report(answer: ResolvedMany | Resolved, done: str, as_json: bool, *, dry_run: bool = False) -> None:
+def report(
+    answer: ResolvedMany | Resolved,
+    done: str,
+    as_json: bool,
+    *,
+    dry_run: bool = False,
+    successor: str | None = None,
+) -> None:
     """Tell how it went; ends with 4 if any was refused."""
     from onward.operations.dead_letter import Resolved
 
@@ -94,7 +115,7 @@ def report(answer: ResolvedMany | Resolved, done: str, as_json: bool, *, dry_run
     elif dry_run:
         click.echo(f"{found} job{'' if found == 1 else 's'} would be {done}")
     else:
-        click.echo(f"{count} job{'' if count == 1 else 's'} {done}")
+        click.echo(f"{count} job{'' if count == 1 else 's'} {done}{f' → {successor}' if successor else ''}")
     if cursor is not None and not as_json:
         say("there are more: the same command goes on, or give a higher --limit", timed=False)
     if answer.refused:
@@ -107,4 +128,4 @@ def _tell_refused(refused: dict[str, str], as_json: bool) -> NoReturn:
             say(f"refused {short(job_id)}: {clean(why)}", timed=False)
         if len(refused) > _REFUSED_SHOWN:
             say(f"… and {len(refused) - _REFUSED_SHOWN} more; --json has them", timed=False)
-    sys.exit(_REFUSED)
+    sys.exit(REFUSED)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.lines import clean, shown_json
-from onward.cli.operating import AS_JSON, PLACE, given, open_client
+from onward.cli.lines import clean, masked, shown_json
+from onward.cli.loading import Found, look_for_app
+from onward.cli.operating import AS_JSON, PLACE, find_job, given, open_found
 
 if TYPE_CHECKING:
     from onward.client import Client
@@ -21,6 +23,8 @@ __all__ = ["command"]
 _MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 _PROBLEM, _NO_DATABASE = 1, 5
 _MOST_JOBS = 10
+_PLACE = re.compile(r"^(onward (?:worker|tick)) APP\b")
+_COMMAND = re.compile(r"^onward [a-z]+(?: [a-z]+)?(?= |$)")
 
 
 @click.command("doctor")
@@ -45,17 +49,49 @@ def command(
     """
     if sum((job_id is not None, subject is not None)) > 1 or (job_type and subject is None):
         raise click.UsageError("give a JOB_ID, or --subject and perhaps --job-type")
-    with open_client(app, url) as client:
+    found = look_for_app(app, url)
+    with open_found(found, url or os.environ.get("ONWARD_URL")) as client:
+        findings = [] if found.broken is None else [_broken(found)]
         if job_id is None and subject is None:
-            findings = client.doctor.check(deep=deep)
+            findings += client.doctor.check(deep=deep)
         else:
-            asked = [job_id] if job_id is not None else _of_subject(client, str(subject), job_type)
-            findings = [finding for one in asked for finding in client.doctor.explain(one)]
+            asked = _named(client, job_id, subject, job_type)
+            findings += [finding for one in asked for finding in client.doctor.explain(one)]
+    findings = [_placed(finding, found.name, app, url) for finding in findings]
     if as_json:
         click.echo(shown_json(_plain(findings)))
     else:
-        _print(findings, app or os.environ.get("ONWARD_APP"))
+        _print(findings)
     return _exit_code(findings)
+
+
+def _broken(found: Found) -> Finding:
+    from onward.core.health import app_broken
+
+    assert found.broken is not None  # noqa: S101 - for the type checker
+    return app_broken(found.name, found.broken)
+
+
+def _placed(finding: Finding, name: str | None, app: str | None, url: str | None) -> Finding:
+    """Have the command that mends it be about the same app and the same database as this one."""
+    from msgspec.structs import replace
+
+    from onward.core.diagnosis import quoted
+
+    remedy = finding.remedy or ""
+    where = "" if url is None else f" --url {quoted(masked(url))}"
+    if _PLACE.match(remedy):
+        # Its place, not a name that looks like it.
+        remedy = _PLACE.sub(lambda place: f"{place[1]} {quoted(name or 'APP')}{where}", remedy)
+    else:
+        where = f"{where} --app {quoted(app)}" if app else where
+        # Before the names, one of which may follow a double dash.
+        remedy = _COMMAND.sub(lambda words: f"{words[0]}{where}", remedy)
+    return replace(finding, remedy=remedy or None)
+
+
+def _named(client: Client, job_id: str | None, subject: str | None, job_type: str | None) -> list[JobId]:
+    return _of_subject(client, str(subject), job_type) if job_id is None else [find_job(client, job_id)]
 
 
 def _of_subject(client: Client, subject: str, job_type: str | None) -> list[JobId]:
@@ -70,15 +106,13 @@ def _of_subject(client: Client, subject: str, job_type: str | None) -> list[JobI
     return [job.id for job in found]
 
 
-def _print(findings: Sequence[Finding], app: str | None) -> None:
+def _print(findings: Sequence[Finding]) -> None:
     """Print what is well first: what is wrong then stands right above the prompt."""
     for finding in reversed(findings):
         title = f"{finding.code}  {finding.title}" if finding.severity == "ok" else finding.title
-        remedy = finding.remedy or ""
-        if app is not None:
-            remedy = remedy.replace(" APP", f" {app}")
+        remedy = f" → {finding.remedy}" if finding.remedy else ""
         code = "" if finding.severity == "ok" else f"  [{finding.code}]"
-        click.echo(clean(f"{_MARKS[finding.severity]} {title}{f' → {remedy}' if remedy else ''}{code}"))
+        click.echo(clean(f"{_MARKS[finding.severity]} {title}{remedy}{code}"))
 
 
 def _plain(findings: Sequence[Finding]) -> dict[str, object]:

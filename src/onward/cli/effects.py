@@ -6,21 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.lines import clean, say, shown_json
-from onward.cli.loading import find_app
+from onward.cli.lines import clean, say, shown_json, table
+from onward.cli.operating import AS_JSON, PLACE, WHO, find_job, given, open_client, operator
 
 if TYPE_CHECKING:
-    from onward.client import Client
     from onward.core.effect import Effect
 
 __all__ = ["command"]
-
-_APP = click.option(
-    "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
-)
-_URL = click.option(
-    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
-)
 
 
 @click.group("effects")
@@ -30,19 +22,22 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("job", metavar="JOB")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@_APP
-@_URL
+@given(*AS_JSON, *PLACE)
 def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
     """List the effects of a job, and the steps whose results it remembers."""
-    with _open(app, url) as client:
-        found = client.effects.list(job)
+    with open_client(app, url) as client:
+        job_id = find_job(client, job)
+        found = client.effects.list(job_id)
+        if not found:
+            client.get(job_id)
         redact = client.rules.redact.redact
     if as_json:
         click.echo(shown_json([redact(_plain(effect)) for effect in found]))
         return
-    for effect in found:
-        click.echo(_line(effect))
+    for line in table(
+        ["STATE", "KIND", "NAME", "ATTEMPT", "AT", "KEY"], [_cells(effect) for effect in found]
+    ):
+        click.echo(line)
     if not found:
         say("no effects are recorded", timed=False)
 
@@ -53,38 +48,15 @@ def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
 @click.option(
     "--reason", required=True, metavar="TEXT", help="Why it is to be done again; kept in the audit."
 )
-@click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host.")
-@_APP
-@_URL
+@given(*WHO, *PLACE)
 def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Have an effect done again, under a new key, the next time the job runs."""
-    from onward.handlers.options import read_actor
-
-    actor_type, actor_id = read_actor(actor or _operator())
-    with _open(app, url) as client:
-        effect = client.effects.reset(job, name, reason=reason, actor_type=actor_type, actor_id=actor_id)
-        state = client.get(job).state
+    with open_client(app, url) as client:
+        job_id = find_job(client, job)
+        effect = client.effects.reset(job_id, name, reason=reason, **operator(actor))
+        state = client.get(job_id).state
     say(f"reset {clean(effect.name)!r}; the job is {state}, and does it again when it next runs", timed=False)
-    click.echo(effect.key)
-
-
-def _open(app: str | None, url: str | None) -> Client:
-    from onward.handlers.clients import Clients
-
-    known = find_app(app, url)
-    return (known.clients if known else Clients(url)).open()
-
-
-def _operator() -> str:
-    import getpass
-    import socket
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # In a container without a list of users.
-        user = "unknown"
-    return f"cli:{user}@{socket.gethostname()}"
+    click.echo(f"its new key  {effect.key}")
 
 
 def _plain(effect: Effect) -> dict[str, Any]:
@@ -107,9 +79,8 @@ def _moment(at: Any) -> str:
     return str(at.isoformat(timespec="microseconds").replace("+00:00", "Z"))
 
 
-def _line(effect: Effect) -> str:
+def _cells(effect: Effect) -> list[str]:
     at = effect.done_at or effect.begun_at
     when = "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
     key = effect.key if effect.kind == "once" else ""
-    parts = [effect.state, effect.kind, effect.name, f"attempt {effect.attempt}", when, key]
-    return clean("  ".join(part for part in parts if part))
+    return [effect.state, effect.kind, effect.name, str(effect.attempt), when, key]

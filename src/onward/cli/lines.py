@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -13,7 +14,7 @@ import click
 from onward.core.plain_text import CONTROLS
 from onward.core.plain_text import one_line as clean
 
-__all__ = ["clean", "lasting", "masked", "say", "short", "shown_json"]
+__all__ = ["clean", "lasting", "masked", "say", "short", "shown_json", "table"]
 
 _PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
 _SECONDS = 60
@@ -60,3 +61,18 @@ def lasting(length: timedelta) -> str:
 def masked(url: str) -> str:
     """Leave the password out of a URL, and the options, which may hold one."""
     return _PASSWORD.sub(r"//\1@", url).partition("?")[0]
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
+    """Give rows below a heading, in columns, one of them to the right; nothing for no rows."""
+    if not rows:
+        return []
+    cells = [list(heading), *([clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(heading))]
+    return [
+        "  ".join(
+            cell.rjust(width) if at == right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -20,7 +20,15 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
-__all__ = ["find_app", "load_app"]
+__all__ = ["Found", "find_app", "load_app", "look_for_app", "show_trace"]
+
+
+class Found(NamedTuple):
+    """The app of a command by its whole name; or why the one that was named can't be had."""
+
+    app: Onward | None = None
+    name: str | None = None
+    broken: InvalidSetting | None = None
 
 
 def load_app(reference: str, url: str | None = None) -> Onward:
@@ -28,15 +36,34 @@ def load_app(reference: str, url: str | None = None) -> Onward:
 
     A URL given here or in ONWARD_URL replaces the app's own, also for processes that are started from here.
     """
-    app = _named(reference)
+    try:
+        return _placed(reference, url).app
+    except InvalidSetting as error:
+        show_trace(error)
+        raise
+
+
+def show_trace(error: InvalidSetting) -> None:
+    """Show where the app's own code failed, if it did."""
+    for note in getattr(error, "__notes__", ()):
+        click.echo(note, err=True)
+
+
+class _Named(NamedTuple):
+    app: Onward
+    name: str
+
+
+def _placed(reference: str, url: str | None) -> _Named:
+    named = _named(reference)
     if url is not None:
         os.environ["ONWARD_URL"] = url
     if chosen := os.environ.get("ONWARD_URL"):
-        app.clients.url = chosen
-    return app
+        named.app.clients.url = chosen
+    return named
 
 
-def _named(reference: str) -> Onward:
+def _named(reference: str) -> _Named:
     from onward.app import Onward
 
     name, _, attribute = reference.partition(":")
@@ -46,7 +73,8 @@ def _named(reference: str) -> Onward:
     module = _import(name)
     apps = {key: value for key, value in vars(module).items() if isinstance(value, Onward)}
     if not attribute:
-        return _only(name, apps)
+        key = _only(name, apps)
+        return _Named(apps[key], f"{name}:{key}")
     if not hasattr(module, attribute):
         near = get_close_matches(attribute, [*apps, *vars(module)], 1) or list(apps)[:1]
         raise InvalidSetting(f'module "{name}" has no attribute "{attribute}".{_meant(near)}')
@@ -56,15 +84,28 @@ def _named(reference: str) -> Onward:
         raise InvalidSetting(
             f'"{reference}" is a {kind}, not an Onward.{_meant([f"{name}:{key}" for key in apps])}'
         )
-    return found
+    return _Named(found, reference)
 
 
 def find_app(reference: str | None, url: str | None = None) -> Onward | None:
     """Load the app that was named, or that ONWARD_APP or a file of settings names, or that of ./app.py."""
+    chosen = _chosen(reference)
+    return load_app(chosen, url) if chosen else None
+
+
+def look_for_app(reference: str | None, url: str | None = None) -> Found:
+    """Find the same app for a command that can go on without it."""
+    chosen = reference
+    try:
+        chosen = _chosen(reference)
+        return Found(*_placed(chosen, url)) if chosen else Found()
+    except InvalidSetting as error:
+        return Found(name=chosen, broken=error)
+
+
+def _chosen(reference: str | None) -> str | None:
     reference = reference or os.environ.get("ONWARD_APP") or _setting()
-    if reference is None and _has_an_app(Path.cwd()):
-        reference = "app"
-    return load_app(reference, url) if reference else None
+    return "app" if reference is None and _has_an_app(Path.cwd()) else reference
 
 
 def _setting() -> str | None:
@@ -102,31 +143,32 @@ def _import(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _broken(name, error) from None
+            raise _broken(name, error) from error
         modules = [path.stem for path in Path.cwd().glob("*.py")]
         near = get_close_matches(name, modules, 1)
         raise InvalidSetting(f'there is no module "{name}" in {here} or installed.{_meant(near)}') from None
-    except Exception as error:  # noqa: BLE001 - whatever the app's own code raises
-        raise _broken(name, error) from None
+    except (Exception, SystemExit) as error:
+        raise _broken(name, error) from error
 
 
-def _broken(name: str, error: Exception) -> InvalidSetting:
-    """Show where the app's own code failed, without the frames that led there."""
+def _broken(name: str, error: BaseException) -> InvalidSetting:
+    """Note where the app's own code failed, without the frames that led there."""
     trace = error.__traceback__
     inner = trace
     while inner is not None and ("importlib" in inner.tb_frame.f_code.co_filename or inner is trace):
         inner = inner.tb_next
     shown = traceback.format_exception(type(error), error, inner)
-    click.echo("".join(shown).rstrip(), err=True)
-    return InvalidSetting(f'importing "{name}" failed: {type(error).__name__}: {clean(str(error), 200)}')
+    broken = InvalidSetting(f'importing "{name}" failed: {type(error).__name__}: {clean(str(error), 200)}')
+    broken.add_note("".join(shown).rstrip())
+    return broken
 
 
-def _only(name: str, apps: dict[str, Onward]) -> Onward:
+def _only(name: str, apps: dict[str, Onward]) -> str:
     different: dict[int, str] = {}
     for key, app in apps.items():
         different.setdefault(id(app), key)
     if len(different) == 1:
-        return next(iter(apps.values()))
+        return next(iter(apps))
     if not apps:
         raise InvalidSetting(f'module "{name}" has no Onward; make one there: app = Onward()')
     choices = ", ".join(f"{name}:{key}" for key in different.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sysconfig
 import traceback
 from datetime import datetime
 
@@ -42,12 +43,30 @@ class _OneLine(logging.Formatter):
         return " ⏎ ".join(lines) if logging.getLogger().isEnabledFor(logging.DEBUG) else lines[-1]
 
 
-def set_up_logs(level: str) -> None:
-    """Send logs to the standard error, unless the app has set up logging by itself."""
+class _Ours(logging.Filter):
+    """Lets pass what Onward and the app tell; installed libraries, which tell each request, only warn."""
+
+    def __init__(self, app: str | None) -> None:
+        super().__init__()
+        self._names = {"onward", (app or "onward").partition(":")[0].partition(".")[0]}
+        self._installed = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return (
+            record.levelno >= logging.WARNING
+            or record.name.partition(".")[0] in self._names
+            or not record.pathname.startswith(self._installed)
+        )
+
+
+def set_up_logs(level: str, app: str | None = None) -> None:
+    """Send logs to the standard error, unless the app has set up logging by itself; debug shows all."""
     root = logging.getLogger()
     if root.handlers:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
+    if level != "debug":
+        handler.addFilter(_Ours(app))
     root.addHandler(handler)
     root.setLevel(level.upper())

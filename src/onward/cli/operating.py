@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from onward.cli.loading import find_app
+from onward.cli.lines import clean, say
+from onward.cli.loading import Found, look_for_app, show_trace
 
 if TYPE_CHECKING:
     from onward.client import Client
+    from onward.core.ids import JobId
 
-__all__ = ["AS_JSON", "PLACE", "WHO", "given", "open_client", "operator"]
+__all__ = ["AS_JSON", "PLACE", "WHO", "find_job", "given", "open_client", "open_found", "operator"]
 
 PLACE = (
     click.option(
@@ -26,6 +29,9 @@ PLACE = (
 )
 WHO = (click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host."),)
 AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one document."),)
+
+# Of all ids; a job's has its version and its variant.
+_HIGHEST = "ffffffffffff7fffbfffffffffffffff"
 
 
 class Operator(TypedDict):
@@ -47,11 +53,48 @@ def given(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_client(app: str | None, url: str | None) -> Client:
-    """Open the database that a command is about; it connects on first use."""
+    """Open the database that a command is about; it connects on first use.
+
+    With a URL, an app that can't be imported stops nobody: who mends a queue may not be able to mend the app.
+    """
+    found = look_for_app(app, url)
+    if found.broken is not None and url is not None:
+        from onward.logs import hide
+
+        say(f"{clean(hide(str(found.broken)))}; going on without the app, by default rules", timed=False)
+    return open_found(found, url)
+
+
+def open_found(found: Found, url: str | None) -> Client:
+    """Open the database of an app, or, where there is none, that of the URL; raises why it is broken."""
     from onward.handlers.clients import Clients
 
-    known = find_app(app, url)
-    return (known.clients if known else Clients(url)).open()
+    if found.broken is not None and url is None:
+        show_trace(found.broken)
+        raise found.broken
+    return (found.app.clients if found.app else Clients(url)).open()
+
+
+def find_job(client: Client, name: str) -> JobId:
+    """Find a job by how its id begins; raises JobNotFound, and InvalidSetting if more than one does."""
+    from onward.core.ids import bounds_of, normalise_id
+    from onward.errors import InvalidSetting, JobNotFound
+
+    low, _ = bounds_of(name)
+    digits = name.lower().replace("-", "")
+    highest = normalise_id(digits + _HIGHEST[len(digits) :])
+    if len(digits) == len(_HIGHEST):
+        return highest
+    begun: list[JobId] = []
+    # A page begins with the first below its cursor.
+    with suppress(JobNotFound):
+        begun.append(client.get(highest).id)
+    begun += [job.id for job in client.list_jobs(limit=2, cursor=highest).jobs if job.id >= low]
+    if not begun:
+        raise JobNotFound(f"no job begins with {name!r:.80}; it was never enqueued here, or has been removed")
+    if len(begun) > 1:
+        raise InvalidSetting(f"{name!r:.80} begins more than one job: {', '.join(begun)}; give more of it")
+    return begun[0]
 
 
 def operator(actor: str | None) -> Operator:

@@ -16,7 +16,7 @@ __all__ = ["read_payload", "words_to_payload"]
 _Fits = Callable[[str, Any], bool]
 
 
-def read_payload(source: str) -> dict[str, Any]:
+def read_payload(source: str, given_by: str = "--payload") -> dict[str, Any]:
     """Read a JSON object: the text itself, `@file`, or `-` for the standard input."""
     try:
         if source == "-":
@@ -24,7 +24,7 @@ def read_payload(source: str) -> dict[str, Any]:
         elif source.startswith("@"):
             text, name = Path(source[1:]).read_bytes(), source[1:]
         else:
-            text, name = source.encode(errors="surrogateescape"), "--payload"
+            text, name = source.encode(errors="surrogateescape"), given_by
     except OSError as error:
         raise InvalidSetting(f"can't read {source[1:]}: {error.strerror}") from None
     try:

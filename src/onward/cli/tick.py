@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Run what is due of APP, which is module:attribute, then end."""
     onward = load_app(app, url)
-    set_up_logs(log_level)
+    set_up_logs(log_level, app)
     done = onward.tick(max_jobs=max_jobs, max_seconds=max_seconds)
     shown = {
         "ok": True,

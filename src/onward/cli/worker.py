@@ -95,7 +95,7 @@ def command(**given: Any) -> int:
     options = _Options(**given)
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
-    set_up_logs(options.log_level)
+    set_up_logs(options.log_level, options.app)
     _warn_of_unknown(queues or {}, app)
     if options.processes > 1:
         return _supervise(app, options, queues)

@@ -17,6 +17,7 @@ __all__ = ["Alerts"]
 
 _OVERLAP = timedelta(seconds=10)
 _DEEP_OVERLAP = timedelta(minutes=15)
+_PAGE, _MOST_PAGES = 5000, 20
 
 
 class Alerts:
@@ -108,4 +109,11 @@ class Alerts:
 
     def prune(self, *, now: datetime | None = None) -> int:
         """Remove alerts of which nothing was heard for 30 days, and the marks of old deaths."""
-        return self._run(lambda: alerts.prune(overlap=_DEEP_OVERLAP, now=now), atomic=True)
+        gone = 0
+        # In short transactions; what is left after a storm of deaths goes the next time.
+        for _ in range(_MOST_PAGES):
+            page = self._run(lambda: alerts.prune(overlap=_DEEP_OVERLAP, limit=_PAGE, now=now), atomic=True)
+            gone += page
+            if page < _PAGE:
+                break
+        return gone

@@ -16,6 +16,7 @@ __all__ = ["AsyncAlerts"]
 
 _OVERLAP = timedelta(seconds=10)
 _DEEP_OVERLAP = timedelta(minutes=15)
+_PAGE, _MOST_PAGES = 5000, 20
 
 
 class AsyncAlerts:
@@ -107,4 +108,13 @@ class AsyncAlerts:
 
     async def prune(self, *, now: datetime | None = None) -> int:
         """Remove alerts of which nothing was heard for 30 days, and the marks of old deaths."""
-        return await self._run(lambda: alerts.prune(overlap=_DEEP_OVERLAP, now=now), atomic=True)
+        gone = 0
+        # In short transactions; what is left after a storm of deaths goes the next time.
+        for _ in range(_MOST_PAGES):
+            page = await self._run(
+                lambda: alerts.prune(overlap=_DEEP_OVERLAP, limit=_PAGE, now=now), atomic=True
+            )
+            gone += page
+            if page < _PAGE:
+                break
+        return gone

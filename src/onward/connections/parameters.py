@@ -21,7 +21,8 @@ __all__ = ["UNSAID", "Call", "calls", "postgres_call"]
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder(list[list[Any]]).decode
 _MARK = re.compile(r"\?(\d+)")
-_VALUES = re.compile(r"\bVALUES (\(.*\))", re.DOTALL)
+_VALUES = re.compile(r"\bVALUES (?=\()")
+_BRACKETS = re.compile(r"'[^']*'|[()]")
 
 # So many rows to one INSERT: 2 µs a row instead of 5. More would not help, and takes longer to parse.
 _AT_ONCE = (100, 10, 1)
@@ -167,7 +168,7 @@ def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
     columns = tuple(f"{step.each}.{name}" for name in rows.columns)
     nulls = frozenset(name for name in step.names if name not in columns and shared.get(name) is None)
     start = 0
-    for size in _AT_ONCE if _VALUES.search(step.text) else (1,):
+    for size in _AT_ONCE if _values(step.text) else (1,):
         end = len(rows.values) - (len(rows.values) - start) % size
         if start == end:
             continue
@@ -178,6 +179,18 @@ def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
             own = [tuple(chain.from_iterable(own[at : at + size])) for at in range(0, len(own), size)]
         yield Call(text, [constants + row for row in own], step.returns)
         start = end
+
+
+@lru_cache(maxsize=1024)
+def _values(text: str) -> slice | None:
+    """Find the brackets after VALUES; others may follow, such as those of ON CONFLICT."""
+    if found := _VALUES.search(text):
+        depth = 0
+        for mark in _BRACKETS.finditer(text, found.end()):
+            depth += {"(": 1, ")": -1}.get(mark[0], 0)
+            if not depth:
+                return slice(found.end(), mark.end())
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -198,9 +211,9 @@ def _compiled(
         return _MARK.sub(lambda mark: numbers.get(step.names[int(mark[1]) - 1], "NULL"), text)
 
     text = step.text
-    if size > 1 and (values := _VALUES.search(text)):
-        tuples = ", ".join(numbered(values[1], row) for row in range(size))
-        text = numbered(text[: values.start(1)], 0) + tuples + numbered(text[values.end(1) :], 0)
+    if size > 1 and (values := _values(text)):
+        tuples = ", ".join(numbered(text[values], row) for row in range(size))
+        text = numbered(text[: values.start], 0) + tuples + numbered(text[values.stop :], 0)
     else:
         text = numbered(text, 0)
     return text, tuple(shared), tuple(columns.index(name) for name in own)

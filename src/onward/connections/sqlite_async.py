@@ -1,10 +1,11 @@
-"""A `sqlite3` connection for an event loop: what is run on it runs in threads."""
+"""A `sqlite3` connection for an event loop: what is run on it runs in a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -22,8 +23,23 @@ T = TypeVar("T")
 class AsyncSqlite:
     """What an async handler gets that brings no connection of its own to a SQLite file."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.sync = connection
+    sync: sqlite3.Connection
+
+    def __init__(self) -> None:
+        # Not one of the loop's threads: those that wait for the write lock would keep its holder from one.
+        # And only one: to close a connection that another thread is at can crash the process.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="onward transaction")
+
+    @classmethod
+    async def opened(cls, connect: Callable[[], sqlite3.Connection]) -> AsyncSqlite:
+        """Open one."""
+        made = cls()
+        try:
+            await made.call(lambda: made._open(connect))
+        except BaseException:
+            made._end()
+            raise
+        return made
 
     async def execute(self, sql: str, parameters: Any = ()) -> list[Any]:
         """Run one statement and give its rows."""
@@ -35,12 +51,29 @@ class AsyncSqlite:
         await self.call(lambda: self.sync.executemany(sql, rows))
 
     async def close(self) -> None:
-        """Close it."""
-        await self.call(self.sync.close)
+        """Close it, after all that was asked of it before."""
+        await unbroken_async(_come_to(self._end()))
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call something in a thread; never left before its end: it could come after a rollback."""
-        return await unbroken_async(asyncio.to_thread(function))
+        """Call something in its thread; not left before its end: it could come after a rollback."""
+        return await unbroken_async(_come_to(self._thread.submit(function)))
+
+    def _open(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.sync = connect()
+
+    def _end(self) -> Future[None]:
+        closing = self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+        return closing
+
+    def _close(self) -> None:
+        if hasattr(self, "sync"):
+            self.sync.close()
+
+
+async def _come_to(called: Future[T]) -> T:
+    # What was handed over is done, also when nobody waits for it any more.
+    return await asyncio.shield(asyncio.wrap_future(called))
 
 
 class AsyncSqliteConnection:
@@ -70,8 +103,9 @@ class AsyncSqliteConnection:
     async def transaction(self) -> AsyncIterator[None]:
         """Begin a transaction; commits at the end, rolls back on an error."""
         manager = self._inner.transaction()
-        await self._call(manager.__enter__)
         try:
+            # Also who is cancelled here has begun, or will have.
+            await self._call(manager.__enter__)
             yield
         except BaseException as error:
             await self._call(partial(manager.__exit__, type(error), error, error.__traceback__))

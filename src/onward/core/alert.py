@@ -21,7 +21,7 @@ from onward.core.redaction import Redaction
 
 __all__ = [
     "ALERTING", "Alert", "Sink", "about_death", "about_finding", "error_text", "finding_fingerprint",
-    "group_of", "heading", "sample", "text_of",
+    "group_of", "heading", "is_told", "sample", "text_of",
 ]  # fmt: skip
 
 ALERTING = frozenset({
@@ -36,6 +36,8 @@ ALERTING = frozenset({
     "unserved_queue",
 })  # fmt: skip
 """The findings of which somebody is told."""
+
+_TRANSIENT = frozenset({"unserved_queue"})
 
 _GUIDANCE = "Manual intervention may be required."
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}")
@@ -137,6 +139,13 @@ def about_death(
     }
 
 
+def is_told(finding: Finding) -> bool:
+    """Tell whether somebody is told of a finding; not of what a restart of a worker looks like."""
+    if finding.code not in ALERTING or finding.severity == "ok":
+        return False
+    return finding.severity == "problem" or finding.code not in _TRANSIENT
+
+
 def finding_fingerprint(finding: Finding) -> str:
     """Give what a finding is known by: its code, and what it is about."""
     subject = next((finding.evidence[name] for name in _SUBJECTS if finding.evidence.get(name)), None)
@@ -171,8 +180,12 @@ def _plain(value: Any, redaction: Redaction) -> Any:
 
 
 def error_text(error: BaseException, redaction: Redaction) -> str:
-    """Say why a sink could not send."""
-    return one_line(redaction.redact_text(f"{type(error).__name__}: {error}"), _LONGEST)
+    """Say why a sink could not send; never fails."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error of anybody's making
+        text = "it can't be shown"
+    return one_line(redaction.redact_text(f"{type(error).__name__}: {text}"), _LONGEST)
 
 
 def heading(alert: Alert) -> str:

@@ -48,11 +48,16 @@ def answer_of(error: BaseException) -> Answer | None:
     """Find the answer that an error tells of: it carries the response, or status and headers themselves."""
     response = peek(error, "response")
     body = _body(peek(response, "_content")) or _body(peek(error, "body"))
+    aiohttp = _is_aiohttp(error)
+    if aiohttp and _made_up(error):
+        return None
     for source in (response, error):
-        status = _status(peek(source, "status_code")) or _status(peek(source, "status"))
         headers = peek(source, "headers")
+        code = _status(peek(source, "status_code"))
+        status = code or _status(peek(source, "status"))
         # A status alone may be anything's, such as an order's.
-        if status is not None and (source is response or headers is not None or _is_aiohttp(error)):
+        telling = callable(peek(headers, "get")) or (code is not None and source is response)
+        if status is not None and (telling or aiohttp):
             return Answer(status, _header(headers, "Retry-After"), _header(headers, "Date"), body)
     return None
 
@@ -119,7 +124,16 @@ def _body(content: object) -> str:
 
 def _is_aiohttp(error: BaseException) -> bool:
     # Its headers are optional.
+    return _is_named(error, "ClientResponseError")
+
+
+def _made_up(error: BaseException) -> bool:
+    """Tell whether a status is none of the provider's: aiohttp has one also for what it can't read."""
+    cause = peek(error, "__cause__")
+    return _is_named(error, "ClientHttpProxyError") or _is_named(cause, "HttpProcessingError")
+
+
+def _is_named(thing: object, name: str) -> bool:
     return any(
-        kind.__name__ == "ClientResponseError" and str(kind.__module__).startswith("aiohttp.")
-        for kind in type(error).__mro__
+        kind.__name__ == name and str(kind.__module__).startswith("aiohttp.") for kind in type(thing).__mro__
     )

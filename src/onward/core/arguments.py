@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from onward.errors import InvalidSetting, OnwardError
 
-__all__ = ["check_kind", "span", "whole", "zoned"]
+__all__ = ["check_kind", "check_takes_one", "span", "whole", "zoned"]
 
 _LONGEST = timedelta(days=36_525)
 # After 2242 a database's float of seconds is not exact to the microsecond; a delay of 100 years stays before.
@@ -45,3 +47,18 @@ def check_kind(name: str, value: object, kind: Any, advice: str) -> None:
     """Refuse a value of another class than the one that is asked for."""
     if not isinstance(value, kind):
         raise InvalidSetting(f"{name} is {value!r:.80}; {advice}")
+
+
+def check_takes_one(name: str, function: Callable[..., object], what: str) -> None:
+    """Refuse a function that can't be called with one argument."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Some of those in C tell nothing of themselves.
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise InvalidSetting(
+            f"{name} is called with {what} alone, but takes {signature}; give a function of one argument"
+        ) from None

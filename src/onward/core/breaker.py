@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from onward.core.arguments import whole
 from onward.core.duration import Duration, duration
@@ -23,6 +23,7 @@ __all__ = [
     "QUEUE",
     "Answer",
     "Breaker",
+    "BreakerOptions",
     "BreakerSettings",
     "BreakerState",
     "Entry",
@@ -49,11 +50,21 @@ QUEUE = "queue:"
 """How the names of the breakers of queues begin."""
 
 _LONGEST_NAME = LONGEST["queue"]
-_MOST_DOUBLINGS = 32
+# From the shortest hold to over the longest that doubles; more would not fit a timedelta.
+_MOST_DOUBLINGS = 20
 _FIRST_SERVER_ERROR = 500
 _TOO_MANY_REQUESTS = 429
 # Answers in which a provider asks to come back, though not because of too many requests.
 _NO_WORD = frozenset({408, 425})
+
+
+class BreakerOptions(TypedDict, total=False):
+    """The settings of a breaker as people write them."""
+
+    failures: int
+    window: Duration
+    hold: Duration
+    patience: Duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +155,8 @@ def ask(breaker: Breaker, turn: str, settings: BreakerSettings, now: datetime) -
         return "go", breaker
     if breaker.holds_at(now):
         return "held", breaker
-    if breaker.turn_until is not None and now < breaker.turn_until:
+    # One that ends later than it can was given before the clock was put back.
+    if breaker.turn_until is not None and now < breaker.turn_until <= now + settings.patience:
         return "wait", breaker
     return "turn", replace(breaker, turn=turn, turn_until=now + settings.patience)
 

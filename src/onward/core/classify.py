@@ -28,6 +28,8 @@ __all__ = ["Retry", "RuleBroken", "Unrecoverable", "classify", "describe", "judg
 
 _NO_OWN_RULES = Classification()
 
+_LONGEST_CHAIN = 100
+
 _SPOKEN = (Skip, Snooze, Cancelled)
 _GRAVITY = ("unrecoverable", "rate_limited", "retry", "skip")
 
@@ -83,7 +85,8 @@ def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime 
 
 def describe(error: BaseException, hide: Hide = redact_text) -> Mapping[str, Any]:
     """Give what is stored about an exception: its class, message and where it came from; never fails."""
-    if isinstance(told := peek(error, "described"), Mapping):
+    told = peek(error, "described")
+    if isinstance(told, Mapping) and isinstance(told.get("class"), str) and hasattr(error, "verdict"):
         # It was raised in another process, which has described it.
         return told
     shown = sole(error)
@@ -106,9 +109,24 @@ def _lines(error: BaseException) -> str | None:
     if not isinstance(raised_at := peek(error, "__traceback__"), TracebackType):
         return None
     try:
+        if _is_endless(error):
+            # Without its causes: to look at them all would keep the worker for seconds.
+            return "".join(
+                [*traceback.format_tb(raised_at), f"{type(error).__name__}: {message_of(error)}\n"]
+            )
         return "".join(traceback.format_exception(type(error), error, raised_at))
     except BaseException:  # noqa: BLE001 - the handler's own attributes may raise anything
         return "(its traceback could not be read)"
+
+
+def _is_endless(error: BaseException) -> bool:
+    """Tell whether an error has so many before it that to show them all would take long."""
+    current: object = error
+    for _ in range(_LONGEST_CHAIN):
+        current = peek(current, "__cause__") or peek(current, "__context__")
+        if current is None:
+            return False
+    return True
 
 
 def _outcome(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from shlex import quote
@@ -9,13 +10,17 @@ from typing import Any, Literal
 
 import msgspec
 
+from onward.core.plain_text import CONTROLS
+
 __all__ = [
     "Finding",
     "Severity",
     "fine",
     "found",
     "lasting",
+    "positional",
     "problem",
+    "psql",
     "quoted",
     "ranked",
     "stamp",
@@ -29,6 +34,8 @@ _RANKS: Mapping[Severity, int] = {"problem": 0, "warning": 1, "ok": 2}
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAYS = timedelta(days=2)
+# What is not plain between double quotes.
+_SPECIAL = re.compile(r"[\"$`\\!\x00-\x1f]")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,5 +90,23 @@ def lasting(length: timedelta) -> str:
 
 
 def quoted(name: str) -> str:
-    """Write a name as a word of a shell's command."""
-    return quote(name)
+    """Write a name as a word of a shell's command; it stays the same name where controls are not shown."""
+    if not CONTROLS.search(name):
+        return quote(name)
+    safe = name.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + CONTROLS.sub(_escaped, safe) + "'"
+
+
+def positional(name: str) -> str:
+    """Write a name as the last word of a command, where one that begins with a dash is no option."""
+    return f"-- {quoted(name)}" if name.startswith("-") else quoted(name)
+
+
+def psql(statement: str) -> str:
+    """Write a statement as a command in which a shell finds nothing to run."""
+    plain = not _SPECIAL.search(statement)
+    return f'psql -c "{statement}"' if plain else f"psql -c {quoted(statement)}"
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in control[0].encode(errors="replace"))

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from onward.core.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, stamp, warning
+from onward.core.diagnosis import (
+    Finding,
+    fine,
+    found,
+    lasting,
+    positional,
+    problem,
+    quoted,
+    ranked,
+    stamp,
+    warning,
+)
 from onward.core.facts import JobFacts
-from onward.core.findings import OVERDUE, servers
+from onward.core.findings import patience, servers
 from onward.core.health import dry_run
 from onward.core.holding import breaker_open, held
 from onward.core.job import Job, JobState
@@ -57,7 +68,7 @@ def _scheduled(facts: JobFacts) -> Iterator[Finding]:
     if left.total_seconds() > 0:
         when = f"it is due in {lasting(left)}, at {stamp(job.run_at)}"
         yield fine("waiting_for_time", when, run_at=job.run_at, **_about(job))
-    elif -left > OVERDUE:
+    elif -left > patience(facts.workers or (), facts.now):
         yield problem(
             "silent_schedule", f"it was due {lasting(-left)} ago, and nobody has made it ready",
             "onward worker APP", run_at=job.run_at, **_about(job),
@@ -166,7 +177,7 @@ def _effects(facts: JobFacts) -> Iterator[Finding]:
             yield fine(
                 "effect_done",
                 f"its effect {effect.name} was done before: no run repeats it",
-                f"onward effects reset {job.id} {quoted(effect.name)} --reason …",
+                f"onward effects reset --reason … {job.id} {positional(effect.name)}",
                 effect=effect.name,
                 done_at=effect.done_at,
                 **_about(job),

@@ -115,11 +115,12 @@ class HolderSeen(msgspec.Struct, frozen=True):
 
 
 class FailureSeen(msgspec.Struct, frozen=True):
-    """A job type whose jobs wait to run again after an error of this class."""
+    """A job type whose jobs wait to run again after an error of this class; one of them."""
 
     job_type: str
     error_class: str | None
     jobs: int
+    job_id: str | None = None
 
 
 class DeadSeen(msgspec.Struct, frozen=True):

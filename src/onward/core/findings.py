@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from onward.core.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, warning
 from onward.core.facts import Facts, QueueSeen, WorkerSeen
 from onward.core.holding import breaker_open, held
 
-__all__ = ["OVERDUE", "diagnose", "last_seen", "servers"]
+__all__ = ["OVERDUE", "diagnose", "last_seen", "patience", "servers"]
 
 OVERDUE = timedelta(seconds=60)
 """How late a promoter may be before nobody seems to promote; how far two clocks may be apart (R19)."""
@@ -25,6 +26,8 @@ _LEAST_STORM = 3
 _LEAST_GROWTH = 10
 _LEAST_BURN = 10
 _LEAST_SILENCE = timedelta(minutes=5)
+_RHYTHM = 6
+_RESTART = timedelta(seconds=30)
 _UNCLAIMED = timedelta(minutes=5)
 _SHOWN = 10
 
@@ -39,6 +42,13 @@ def servers(workers: Sequence[WorkerSeen], now: datetime) -> list[WorkerSeen]:
     ticks = _ticks(workers)
     keeping = ticks[:1] if ticks and now - ticks[0].last_seen_at <= _longest_silence(ticks) else []
     return [worker for worker in workers if worker.lives(now) or worker in keeping]
+
+
+def patience(workers: Sequence[WorkerSeen], now: datetime) -> timedelta:
+    """Tell how late a job may be made ready: where only ticks come by, as late as the next one may be."""
+    counted_on = servers(workers, now)
+    only_ticks = counted_on and all(one.kind == "tick" for one in counted_on)
+    return _longest_silence(_ticks(workers)) if only_ticks else OVERDUE
 
 
 def last_seen(workers: Sequence[WorkerSeen], kind: str) -> datetime | None:
@@ -60,11 +70,15 @@ def _workers(facts: Facts) -> Iterator[Finding]:
     evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
     counted_on = servers(facts.workers, facts.now)
     if counted_on:
-        slots = sum(one.concurrency or 0 for one in counted_on)
-        ticked = "" if tick is None else f"; last tick {lasting(facts.now - tick)} ago"
-        yield fine(
-            "workers", f"{_count(len(counted_on), 'worker')}, {_count(slots, 'slot')}{ticked}", **evidence
+        living = facts.living()
+        slots = sum(one.concurrency or 0 for one in living)
+        works = (
+            f"{_count(len(living), 'worker')}, {_count(slots, 'slot')}"
+            if living
+            else "no worker runs, only ticks come"
         )
+        ticked = "" if tick is None else f"; last tick {lasting(facts.now - tick)} ago"
+        yield fine("workers", f"{works}{ticked}", **evidence)
     elif tick is not None and (worker is None or tick > worker):
         rhythm = _longest_silence(_ticks(facts.workers))
         yield found(
@@ -76,10 +90,14 @@ def _workers(facts: Facts) -> Iterator[Finding]:
             **evidence,
         )
     else:
-        last = "none ever has" if worker is None else f"the last one {lasting(facts.now - worker)} ago"
+        ago = None if worker is None else lasting(facts.now - worker)
+        last = "none ever has" if ago is None else f"the last one {ago} ago"
+        retired = worker is not None and facts.now - worker < timedelta(seconds=_LEASE)
         yield problem(
             "no_worker",
-            f"no worker has reported in the last {_LEASE} s ({last})",
+            f"no worker lives; the last one ended {ago} ago"
+            if retired
+            else f"no worker has reported in the last {_LEASE} s ({last})",
             "onward worker APP",
             **evidence,
         )
@@ -90,8 +108,11 @@ def _unserved(facts: Facts) -> Iterator[Finding]:
     for queue in facts.ready if counted_on else ():
         if not any(worker.serves(queue.name) for worker in counted_on):
             served = sorted({name for worker in counted_on for name in worker.queues or ()})
-            yield problem(
+            waits = facts.now - queue.oldest
+            yield found(
                 "unserved_queue",
+                # Whoever serves it may be starting anew.
+                "problem" if waits > _RESTART else "warning",
                 f"no worker serves queue {queue.name}, where {_jobs(queue)} wait",
                 f"onward worker APP -q {quoted(queue.name)}",
                 queue=queue.name,
@@ -172,6 +193,8 @@ def _stuck(facts: Facts) -> Iterator[Finding]:
 def _silent_schedule(facts: Facts) -> Iterator[Finding]:
     if facts.overdue and facts.next_due is not None:
         late = facts.now - facts.next_due
+        if late <= patience(facts.workers, facts.now):
+            return
         yield problem(
             "silent_schedule",
             f"{_count(facts.overdue, 'scheduled job')} should be ready, the oldest since {lasting(late)}; "
@@ -240,10 +263,12 @@ def _failing(facts: Facts) -> Iterator[Finding]:
                 "jobs_failing",
                 f"{_count(failure.jobs, 'job')} of type {failure.job_type} wait to run again after "
                 f"{failure.error_class or 'an error'}",
-                f"onward audit list --event job.failed --limit {_SHOWN}",
+                # Not by its event in the audit: a limit of rate has another one, and some levels have none.
+                None if failure.job_id is None else f"onward doctor {failure.job_id}",
                 job_type=failure.job_type,
                 error_class=failure.error_class,
                 jobs=failure.jobs,
+                job_id=failure.job_id,
             )
 
 
@@ -335,8 +360,9 @@ def _ticks(workers: Sequence[WorkerSeen]) -> list[WorkerSeen]:
 
 def _longest_silence(ticks: Sequence[WorkerSeen]) -> timedelta:
     """Tell how long a cron may be silent: twice its own rhythm, and never less than minutes."""
-    rhythm = ticks[0].started_at - ticks[1].started_at if len(ticks) > 1 else timedelta()
-    return max(_LEAST_SILENCE, 2 * rhythm)
+    # The middle of the last few: one tick by hand, or one night without any, is no rhythm.
+    gaps = sorted(later.started_at - one.started_at for later, one in pairwise(ticks[:_RHYTHM]))
+    return max(_LEAST_SILENCE, 2 * gaps[len(gaps) // 2]) if gaps else _LEAST_SILENCE
 
 
 def _free(worker: WorkerSeen, queue: str, facts: Facts) -> int:

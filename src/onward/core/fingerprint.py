@@ -1,4 +1,6 @@
-"""Which failures are the same one: those of one job type, error class and message but for its particulars.
+"""Which failures are the same one: of one job type, error class and message but for its particulars.
+
+An HTTP status is no such particular, wherever in the message it stands: a refused key is not a missing page.
 
 Two failures of one cause differ in numbers, ids, addresses and times. These are replaced before the message
 is compared; what is left is also what a group of dead letters shows.
@@ -45,7 +47,7 @@ def normalised(message: object) -> str:
 
 def fingerprint(job_type: str, error: Mapping[str, Any]) -> str:
     """Give the 12 hex digits by which failures of one kind are known; never fails."""
-    parts = (job_type, error.get("class"), normalised(error.get("message")))
+    parts = (job_type, error.get("class"), normalised(error.get("message")), error.get("status"))
     text = "\x1f".join("" if part is None else str(part) for part in parts)
     return blake2b(text.encode(errors="backslashreplace"), digest_size=6).hexdigest()
 

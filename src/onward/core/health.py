@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from onward.core.diagnosis import Finding, fine, found, lasting, problem, warning
+from onward.core.diagnosis import Finding, fine, found, lasting, problem, psql, warning
 from onward.core.facts import DatabaseSeen, VacuumHolder
 from onward.core.redaction import redact_text
 from onward.errors import (
@@ -18,7 +18,7 @@ from onward.errors import (
     StoreUnreachable,
 )
 
-__all__ = ["DATABASE_CODES", "dry_run", "examine", "missing_file", "trouble"]
+__all__ = ["DATABASE_CODES", "app_broken", "dry_run", "examine", "missing_file", "trouble"]
 
 DATABASE_CODES = frozenset({
     "database_missing", "database_unreachable", "schema_behind", "schema_missing", "schema_too_new",
@@ -73,6 +73,19 @@ def missing_file(path: str) -> Finding:
     return problem(
         "database_missing", f"there is no database file {path}; the first worker or enqueue makes it",
         "onward migrate", path=path,
+    )  # fmt: skip
+
+
+def app_broken(name: str | None, error: Exception) -> Finding:
+    """Say that the app can't be imported here, so that what follows is by default rules."""
+    cause = error.__cause__ or error
+    module = (name or "").partition(":")[0]
+    return problem(
+        "app_broken",
+        f"{redact_text(str(error))}; the rest is by default rules",
+        # Shows where it fails.
+        f'python -c "import {module}"' if error.__cause__ else "name the app: --app module:attribute",
+        app=name, error=type(cause).__name__, message=redact_text(str(cause)),
     )  # fmt: skip
 
 
@@ -135,7 +148,7 @@ def _bloat(seen: DatabaseSeen) -> Iterator[Finding]:
         yield warning(
             "table_bloat",
             f"{seen.table} has {dead} dead rows beside {live} live ones; each claim walks over them",
-            f'psql -c "VACUUM {seen.table}"',
+            psql(f"VACUUM {seen.table}"),
             dead_rows=dead,
             live_rows=live,
         )
@@ -146,7 +159,7 @@ def _autovacuum(seen: DatabaseSeen) -> Iterator[Finding]:
         yield warning(
             "autovacuum_off",
             f"autovacuum is off, for the server or for {seen.table}; only workers remove dead rows",
-            f'psql -c "ALTER TABLE {seen.table} RESET (autovacuum_enabled)"',
+            psql(f"ALTER TABLE {seen.table} RESET (autovacuum_enabled)"),
         )
 
 
@@ -178,12 +191,14 @@ def _described(holder: VacuumHolder) -> str:
 
 
 def _ended_by(holder: VacuumHolder) -> str:
+    # Whoever may prepare a transaction names it as he likes.
+    name = (holder.name or "").replace("'", "''")
     match holder.kind:
         case "replication slot":
-            return f"psql -c \"SELECT pg_drop_replication_slot('{holder.name}')\""
+            return psql(f"SELECT pg_drop_replication_slot('{name}')")
         case "prepared transaction":
-            return f"psql -c \"ROLLBACK PREPARED '{holder.name}'\""
-    return f'psql -c "SELECT pg_terminate_backend({holder.pid})"'
+            return psql(f"ROLLBACK PREPARED '{name}'")
+    return psql(f"SELECT pg_terminate_backend({holder.pid})")
 
 
 def _damage(seen: DatabaseSeen) -> Iterator[Finding]:

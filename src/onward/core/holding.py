@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onward.core.breaker import Breaker
-from onward.core.diagnosis import Finding, found, problem, quoted, warning
+from onward.core.diagnosis import Finding, found, positional, problem, quoted, warning
 from onward.core.facts import Hold
 
 __all__ = ["breaker_open", "held"]
@@ -24,7 +24,7 @@ def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
         case "queue":
             return found(
                 "queue_paused", "problem" if jobs_wait else "warning", f"queue {hold.name} is paused{why}",
-                f"onward queues resume {name}", queue=hold.name, **evidence,
+                f"onward queues resume {positional(hold.name)}", queue=hold.name, **evidence,
             )  # fmt: skip
         case "job_type":
             return found(
@@ -53,7 +53,7 @@ def breaker_open(breaker: Breaker) -> Finding:
         "breaker_open",
         "problem" if breaker.forced else "warning",
         f"the breaker {breaker.name} is {breaker.state}{why}; its jobs are held {until}",
-        f"onward breakers close {quoted(breaker.name)} --reason …",
+        f"onward breakers close --reason … {positional(breaker.name)}",
         breaker=breaker.name,
         state=breaker.state,
         until=breaker.until,

@@ -37,6 +37,6 @@ class Calls:
         verdict = self._judge(error)
         if verdict.kind != "rate_limited":
             return None
-        if verdict.after is None:
+        if verdict.after is None or verdict.after <= timedelta():
             return policy.wait(self._made, dice)
         return verdict.after if verdict.after <= (policy.cap or _LONGEST) else None

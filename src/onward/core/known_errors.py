@@ -70,7 +70,8 @@ _CONNECTION = frozenset(
         "httpx.NetworkError", "httpx.ProtocolError", "httpx.ProxyError",
         "httpx2.NetworkError", "httpx2.ProtocolError", "httpx2.ProxyError",
         "requests.ConnectionError", "requests.ChunkedEncodingError",
-        "aiohttp.ClientConnectionError", "aiohttp.ClientPayloadError",
+        "aiohttp.ClientConnectionError", "aiohttp.ClientPayloadError", "aiohttp.ClientHttpProxyError",
+        "aiohttp.HttpProcessingError",
         "urllib.URLError", "urllib.ContentTooShortError", "urllib3.HTTPError",
     }
 )  # fmt: skip
@@ -167,7 +168,9 @@ def _http(seen: Seen, now: datetime | None) -> Verdict | None:
 
 
 def _timeout(seen: Seen, _now: datetime | None) -> Verdict | None:
-    return Verdict("timeout", "retry") if seen.names & _TIMEOUT else None
+    # Of urllib3 a refused connection is a time-out, too.
+    late = seen.names & _TIMEOUT and "urllib3.NewConnectionError" not in seen.names
+    return Verdict("timeout", "retry") if late else None
 
 
 def _connection(seen: Seen, _now: datetime | None) -> Verdict | None:

@@ -86,6 +86,10 @@ class Snooze(Exception):
 
     delay: Duration
 
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time where it is said: there it is an error like any other."""
+        duration("delay", self.delay)
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
@@ -106,6 +110,11 @@ class RateLimited(Exception):
     after: Duration | None = None
     error: Mapping[str, Any] | BaseException | str = "rate limited"
     counted: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time where it is said: there it is an error like any other."""
+        if self.after is not None:
+            duration("after", self.after)
 
 
 @dataclass(eq=False)
@@ -246,11 +255,11 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
         case Snooze(delay):
             return _later(unburnt, "snoozed", delay)
         case RateLimited(after, error, counted=True):
-            wait = _wait(after, policy, job.attempt, dice)
+            wait = _limited_wait(after, policy, job.attempt, dice)
             return _retry(job, as_it_was, told or _described(error), wait)
         case RateLimited(after, error) if job.waits < MAX_RATE_LIMIT_WAITS:
             waited = replace(unburnt, waits=job.waits + 1)
-            wait = _wait(after, policy, waited.waits, dice)
+            wait = _limited_wait(after, policy, waited.waits, dice)
             return _later(waited, "rate_limited", wait, told or _described(error))
         case RateLimited(_, error):
             return _bury(as_it_was, {**(told or _described(error)), "reason": "rate_limited_too_often"})
@@ -265,7 +274,13 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
 
 
 def _wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float) -> Duration:
-    return policy.wait(failure, dice) if after is None else after
+    return policy.wait(failure, dice) if after is None else duration("after", after)
+
+
+def _limited_wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float) -> Duration:
+    # An instant that is over says nothing; without a wait all of them would be used up at once.
+    over = after is not None and duration("after", after) <= timedelta()
+    return _wait(None if over else after, policy, failure, dice)
 
 
 def _lose(job: Job, as_it_was: Transition, policy: RetryPolicy, dice: float) -> Transition:
@@ -332,7 +347,7 @@ def _later(
     transition: Transition, outcome: str, wait: Duration, error: Mapping[str, Any] | None = None
 ) -> Transition:
     # The wait may be a provider's number: one that no database can add to its clock must not block the write.
-    delay = min(max(duration("a delay", wait), timedelta()), LONGEST_DELAY)
+    delay = min(max(duration("delay", wait), timedelta()), LONGEST_DELAY)
     return replace(
         transition, state=_S.SCHEDULED, event=f"job.{outcome}", outcome=outcome, delay=delay, error=error
     )

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack, get_args
 
 from msgspec.structs import replace
 
+from onward.core.arguments import check_takes_one
 from onward.core.causes import Seen
 from onward.core.duration import Duration, duration
 from onward.core.known_errors import RULE_NAMES, raised
@@ -107,11 +108,15 @@ class Classification:
         """Add a rule; raises InvalidSetting for one that makes no sense."""
         status, pattern, after = about.get("status"), about.get("pattern"), about.get("after")
         hint, link = about.get("hint"), about.get("link")
-        named = self._name(name)
         kind = next((known for known in _KINDS if known == verdict), None)
         if kind is None:
             choices = ", ".join(map(repr, _KINDS))
-            raise InvalidSetting(f"rule {named}: its verdict is {verdict!r:.80}; give one of {choices}")
+            nameless = "" if name is not None else "; and a rule needs a name=, such as name='card'"
+            about_it = "a rule" if name is None else f"rule {self._name(name)}"
+            raise InvalidSetting(
+                f"{about_it}: its verdict is {verdict!r:.80}; give one of {choices}{nameless}"
+            )
+        named = self._name(name)
         if errors is None and status is None and pattern is None:
             raise InvalidSetting(f"rule {named} is about no error; give exception types, status= or pattern=")
         if after is not None and kind not in {"retry", "rate_limited"}:
@@ -136,6 +141,7 @@ class Classification:
         given = name or getattr(judge, "__name__", "").strip("<>")
         if inspect.iscoroutinefunction(judge):
             raise InvalidSetting(f"rule {given} is async; give a plain function: it only looks at an error")
+        check_takes_one(f"rule {given}", judge, "the error")
         self._rules.append(_Rule(self._name(given), judge=judge))
 
     def add_hint(self, what: type[BaseException] | str, text: str, link: str | None = None) -> None:
@@ -184,6 +190,8 @@ class Classification:
         return error
 
     def _name(self, name: object) -> str:
+        if name is None:
+            raise InvalidSetting("a rule's name is None; it needs one, such as name='card'")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidSetting(
                 f"a rule's name is {name!r:.80}; give up to 60 letters, digits and _ . - such as 'card'"

@@ -13,8 +13,6 @@ from onward.ambient import running
 from onward.blobs.content import ArtifactOptions, Content
 from onward.client import Client
 from onward.client_async import AsyncClient
-from onward.clients.effects import Effects
-from onward.clients.effects_async import AsyncEffects
 from onward.core.artifact import Artifact
 from onward.core.category import Capability
 from onward.core.contract import check_may
@@ -37,6 +35,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = get_logger("onward.job")
+# Who leaves out the name is told so, rather than that Python misses an argument.
+_NONE_GIVEN: Any = None
 
 
 class Context:
@@ -169,30 +169,30 @@ class Context:
         """Tell whether effects are left undone, because the application or ONWARD_DRY_RUN says so."""
         return self._clients.rules.dry_run
 
-    def once(self, name: str, function: Callable[..., Any]) -> Any:
+    def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
         """Do an effect that a retry does not repeat; gives its result, as JSON keeps it.
 
         A function that needs an argument is given the idempotency key, the same on every try until it is
         done. Raises LeaseLost if it is late. In a dry run nothing is called, and None is given.
         """
         self.require("domain")
-        return perform(once(self._acting(self._sync.effects), name, function))
+        return perform(once(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
-    async def aonce(self, name: str, function: Callable[..., Any]) -> Any:
+    async def aonce(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
         """Do the same, awaited; the function may be async or plain."""
         self.require("domain")
-        return await perform_async(once(self._acting(self._current.effects), name, function))
+        return await perform_async(once(self._acting(self._current, asyncio.sleep), name, function))
 
-    def step(self, name: str, function: Callable[[], Any]) -> Any:
+    def step(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
         """Give what the function gives, remembered over retries, as JSON keeps it."""
-        return perform(step(self._acting(self._sync.effects), name, function))
+        return perform(step(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
-    async def astep(self, name: str, function: Callable[[], Any]) -> Any:
+    async def astep(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
         """Do the same, awaited; the function may be async or plain."""
-        return await perform_async(step(self._acting(self._current.effects), name, function))
+        return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
 
-    def _acting(self, effects: Effects | AsyncEffects) -> Acting:
-        return Acting(self._run.job, effects, self.log, self.dry_run)
+    def _acting(self, client: Client | AsyncClient, wait: Callable[[float], Any]) -> Acting:
+        return Acting(self._run.job, client.effects, self.log, wait, client.audit.note, self.dry_run)
 
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
         """Count what this run uses, and what that costs in millionths of a currency.

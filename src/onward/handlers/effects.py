@@ -10,16 +10,18 @@ import inspect
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from onward.clients.effects import Effects
 from onward.clients.effects_async import AsyncEffects
 from onward.core.effect import plain
 from onward.core.job import Job
-from onward.errors import InvalidSetting
+from onward.errors import InvalidSetting, StorageFull, StoreBusy, StoreUnreachable
 from onward.operations.effects import check_name
 
 __all__ = ["Acting", "dry_run_asked", "once", "perform", "perform_async", "step"]
@@ -34,6 +36,9 @@ _SWITCH = {
     "no": False,
     "off": False,
 }
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_PATIENCE = 10.0
 
 _lock = threading.Lock()
 _in_progress: set[tuple[str, int, str]] = set()
@@ -51,11 +56,16 @@ Acts = Generator[Do, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Who does an effect, where it is recorded, and where it is told."""
+    """Who does an effect, where it is recorded, and where it is told.
+
+    `wait` waits so many seconds, and gives True if the handler should give way; `note` adds to the audit.
+    """
 
     job: Job
     effects: Effects | AsyncEffects
     log: logging.LoggerAdapter[logging.Logger]
+    wait: Callable[[float], Any]
+    note: Callable[[Job, str, dict[str, Any]], Any]
     dry_run: bool = False
 
     def tell(self, event: str, name: str, message: str, *, level: int = logging.INFO) -> None:
@@ -67,9 +77,11 @@ class Acting:
 
 def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
     """Do an effect unless it was done; gives its result, as it is remembered."""
+    _check_order("once", name)
     arguments = _arguments(function, name, most=1)
     check_name(name)
     if acting.dry_run:
+        yield Do(lambda: acting.note(acting.job, "effect.skipped_dry_run", {"effect": name}))
         acting.tell("effect.skipped", name, "skipped: this is a dry run")
         return None
     job, effects = acting.job, acting.effects
@@ -81,7 +93,7 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         given = yield from _called(acting, name, function, (begun.key,)[:arguments])
         result = _storable(acting, name, given)
         try:
-            yield Do(lambda: effects.done(job, begun, result), whole=True)
+            yield from _recorded(acting, lambda: effects.done(job, begun, result))
         except BaseException as error:
             why = f"was done, but not recorded ({type(error).__name__}); the next attempt will try it again"
             acting.tell("effect.unrecorded", name, why, level=logging.WARNING)
@@ -92,6 +104,7 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
 
 def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
     """Give the result that is remembered, or call the function and remember what it gives."""
+    _check_order("step", name)
     _arguments(function, name, most=0)
     check_name(name)
     job, effects = acting.job, acting.effects
@@ -103,8 +116,26 @@ def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         result = plain(given, f"the result of step {name!r:.80}")
         # Made from what a dry run did not do, it must not be found by a real run.
         if not acting.dry_run:
-            yield Do(lambda: effects.remember(job, name, result, after=found), whole=True)
+            yield from _recorded(acting, lambda: effects.remember(job, name, result, after=found))
         return result
+
+
+def _recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
+    """Record what has happened; while the database is away, try again for a while.
+
+    To record it twice does no harm. In the handler's own transaction the driver's errors come through: what
+    is broken there can't be tried again.
+    """
+    pause, until = _FIRST_PAUSE, 0.0
+    while True:
+        try:
+            return (yield Do(record, whole=True))
+        except (StoreUnreachable, StoreBusy, StorageFull):
+            now = time.monotonic()
+            until = until or now + _PATIENCE
+            if now + pause > until or (yield Do(partial(acting.wait, pause))):
+                raise
+        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def perform(acts: Acts) -> Any:
@@ -132,6 +163,9 @@ async def perform_async(acts: Acts) -> Any:
                 given = do.call()
                 if do.whole:
                     task, cut = await _whole(given)
+                    if cut is not None and (task.cancelled() or task.exception() is not None):
+                        # Whoever has to give way does not try again.
+                        raise cut  # noqa: TRY301 - it is the generator's to deal with
                     given = task.result()
                 elif inspect.isawaitable(given):
                     given = await given
@@ -148,12 +182,16 @@ async def perform_async(acts: Acts) -> Any:
 async def _whole(given: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any], asyncio.CancelledError | None]:
     """Run something to its end, also when the handler is cancelled meanwhile; says whether it was."""
     # The effect has happened: unrecorded, the next attempt would repeat it.
-    task, cut = asyncio.ensure_future(given), None
+    task, cut, until = asyncio.ensure_future(given), None, 0.0
     while not task.done():
         try:
-            await asyncio.wait({task})
+            # Not for ever once it was: its database may never answer.
+            await asyncio.wait({task}, timeout=until - time.monotonic() if cut else None)
         except asyncio.CancelledError as error:
-            cut = error
+            cut, until = error, until or time.monotonic() + _PATIENCE
+        else:
+            if not task.done():
+                task.cancel()
     return task, cut
 
 
@@ -202,6 +240,11 @@ def _alone(job: Job, name: str) -> Iterator[None]:
     finally:
         with _lock:
             _in_progress.discard(mark)
+
+
+def _check_order(method: str, name: object) -> None:
+    if callable(name):
+        raise InvalidSetting(f"{name!r:.80} is no name; give a name first: ctx.{method}('mail', fn)")
 
 
 def _arguments(function: Callable[..., Any], name: str, *, most: int) -> int:

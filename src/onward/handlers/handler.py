@@ -78,6 +78,14 @@ class Run(Protocol):
         """Give what the run has used so far."""
         ...
 
+    def beginning(self) -> None:
+        """Learn that the handler begins a transaction, which may lock the row of its job."""
+        ...
+
+    def undone(self) -> None:
+        """Learn that it was rolled back."""
+        ...
+
     def completing(self, end: End) -> None:
         """Learn that the handler is about to commit its own end: from here on only the database knows."""
         ...

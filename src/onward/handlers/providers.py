@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ __all__ = ["call", "call_async", "calls_of", "check_plain", "report_broken_rule"
 T = TypeVar("T")
 
 log = get_logger("onward.job")
+
+_CHECK_SECONDS = 0.5
 
 
 def calls_of(run: Run, rules: Rules, arguments: dict[str, Any]) -> Calls:
@@ -45,7 +48,7 @@ def call(calls: Calls, function: Callable[[], T], sleep: Callable[[float], None]
     """Call until it answers, or raises what is no rate limit."""
     while True:
         try:
-            return function()
+            return _done(function())
         except Exception as error:
             wait = calls.wait_after(error, random.random())  # noqa: S311 - spreads calls, keeps no secret
             if wait is None:
@@ -65,9 +68,21 @@ async def call_async(
             wait = calls.wait_after(error, random.random())  # noqa: S311 - spreads calls, keeps no secret
             if wait is None:
                 raise
-        await asyncio.sleep(wait.total_seconds())
-        # A loop that a thread runs for itself is not cancelled.
-        check_cancelled()
+        ends_at = time.monotonic() + wait.total_seconds()
+        while (left := ends_at - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, _CHECK_SECONDS))
+            # A loop that a thread runs for itself is not cancelled.
+            check_cancelled()
+
+
+def _done(result: T) -> T:
+    """Refuse what has called nobody yet, such as a lambda makes it: it would seem to have succeeded."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise InvalidSetting(
+            "ctx.call_provider() was given what must be awaited; use await ctx.acall_provider(…)"
+        )
+    return result
 
 
 def check_plain(function: Callable[..., Any]) -> None:
@@ -75,6 +90,10 @@ def check_plain(function: Callable[..., Any]) -> None:
     if inspect.iscoroutinefunction(function):
         raise InvalidSetting(
             "ctx.call_provider() calls plain functions; use await ctx.acall_provider(…) here"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidSetting(
+            "ctx.call_provider() was given a generator, which calls nobody yet; give a function that calls"
         )
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
         raise InvalidSetting(

@@ -16,6 +16,7 @@ from onward.core.contract import owed_artifact
 from onward.core.job import NewJob
 from onward.core.lifecycle import End, Succeeded
 from onward.core.rules import Rules
+from onward.errors import TransactionNotOpen
 from onward.handlers.clients import Clients, confined
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Run
@@ -48,6 +49,7 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
     try:
         given = connection if lent is None else lent
         manager = begin(given, client.store.database, client.store.prefix)
+        run.beginning()
         manager.__enter__()
         try:
             bound = client.within(given)
@@ -56,7 +58,9 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
         except BaseException as error:
             # Those that were rolled back do not count.
             run.artifacts = artifacts
-            if not manager.__exit__(type(error), error, error.__traceback__):
+            swallowed = manager.__exit__(type(error), error, error.__traceback__)
+            run.undone()
+            if not swallowed:
                 raise
         else:
             unbroken(_commit(run, bound, tx.result, manager))
@@ -69,15 +73,26 @@ def _commit(run: Run, client: Client, result: Any, manager: AbstractContextManag
     """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
     try:
         end = _success(run, client.rules, result)
-        leases = client.write([end], org_id=run.job.org_id)
+        leases = _written(run, client, end)
         leases.require()
     except BaseException as error:
         manager.__exit__(type(error), error, error.__traceback__)
+        run.undone()
         raise
     run.completing(end)
     manager.__exit__(None, None, None)
     run.completed(leases.spent_orgs)
     return leases
+
+
+def _written(run: Run, client: Client, end: End) -> Leases:
+    try:
+        return client.write([end], org_id=run.job.org_id)
+    except TransactionNotOpen as error:
+        raise TransactionNotOpen(
+            "the handler has ended its transaction itself, inside ctx.transaction(); leave out commit(), "
+            "rollback(), executescript() and `with connection:` there: the block commits, or rolls back"
+        ) from error
 
 
 def _success(run: Run, rules: Rules, result: Any) -> End:

@@ -15,6 +15,7 @@ from onward.core.contract import owed_artifact
 from onward.core.job import NewJob
 from onward.core.lifecycle import End, Succeeded
 from onward.core.rules import Rules
+from onward.errors import TransactionNotOpen
 from onward.handlers.clients import Clients, confined
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Run
@@ -49,6 +50,7 @@ async def transaction_async(
     try:
         given = connection if lent is None else lent
         manager = begin_async(given, client.store.database, client.store.prefix)
+        run.beginning()
         await manager.__aenter__()
         try:
             bound = client.within(given)
@@ -57,7 +59,9 @@ async def transaction_async(
         except BaseException as error:
             # Those that were rolled back do not count.
             run.artifacts = artifacts
-            if not await manager.__aexit__(type(error), error, error.__traceback__):
+            swallowed = await manager.__aexit__(type(error), error, error.__traceback__)
+            run.undone()
+            if not swallowed:
                 raise
         else:
             await unbroken_async(_commit(run, bound, tx.result, manager))
@@ -72,15 +76,26 @@ async def _commit(
     """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
     try:
         end = _success(run, client.rules, result)
-        leases = await client.write([end], org_id=run.job.org_id)
+        leases = await _written(run, client, end)
         leases.require()
     except BaseException as error:
         await manager.__aexit__(type(error), error, error.__traceback__)
+        run.undone()
         raise
     run.completing(end)
     await manager.__aexit__(None, None, None)
     run.completed(leases.spent_orgs)
     return leases
+
+
+async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
+    try:
+        return await client.write([end], org_id=run.job.org_id)
+    except TransactionNotOpen as error:
+        raise TransactionNotOpen(
+            "the handler has ended its transaction itself, inside ctx.transaction(); leave out commit(), "
+            "rollback(), executescript() and `with connection:` there: the block commits, or rolls back"
+        ) from error
 
 
 def _success(run: Run, rules: Rules, result: Any) -> End:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onward.client import Client
 from onward.client_async import AsyncClient
-from onward.errors import TransactionOpen
+from onward.errors import InvalidSetting, TransactionOpen
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Run
 from onward.handlers.transaction import Transaction, transaction
@@ -38,8 +39,22 @@ class Opening:
         self.current: AsyncClient | None = None
         self.completed = False
 
+    if not TYPE_CHECKING:  # a type checker knows what is missing
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what is missing to who takes this for the transaction itself."""
+            raise AttributeError(
+                f"ctx.transaction() has no {name!r} before it is begun; write "
+                "`with ctx.transaction() as tx:`, or `async with`, and use that tx"
+            )
+
     def __enter__(self) -> Transaction:
         """Begin it in a sync handler."""
+        if self._connection is None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
+            # On SQLite it would wait for a block of another handler, and that one for this loop.
+            raise InvalidSetting(
+                "`with ctx.transaction()` would block the event loop; use `async with ctx.transaction()` here"
+            )
         self._manager = transaction(self._run, self._clients, self._clients.sync, self._connection)
         tx = self._manager.__enter__()
         self.sync = tx.client

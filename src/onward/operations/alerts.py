@@ -212,6 +212,8 @@ def list_alerts(
 ) -> Operation[list[GroupedAlert]]:
     """Read alerts, that which happened last first."""
     whole("limit", limit, 1, _MOST)
+    if kind is not None:
+        check_text("kind", kind, longest=_LONGEST_FINGERPRINT)
     rows = yield Statement("list_alerts", {"kind": kind, "limit": limit, "now": moment(now)})
     sends = yield Statement("list_sends", {"fingerprints": as_json([row[0] for row in rows])})
     waiting: dict[str, list[WaitingSend]] = {}

@@ -49,10 +49,14 @@ def get_breaker(name: str, *, now: datetime | None = None) -> Operation[Breaker]
 
 
 def list_breakers(*, limit: int = 1000, now: datetime | None = None) -> Operation[list[Breaker]]:
-    """Read the breakers of all providers that have ever pushed back or been opened, by name."""
+    """Read the breakers of all providers that have ever pushed back or been opened, by name.
+
+    If there are more than `limit`, those that are open are among them.
+    """
     whole("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_breakers", {"limit": limit, "now": moment(now)})
-    return [_breaker(row[2:]).seen_at(instant(row[0])) for row in rows]
+    found = [_breaker(row[2:]).seen_at(instant(row[0])) for row in rows]
+    return sorted(found, key=lambda breaker: breaker.name)
 
 
 def ask(

@@ -210,6 +210,7 @@ def fix(
 ) -> Operation[DeadLetter]:
     """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
     hidden = _said("note", note, by, rules)
+    edit.check()
     job = (yield from get_unresolved(job_id)).job
     row, changes = planned(job, edit, successor_id, rules)
     params: dict[str, Scalar | Rows] = {

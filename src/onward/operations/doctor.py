@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,8 @@ from onward.operations import breakers, control, dead_letter, effects, inspect, 
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 __all__ = ["LISTENER", "check_integrity", "gather", "gather_job", "inspect_database"]
+
+T = TypeVar("T")
 
 LISTENER = "onward wake-ups"
 """How the connections of workers that listen for new work name themselves on PostgreSQL."""
@@ -163,16 +165,24 @@ def _workers() -> Operation[list[WorkerSeen]]:
 def _worker(row: Row) -> WorkerSeen:
     worker_id, text, started, seen, until, lost = row
     info = decode(text)
-    queues, types = info.get("queues"), info.get("job_types")
+
+    def told(name: str, kind: type[T]) -> T | None:
+        # Whatever a worker of another version, or of somebody else's making, tells of itself.
+        value = info.get(name) if isinstance(info, Mapping) else None
+        return value if isinstance(value, kind) else None
+
+    queues, types, providers = told("queues", dict), told("job_types", list), told("providers", dict)
     return WorkerSeen(
         id=worker_id,
-        kind=info.get("kind", "worker"),
-        host=info.get("host"),
-        pid=info.get("pid"),
-        concurrency=info.get("concurrency"),
-        queues=queues if isinstance(queues, Mapping) else None,
-        job_types=None if types is None else frozenset(types),
-        providers=info.get("providers") or {},
+        kind=told("kind", str) or "worker",
+        host=told("host", str),
+        pid=told("pid", int),
+        concurrency=told("concurrency", int),
+        queues=None
+        if queues is None
+        else {name: most if isinstance(most, int) else None for name, most in queues.items()},
+        job_types=None if types is None else frozenset(map(str, types)),
+        providers={name: one for name, one in (providers or {}).items() if isinstance(one, str)},
         started_at=instant(started),
         seen_at=instant(seen),
         lease_until=instant(until),

@@ -103,7 +103,7 @@ def reset(
     rows = yield Statement("reset_effect", params)
     if not rows:
         raise EffectNotFound(
-            f"no effect {name!r:.80} of job {job_id} is recorded; effects.list() names those that are"
+            f"no effect {name!r:.80} of job {job_id} is recorded; which are: onward effects list {job_id}"
         )
     return _effect(rows[0])
 

@@ -11,7 +11,7 @@ from onward.core.job import Job, instant
 from onward.core.lifecycle import Lost
 from onward.core.rules import DEFAULT_RULES, Rules
 from onward.operations.leader import lead
-from onward.operations.statement import Operation, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Statement, as_json, moment
 from onward.operations.work import MOST_AT_ONCE, Leases, finish, retire
 
 __all__ = [
@@ -59,7 +59,7 @@ def find_lost(
     whole("limit", limit, 1, MOST_AT_ONCE)
     own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
     rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own), "now": moment(now)})
-    return [Job.from_row(row) for row in rows]
+    return [_read(row) for row in rows]
 
 
 def rescue(
@@ -86,7 +86,8 @@ def rescue_worker(
     taken = _NOTHING
     # A retired worker claims no more, and what was settled it no longer holds: this ends.
     while True:
-        held = yield from find_held(worker_id)
+        rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+        held = [_read(row) for row in rows]
         more = yield from _give_back(held, rules, dice, now)
         taken = Leases(
             taken.held | more.held, taken.lost | more.lost, taken.cancel_requested | more.cancel_requested
@@ -128,6 +129,15 @@ def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promo
         elif value is not None:
             next_due = instant(value)
     return Promoted(queues, next_due)
+
+
+def _read(row: Row) -> Job:
+    """Read a job to give it back: one that somebody has spoilt must not keep the others from it."""
+    try:
+        return Job.from_row(row)
+    except (ValueError, TypeError, OverflowError):
+        # Whoever claims it next says what is wrong with it.
+        return Job.salvaged(row)
 
 
 def _give_back(

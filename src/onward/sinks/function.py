@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 
 from onward.core.alert import Alert
+from onward.core.arguments import check_takes_one
 from onward.errors import InvalidSetting
 
 __all__ = ["CallableSink"]
@@ -21,6 +22,7 @@ class CallableSink:
         own = getattr(function, "__qualname__", None) or type(function).__qualname__
         module = getattr(function, "__module__", None) or "builtins"
         self.name = name or f"function:{module}.{own}"
+        check_takes_one(f"the sink {self.name}", function, "the alert")
         self._function = function
 
     def __repr__(self) -> str:

@@ -11,7 +11,8 @@ import socket
 import threading
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from urllib.parse import urlsplit
+from unicodedata import normalize
+from urllib.parse import quote, urlsplit
 
 from onward.errors import InvalidSetting
 
@@ -33,6 +34,7 @@ _REFUSED = tuple(
 )  # fmt: skip
 # Numbers that systems take for IPv4 addresses: 127.1, 0x7f000001, 2130706433.
 _NUMERIC = re.compile(r"(?:0[xX][0-9a-fA-F]*|\d+)(?:\.(?:0[xX][0-9a-fA-F]*|\d+)){0,3}\.?")
+_PLAIN = "".join(map(chr, range(0x21, 0x7F)))
 _UNPRINTABLE = re.compile(r"[\s\x00-\x20\x7f]")
 
 
@@ -79,7 +81,8 @@ def target_of(url: str, *, allow_http: bool = False, allow_private: bool = False
     if literal is not None and not allow_private and not is_public(literal):
         raise InvalidSetting(_refusal(host))
     secure = parts.scheme == "https"
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    # As browsers do: HTTP takes nothing but ASCII there.
+    path = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_PLAIN)
     return Target(secure, host, port or (443 if secure else 80), path, allow_private)
 
 
@@ -103,6 +106,8 @@ def is_public(address: Address) -> bool:
 
 
 def _literal(host: str) -> Address | None:
+    # As name servers are asked: ①②⑦.0.0.1 and 127。0。0。1 are numbers, too.
+    host = normalize("NFKC", host).replace("\u3002", ".").replace("\u00ad", "")
     try:
         return ip_address(host.partition("%")[0])
     except ValueError:

@@ -42,7 +42,17 @@ class SlackSink:
 
 
 def escaped(text: str) -> str:
-    """Give a text in which Slack finds neither links nor mentions; others take a bare @all for one."""
-    for sign, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "@\u200b")):
+    """Give a text in which Slack finds neither links nor mentions.
+
+    Others take a bare @all for one, and `![](…)` for an image, which whoever reads would fetch.
+    """
+    for sign, safe in (
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        (">", "&gt;"),
+        ("@", "@\u200b"),
+        ("](", "]\u200b("),
+        ("][", "]\u200b["),
+    ):
         text = text.replace(sign, safe)
     return text

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import smtplib
+import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from email.message import EmailMessage
 from email.utils import format_datetime, localtime
-from typing import Literal, get_args
+from hashlib import sha256
+from typing import Any, Literal, get_args
 
 from onward.core.alert import Alert, heading, text_of
 from onward.core.arguments import whole
@@ -23,9 +26,11 @@ from onward.sinks.webhook import seconds_of
 __all__ = ["SmtpSink"]
 
 Security = Literal["starttls", "tls", "none"]
+Cut = Callable[[socket.socket], object]
 
 _ADDRESS = re.compile(r"[^\s@<>,;:\"\\\x00-\x1f\x7f]+@[^\s@<>,;:\"\\\x00-\x1f\x7f]+")
 _LONGEST_SUBJECT = 150
+_LONGEST_IDENTITY = 200
 _HIGHEST_PORT = 65_535
 _WORDS: dict[type[Exception], str] = {
     smtplib.SMTPAuthenticationError: "the user name or the password is refused",
@@ -80,20 +85,22 @@ class SmtpSink:
         """Hand it to the mail server; raises if one of the recipients was refused."""
         until = time.monotonic() + self._seconds
         try:
-            with self._opened() as server:
-                assert server.sock is not None  # noqa: S101 - for the type checker
-                with cut_off_after(until, server.sock):
-                    refused = self._handed_over(server, self._message(alert))
+            with ExitStack() as cuts:
+                server = self._opened(lambda connected: cuts.enter_context(cut_off_after(until, connected)))
+                cuts.callback(_take_leave, server)
+                refused = self._handed_over(server, self._message(alert))
         except (OSError, smtplib.SMTPException) as error:
-            raise NotSent(f"{self._host}: {_told(error)}") from None
+            late = time.monotonic() >= until
+            told = f"no answer within {self._seconds:g} s" if late else _told(error)
+            raise NotSent(f"{self._host}: {told}") from None
         if refused:
             raise NotSent(f"{self._host} refused {len(refused)} of {len(self._to)} recipients")
 
-    def _opened(self) -> smtplib.SMTP:
+    def _opened(self, cut: Cut) -> smtplib.SMTP:
         if self._security == "tls":
             context = ssl.create_default_context(cafile=self._cafile)
-            return smtplib.SMTP_SSL(self._host, self._port, timeout=self._seconds, context=context)
-        return smtplib.SMTP(self._host, self._port, timeout=self._seconds)
+            return _SecureServer(cut, self._host, self._port, timeout=self._seconds, context=context)
+        return _Server(cut, self._host, self._port, timeout=self._seconds)
 
     def _handed_over(self, server: smtplib.SMTP, message: EmailMessage) -> dict[str, tuple[int, bytes]]:
         if self._security == "starttls":
@@ -112,10 +119,41 @@ class SmtpSink:
         message["Date"] = format_datetime(localtime())
         # The same for the same message, so that mailboxes see a second copy for what it is.
         identity = re.sub(r"[^A-Za-z0-9._-]", "-", alert.id)
+        if len(identity) > _LONGEST_IDENTITY:
+            # A line of more than 998 characters is refused by mail servers.
+            identity = sha256(alert.id.encode()).hexdigest()
         message["Message-ID"] = f"<{identity}@{self._sender.rpartition('@')[2]}>"
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(text_of(alert))
         return message
+
+
+class _Server(smtplib.SMTP):
+    """Its time is bounded from the first byte on: a greeting may dribble as well as an answer."""
+
+    def __init__(self, cut: Cut, host: str, port: int, **options: Any) -> None:
+        self._cut = cut
+        super().__init__(host, port, **options)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        connected: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]
+        self._cut(connected)
+        return connected
+
+
+class _SecureServer(smtplib.SMTP_SSL, _Server):
+    """In this order of parents, so that the time of the handshake is bounded, too."""
+
+    def __init__(self, cut: Cut, host: str, port: int, **options: Any) -> None:
+        self._cut = cut
+        smtplib.SMTP_SSL.__init__(self, host, port, **options)
+
+
+def _take_leave(server: smtplib.SMTP) -> None:
+    """Say good-bye; whatever comes back, what was taken is taken."""
+    with suppress(OSError, smtplib.SMTPException):
+        server.quit()
+    server.close()
 
 
 def _address(name: str, value: object) -> str:

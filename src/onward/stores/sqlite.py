@@ -173,7 +173,7 @@ class AsyncSqliteStore(_SqliteStore):
 
     async def connect(self) -> AsyncSqlite:
         """Open a connection to the file for a caller, who closes it; outside a transaction."""
-        return AsyncSqlite(await asyncio.to_thread(self._connect))
+        return await AsyncSqlite.opened(self._connect)
 
     async def close(self) -> None:
         """Finish what was handed over and close the file."""

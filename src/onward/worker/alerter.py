@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 
 from onward.client_async import AsyncClient
-from onward.core.alert import ALERTING, Sink, error_text
+from onward.core.alert import Sink, error_text, is_told
 from onward.core.diagnosis import Finding
 from onward.logs import get_logger
 from onward.operations.alerts import AT_ONCE, Send
@@ -73,7 +73,7 @@ class Alerter:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._stuck: dict[str, asyncio.Future[object]] = {}
         self._resting: dict[str, float] = {}
-        self._check_failed = False
+        self._check_failed = self._leaving = False
         now = time.monotonic()
         self._deep_at = now
         self._prune_at = now + _PRUNE_SECONDS
@@ -111,12 +111,16 @@ class Alerter:
 
     async def _leave(self) -> None:
         """Leave what is under way: its message is taken again when its time is over."""
+        self._leaving = True
         self._threads.close()
-        tasks = list(self._under_way.values())
-        for task in tasks:
+        if not self._under_way:
+            return
+        # For a moment: what has just been sent is to be written down, else it would be sent again.
+        _, late = await asyncio.wait(list(self._under_way.values()), timeout=_LAST_WORDS)
+        for task in late:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_LAST_WORDS)
+        if late:
+            await asyncio.wait(late, timeout=_LAST_WORDS)
 
     async def _round(self) -> float:
         """Find what is new and begin to send it; gives the seconds until the next round."""
@@ -153,8 +157,7 @@ class Alerter:
             self._check_failed = True
             return
         self._check_failed = False
-        findings = [one for one in found if one.code in ALERTING and one.severity != "ok"]
-        await self._client.alerts.observe(findings)
+        await self._client.alerts.observe([one for one in found if is_told(one)])
 
     async def _send(self) -> None:
         for name in await self._client.alerts.prepare(self._sinks):
@@ -173,7 +176,7 @@ class Alerter:
         """Give a sink what waits for it, until there is no more or it fails."""
         alerts = self._client.alerts
         try:
-            while (send := await alerts.take(sink.name, hold=_HOLD)) is not None:
+            while not self._leaving and (send := await alerts.take(sink.name, hold=_HOLD)) is not None:
                 error = await self._try(sink, send)
                 if error is None:
                     await alerts.settle(send)

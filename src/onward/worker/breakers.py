@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +19,7 @@ from onward.client_async import AsyncClient
 from onward.core.breaker import (
     QUEUE,
     Answer,
-    BreakerSettings,
+    Breaker,
     answer_of,
     check_provider,
     settings_of,
@@ -31,123 +30,21 @@ from onward.core.rules import Rules
 from onward.handlers.handler import Handler
 from onward.logs import get_logger
 from onward.operations.breakers import Standing
+from onward.worker.line import Line, Ticket
 from onward.worker.running import Running
 
-__all__ = ["Breakers", "Line", "Ticket"]
+__all__ = ["Breakers"]
 
 log = get_logger("onward.worker")
 
 _ASK_SECONDS = 0.2
-_CHECK_SECONDS = 0.1
-_IN_SLOT_SECONDS = 5.0
-_WITHOUT_END_SECONDS = 60.0
+_WARN_SECONDS = 10.0
+_APART_SECONDS = 0.05
+_LONGEST_AWAY = 60.0
+# Not until the hold ends: somebody may close the breaker long before.
+_HELD_SECONDS, _HELD_SPREAD = 10.0, 5.0
 _LAST_WORDS = 1.0
 _MANY_LINES = 1000
-_MOST_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """The right to one call; `turn` is set where it is the only one of all processes."""
-
-    line: Line
-    epoch: int
-    turn: str | None = None
-
-
-class Line:
-    """Those who wait for one provider in this process, and how many of them may call it at once."""
-
-    def __init__(self, name: str, settings: BreakerSettings) -> None:
-        self.name = name
-        self.settings = settings
-        self.allowed = 1
-        self.running = 0
-        self.suspect = False
-        self.held_until = 0.0
-        self.epoch = 0
-        self.writing = 0
-        self.asking = False
-        self.ask_at = 0.0
-        self.one_at_a_time = asyncio.Lock()
-        self._turn: str | None = None
-        self._turn_until = 0.0
-        self._moved_at = time.monotonic()
-        self._waiters: list[asyncio.Future[None]] = []
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is known of it that a new one would not know."""
-        return not (self.suspect or self.running or self.writing or self.asking or self._waiters)
-
-    def admit(self, now: float) -> Ticket | None:
-        """Let one call, if one may; None otherwise."""
-        turn = None
-        if self.suspect:
-            if self._turn is None or now >= self._turn_until:
-                return None
-            turn, self._turn = self._turn, None
-        else:
-            self._adjust(now)
-            if self.running >= self.allowed:
-                return None
-        self.running += 1
-        return Ticket(self, self.epoch, turn)
-
-    def _adjust(self, now: float) -> None:
-        """Forget what was long ago; and let calls that take long keep nobody waiting for ever."""
-        still = now - self._moved_at
-        if self.running == 0 and still > self.settings.window.total_seconds():
-            self.allowed, self._moved_at = 1, now
-        elif self.running >= self.allowed and still > self.settings.patience.total_seconds():
-            self.grow()
-
-    def grow(self) -> None:
-        """Allow twice as many calls at once."""
-        self.allowed = min(2 * self.allowed, _MOST_AT_ONCE)
-        self._moved_at = time.monotonic()
-
-    def doubt(self) -> None:
-        """Let nobody call without a turn; what is under way says nothing good any more."""
-        self.suspect = True
-        self.allowed = 1
-        self.epoch += 1
-
-    def trust(self, allowed: int) -> None:
-        """Let calls begin without a turn, so many at once."""
-        self.suspect = False
-        self.allowed = allowed
-        self.held_until = 0.0
-        self._turn = None
-        self._moved_at = time.monotonic()
-
-    def hold(self, left: timedelta | None) -> None:
-        """Hold everyone for so long, or (None) without an end."""
-        self.held_until = float("inf") if left is None else time.monotonic() + left.total_seconds()
-        if left != timedelta():
-            # Who opens a breaker takes back the turn that was given.
-            self._turn = None
-
-    def give_turn(self, turn: str) -> None:
-        """Let the next one call; another turn may be asked for when its answer is in, or too late."""
-        self._turn = turn
-        self._turn_until = self.ask_at = time.monotonic() + self.settings.patience.total_seconds()
-
-    def wake(self) -> None:
-        """Have everyone look again who waits."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def wait(self) -> None:
-        """Wait for a change; for a moment only, because whoever waits may have to give way."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await asyncio.wait({waiter}, timeout=_CHECK_SECONDS)
-        finally:
-            self._waiters.remove(waiter)
-            waiter.cancel()
 
 
 class Breakers:
@@ -166,7 +63,10 @@ class Breakers:
         self._worker_id = worker_id
         self._queues = {name.removeprefix(QUEUE) for name in rules.breakers if name.startswith(QUEUE)}
         self._lines: dict[str, Line] = {}
-        self._tickets: dict[str, Ticket] = {}
+        self._tickets: dict[tuple[str, int], Ticket] = {}
+        self._warned_at: dict[str, float] = {}
+        self._known_open: set[str] = set()
+        self._looking_at: set[str] = set()
         self._turns = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -187,12 +87,12 @@ class Breakers:
     def hold(self) -> bool:
         """Some jobs may be held now."""
         now = time.monotonic()
-        return any(now < line.held_until for line in self._lines.values())
+        return any(line.is_closed(now) for line in self._lines.values())
 
     def held_types(self) -> frozenset[str]:
         """Name the job types that are held by the breaker of their only provider."""
         now = time.monotonic()
-        held = {name for name, line in self._lines.items() if now < line.held_until}
+        held = {name for name, line in self._lines.items() if line.is_closed(now)}
         if not held:
             return frozenset()
         return frozenset(
@@ -205,7 +105,7 @@ class Breakers:
         """Tell whether a queue is held by its own breaker."""
         line = self._lines.get(f"{QUEUE}{queue}") if queue in self._queues else None
         # Jobs that name a provider are no business of their queue's breaker, so then it holds one by one.
-        return line is not None and time.monotonic() < line.held_until and not self._mixed
+        return line is not None and line.is_closed(time.monotonic()) and not self._mixed
 
     @property
     def _mixed(self) -> bool:
@@ -216,21 +116,30 @@ class Breakers:
         line = self._line_of(run.job, run.handler)
         if line is None:
             return None
+        try:
+            return await self._wait_in(line, run)
+        finally:
+            self._pass_on(line)
+
+    async def _wait_in(self, line: Line, run: Running) -> Outcome | None:
         began = now = time.monotonic()
         while True:
             if run.why is not None:
                 return run.gave_way()
             if now < line.held_until:
-                return _held(line.held_until - now)
+                return self._held(line, run.handler, line.held_until - now)
             if (ticket := line.admit(now)) is not None:
-                self._tickets[run.job.id] = ticket
+                self._tickets[run.job.id, run.job.lease] = ticket
                 run.waited = now - began
                 return None
             if self._closed:
                 return Released()
-            if now - began >= _IN_SLOT_SECONDS:
+            if now < line.crowded_until:
+                return self._outside(line, run.handler, line.crowded_until - now)
+            if now - began >= line.patience:
                 # Its slot is for others; what it waits for takes long.
-                return _held(_IN_SLOT_SECONDS)
+                line.crowd(now)
+                continue
             if line.suspect and not line.asking and not line.writing and now >= line.ask_at:
                 line.asking = True
                 self._start(self._ask(line))
@@ -239,7 +148,7 @@ class Breakers:
 
     def leave(self, job: Job, outcome: Outcome) -> None:
         """Take note of how the provider has answered, if the job was let through to one."""
-        ticket = self._tickets.pop(job.id, None)
+        ticket = self._tickets.pop((job.id, job.lease), None)
         if ticket is None:
             return
         line, answer = ticket.line, answer_of(outcome)
@@ -251,19 +160,22 @@ class Breakers:
                 line.grow()
             line.wake()
             return
-        line.writing += 1
-        self._start(self._count(line, ticket, answer))
+        self._tell(line, ticket, answer)
 
     def told(self, suspects: Mapping[str, timedelta | None]) -> None:
         """Take note of what the database says of all breakers."""
         if len(self._lines) > _MANY_LINES:
-            self._lines = {name: line for name, line in self._lines.items() if not line.idle}
+            self._forget(suspects)
         for name, left in suspects.items():
             line = self._line(name)
             if not line.suspect:
                 line.doubt()
             line.hold(left)
             line.wake()
+            if left != timedelta() and name not in self._known_open:
+                self._look_at(line)
+        for name in self._known_open - suspects.keys():
+            self._look_at(self._line(name))
         for name, line in self._lines.items():
             if line.held_until and name not in suspects:
                 # The word may be older than what we know, so it frees nobody: it makes us ask.
@@ -282,6 +194,74 @@ class Breakers:
             await asyncio.wait(self._tasks, timeout=_LAST_WORDS)
         for task in self._tasks:
             task.cancel()
+
+    def _forget(self, suspects: Mapping[str, timedelta | None]) -> None:
+        """Let go of lines of which neither the database nor we have known anything for a while."""
+        old = time.monotonic() - _WARN_SECONDS
+        self._lines = {
+            name: line
+            for name, line in self._lines.items()
+            if name in suspects or not line.idle or (line.suspect and line.doubted_at > old)
+        }
+
+    def _pass_on(self, line: Line) -> None:
+        """Give back a turn for which nobody is left: another process may have someone."""
+        if (turn := line.unused()) is not None:
+            self._tell(line, Ticket(line, line.epoch, turn), Answer())
+
+    def _outside(self, line: Line, handler: Handler, seconds: float) -> Released:
+        """Have a job wait in the queue, where the claim passes it over, or else for some time."""
+        if self._passes_over(line, handler):
+            return _after(0.1, 0.8)
+        # Else all of a long queue would be claimed and given back every few seconds.
+        line.turned_away += 1
+        wait = min(seconds + line.turned_away * _APART_SECONDS, _LONGEST_AWAY)
+        return _after(wait, max(1.0, wait / 10))
+
+    def _held(self, line: Line, handler: Handler, seconds: float) -> Released:
+        """Have a job wait in the queue, where the claim passes it over, or else come back to ask."""
+        if self._passes_over(line, handler):
+            return _after(0.1, 0.8)
+        return _after(min(seconds, _HELD_SECONDS), _HELD_SPREAD)
+
+    def _passes_over(self, line: Line, handler: Handler) -> bool:
+        """Tell whether the claim leaves out all jobs like this while the line is closed."""
+        return handler.provider == line.name or (handler.provider is None and not self._mixed)
+
+    def _tell(self, line: Line, ticket: Ticket, answer: Answer) -> None:
+        line.writing += 1
+        self._start(self._count(line, ticket, answer))
+
+    def _warn(self, text: str, line: Line, error: Exception) -> None:
+        now = time.monotonic()
+        if now - self._warned_at.get(text, -_WARN_SECONDS) >= _WARN_SECONDS:
+            self._warned_at[text] = now
+            log.warning(text, line.name, error)
+
+    def _look_at(self, line: Line) -> None:
+        if line.name not in self._looking_at:
+            self._looking_at.add(line.name)
+            self._start(self._look(line))
+
+    async def _look(self, line: Line) -> None:
+        """See what has become of a breaker that somebody else has opened or closed, and tell of it."""
+        try:
+            self._saw(await self._client.breakers.get(line.name))
+        except Exception as error:  # noqa: BLE001 - it is only to be told; what is held is known
+            self._warn("the breaker of %s can't be read: %s", line, error)
+        finally:
+            self._looking_at.discard(line.name)
+
+    def _saw(self, breaker: Breaker) -> None:
+        """Log that a breaker has opened or closed, once."""
+        name, until = breaker.name, breaker.until
+        if breaker.state == "closed" and name in self._known_open:
+            self._known_open.discard(name)
+            log.info("the breaker of %s is closed: its jobs run again", name)
+        elif breaker.state == "open" and name not in self._known_open:
+            self._known_open.add(name)
+            end = "somebody closes it" if until is None else until.isoformat(timespec="seconds")
+            log.info("the breaker of %s is open until %s: %s", name, end, breaker.reason)
 
     def _line_of(self, job: Job, handler: Handler) -> Line | None:
         provider = handler.provider
@@ -308,15 +288,17 @@ class Breakers:
         try:
             async with line.one_at_a_time:
                 standing = await self._client.breakers.ask(line.name, turn, line.settings)
+                self._saw(standing.breaker)
                 if standing.entry == "turn":
                     line.give_turn(turn)
                 elif not line.writing:
                     _learn(line, standing, allowed=1)
         except Exception as error:  # noqa: BLE001 - a job must not fail because its breaker can't be asked
-            log.warning("the breaker of %s can't be asked: %s", line.name, error)
+            self._warn("the breaker of %s can't be asked: %s", line, error)
         finally:
             line.asking = False
             line.wake()
+            self._pass_on(line)
 
     async def _count(self, line: Line, ticket: Ticket, answer: Answer) -> None:
         """Tell the database what an answer says of the provider."""
@@ -324,11 +306,12 @@ class Breakers:
             async with line.one_at_a_time:
                 breakers = self._client.breakers
                 standing = await breakers.answered(line.name, ticket.turn, answer, line.settings)
+                self._saw(standing.breaker)
                 # Others that push back are still to be counted.
                 if line.writing == 1 or standing.entry == "held":
                     _learn(line, standing, allowed=2)
         except Exception as error:  # noqa: BLE001 - the job's own end is written in any case
-            log.warning("the breaker of %s could not be told of an answer: %s", line.name, error)
+            self._warn("the breaker of %s could not be told of an answer: %s", line, error)
             if answer.pushed_back:
                 line.hold(line.settings.held_for(0, answer.retry_after))
         finally:
@@ -351,7 +334,6 @@ def _learn(line: Line, standing: Standing, allowed: int) -> None:
             line.hold(standing.wait)
 
 
-def _held(seconds: float) -> Released:
-    """Give a job back until its hold ends; spread, so that they do not all come at once."""
-    wait = min(seconds, _WITHOUT_END_SECONDS) if seconds == float("inf") else seconds
-    return Released(timedelta(seconds=wait + random.uniform(0, max(1.0, wait / 10))))  # noqa: S311
+def _after(seconds: float, spread: float) -> Released:
+    """Give a job back for some time; spread, so that they do not all come at once."""
+    return Released(timedelta(seconds=seconds + random.uniform(0, spread)))  # noqa: S311

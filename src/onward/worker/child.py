@@ -184,6 +184,12 @@ class ChildRun:
                 self._began_at = now
             return self._meters.read()
 
+    def beginning(self) -> None:
+        """Keep it to itself: when this process is ended, so is its transaction."""
+
+    def undone(self) -> None:
+        """Keep that to itself, too."""
+
     def completing(self, end: End) -> None:
         """Tell the parent that the handler is about to commit its own end."""
         to = end.transition

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from onward.ambient import AMBIENT
@@ -57,6 +58,7 @@ class Executor:
         self._buffer = buffer
         self._ended = ended
         self._concurrency = concurrency
+        self._closed = False
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots: list[asyncio.Task[None]] = []
         self._timed: set[Running] = set()
@@ -126,16 +128,20 @@ class Executor:
 
     async def close(self) -> None:
         """Close the slots; what still runs is given up."""
+        self._closed = True
         for slot in self._slots:
             slot.cancel()
-        await asyncio.gather(*self._slots, return_exceptions=True)
+        if self._slots:
+            # A handler may ignore this too.
+            await asyncio.wait(self._slots, timeout=_PATIENCE)
         self._threads.close()
         await self._processes.close()
 
     async def _slot(self) -> None:
         task = asyncio.current_task()
         taken = 0
-        while True:
+        # Whoever was cancelled a second time, by `close`, has no more to do.
+        while not self._closed:
             job = self._buffer.take()
             if job is None:
                 waiter = self._loop.create_future()
@@ -183,11 +189,8 @@ class Executor:
             if (ended := await self._guard.refusal(job)) is not None:
                 return ended
             return self._guard.judged(run, self._judged(job, await self._begin(run, arguments)))
-        except asyncio.CancelledError:
-            if run.why is None:
-                raise
-            run.uncancel()
-            return run.gave_way()
+        except asyncio.CancelledError as error:
+            return self._cancelled(run, error)
         except Cancelled as error:
             return run.gave_way() if run.why else error
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
@@ -196,8 +199,19 @@ class Executor:
         finally:
             self._over(run)
 
+    def _cancelled(self, run: Running, error: asyncio.CancelledError) -> Outcome:
+        if run.why is not None:
+            return run.gave_way()
+        if self._closed or run.task is None or run.task.cancelling():
+            raise error
+        # Nobody has cancelled this slot: the handler awaited something that was.
+        return self._classified(run.job, error)
+
     def _over(self, run: Running) -> None:
         job_id = run.job.id
+        if run.why is not None:
+            # Also where the handler made something else of it: else the next one would seem to be cancelled.
+            run.uncancel()
         self.runs.pop(job_id, None)
         self._timed.discard(run)
         if run.meters is not None:
@@ -210,7 +224,7 @@ class Executor:
 
     def _classified(self, job: Job, end: Any) -> Outcome:
         if not isinstance(end, BaseException):
-            return Succeeded(end)
+            return _not_awaited(end) if isawaitable(end) else Succeeded(end)
         rules = self._clients.rules
         return classify(end, rules.redact.hider(job.payload), rules.classification, datetime.now(UTC))
 
@@ -253,6 +267,14 @@ class Executor:
                 run.job.id,
             )
             run.future.set_exception(Cancelled(run.cancel_reason or "cancelled"))
+
+
+def _not_awaited(result: Awaitable[Any]) -> Outcome:
+    """Fail what would else look like a success, and has done nothing."""
+    if iscoroutine(result):
+        result.close()
+    message = f"the handler returned a {type(result).__name__} that nobody awaited; write `return await …`"
+    return Failed({"class": "NotAwaited", "message": message, "rule": "not_awaited"}, retryable=False)
 
 
 def _claimed_at(job: Job) -> datetime:

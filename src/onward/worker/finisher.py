@@ -13,7 +13,7 @@ from onward.core.classify import describe
 from onward.core.job import Job
 from onward.core.lifecycle import End, Failed, Outcome, Succeeded
 from onward.core.usage import Usage
-from onward.errors import OnwardError, StoreError
+from onward.errors import OnwardError, StoreError, TransactionOpen
 from onward.logs import get_logger
 from onward.worker.outage import Outage
 from onward.worker.running import Completion
@@ -55,6 +55,8 @@ class Finisher:
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
         self._doubts: dict[tuple[str, int], End] = {}
+        self._apart: dict[asyncio.Task[None], tuple[Job, End]] = {}
+        self._over = False
         self._any = asyncio.Event()
         self._many = asyncio.Event()
         self._empty = asyncio.Event()
@@ -76,14 +78,28 @@ class Finisher:
 
         If it did not, the attempt came to `outcome`.
         """
-        if not completion.sure:
-            self._doubts[job.id, job.lease] = completion.end
-            self.add(job, outcome, usage)
+        if completion.end is None or not completion.sure:
+            if completion.end is not None:
+                self._doubts[job.id, job.lease] = completion.end
+            elif isinstance(outcome, Succeeded):
+                # What was written there will never be committed.
+                outcome = Failed({**describe(_left_open()), "rule": "transaction_open"})
+            self._write_apart(job, outcome, usage)
             return
         _warn_of_what_came_after(job, completion.end, outcome)
         self._written([Written(job, completion.end, held=True)])
         if completion.spent:
             self._spent(completion.spent)
+
+    def _write_apart(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
+        """Write an end that may have to wait for the handler's own transaction: no other waits with it."""
+        if self._over:
+            self.add(job, outcome, usage)
+            return
+        pair = job, self._settled(job, outcome, usage)
+        writing = asyncio.create_task(self._write([pair]))
+        self._apart[writing] = pair
+        writing.add_done_callback(self._apart.pop)
 
     def behind(self) -> bool:
         """Tell whether so many ends wait to be written that no more jobs should be claimed before."""
@@ -92,11 +108,14 @@ class Finisher:
     def ids(self) -> set[str]:
         """Give the jobs whose ends are not written yet."""
         batches = [self._ends, *(batch for batch, _ in self._writing)]
-        return {job.id for batch in batches for job, _ in batch}
+        return {job.id for batch in (*batches, self._apart.values()) for job, _ in batch}
 
     async def emptied(self) -> None:
         """Wait until everything is written."""
         await self._empty.wait()
+        while self._apart:
+            await asyncio.wait(self._apart)
+            await self._empty.wait()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -108,7 +127,8 @@ class Finisher:
                 # Only what is full goes beside another write: else there would be many small ones.
                 await self._see_off(1 if len(batch) == _MOST_AT_ONCE else 0)
         finally:
-            for _, writing in self._writing:
+            self._over = True
+            for writing in (*self._apart, *(task for _, task in self._writing)):
                 writing.cancel()
 
     async def _rest(self) -> None:
@@ -221,6 +241,13 @@ class Finisher:
             # The handler's outcome makes no sense, such as a delay that is none: a failure of its own.
             failed = Failed({**describe(error), "rule": "invalid_outcome"})
             return rules.end_of(job, failed, dice, usage)
+
+
+def _left_open() -> TransactionOpen:
+    return TransactionOpen(
+        "the handler returned while its ctx.transaction() was open, which is rolled back; "
+        "leave the block before, and await each task that is in it"
+    )
 
 
 def _warn_of_what_came_after(job: Job, end: End, outcome: Outcome) -> None:

@@ -32,9 +32,12 @@ _REASONS: dict[Why, str] = {
 
 
 class Completion(msgspec.Struct, eq=False):
-    """The end that a handler writes in its own transaction; not `sure` until its commit was answered."""
+    """The end that a handler writes in its own transaction; not `sure` until its commit was answered.
 
-    end: End
+    Without an end, the transaction was open when the run was over, as that of a thread that was given up.
+    """
+
+    end: End | None = None
     sure: bool = False
     spent: frozenset[str] = frozenset()
 
@@ -100,6 +103,16 @@ class Running(msgspec.Struct, eq=False):
         self.began_at = time.monotonic()
         self.meter(Usage("runs"))
         self.meter(Usage("seconds", 0.0))
+
+    def beginning(self) -> None:
+        """Learn that the handler begins a transaction."""
+        if self.completion is None:
+            self.completion = Completion()
+
+    def undone(self) -> None:
+        """Learn that it was rolled back; what is in doubt stays so."""
+        if self.completion is not None and self.completion.end is None:
+            self.completion = None
 
     def completing(self, end: End) -> None:
         """Learn that the handler is about to commit its own end."""

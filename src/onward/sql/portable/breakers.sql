@@ -6,7 +6,8 @@ FROM (SELECT :name::text AS asked) AS question LEFT JOIN {breakers} AS breaker O
 -- name: list_breakers
 SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
 FROM {breakers} AS breaker
-ORDER BY breaker.name
+-- Those of which not all is well first: they must not be missed behind thousands that are closed.
+ORDER BY CASE WHEN breaker.state = 'open' THEN 0 WHEN breaker.failures > 0 THEN 1 ELSE 2 END, breaker.name
 LIMIT :limit::int
 
 -- fragment: breaker_columns

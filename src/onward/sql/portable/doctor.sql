@@ -103,9 +103,9 @@ SELECT count(*) FROM (
 
 -- name: sample_failures
 -- Of those that run again next.
-SELECT job_type, {+error_class}, count(*)
+SELECT job_type, {+error_class}, count(*), min({text(id)})
 FROM (
-    SELECT job_type, error FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT :limit::int
+    SELECT id, job_type, error FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT :limit::int
 ) AS due
 WHERE error IS NOT NULL
 GROUP BY 1, 2

@@ -12,7 +12,7 @@ RETURNING id
 -- From now on its running jobs are anyone's to rescue. One reading of the clock: that both are the same instant tells
 -- who retired from who fell silent.
 UPDATE {workers}
-SET lease_until = said.now, lost_at = coalesce(lost_at, said.now), idle_since = NULL
+SET lease_until = said.now, lost_at = said.now, idle_since = NULL
 FROM (SELECT :now::clock AS now) AS said
 WHERE id = :worker::text
 RETURNING id

@@ -36,6 +36,8 @@ FROM clock, dead, LATERAL (
     WHERE state = 'running' AND worker_id = dead.id
         AND coalesce({later(dead.silent_since, CAST(:leases::json ->> held.category AS bigint))} <= clock.now, true)
     LIMIT :limit::int
+    -- What a frozen worker holds in an open transaction comes later: to wait for it would keep all others from rescue.
+    FOR UPDATE SKIP LOCKED
 ) AS live
 LIMIT :limit::int
 

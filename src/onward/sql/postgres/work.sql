@@ -59,8 +59,9 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 -- plan: steady
 -- Joined on id and lease: with other conditions the planner has chosen to scan the table. By
 -- `= ANY (ARRAY[…])`, which nothing but a probe of the index can serve: with `=`, a planner that takes the table for
--- empty reads the whole index and compares each row with each end. Whoever is in neither `gone` nor `back` had lost
--- its lease; it changes nothing but the audit. Only what did not go as asked is told: nearly always nothing.
+-- empty reads the whole index and compares each row with each end, or joins by the lease, which most have in common.
+-- Whoever is in neither `gone` nor `back` had lost its lease; it changes nothing but the audit. Only what did not go as
+-- asked is told: nearly always nothing.
 WITH {+clock},
 ending AS MATERIALIZED (
     SELECT * FROM :ended::rows(
@@ -76,7 +77,7 @@ giving AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM {live} AS live USING ending
-    WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ending.lease AND NOT live.rerun_requested
+    WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ANY (ARRAY[ending.lease]) AND NOT live.rerun_requested
     RETURNING {carried live}, ending.event, ending.state AS to_state, ending.attempt AS to_attempt,
         ending.waits AS to_waits, ending.crashes AS to_crashes, coalesce(ending.error, live.error) AS to_error,
         ending.result, ending.outcome, ending.action, ending.detail
@@ -87,7 +88,7 @@ moved AS (
 ),
 held AS MATERIALIZED (
     SELECT giving.*, live.cancel_requested_at
-    FROM giving JOIN {live} AS live ON live.id = ANY (ARRAY[giving.id]) AND live.lease = giving.lease
+    FROM giving JOIN {live} AS live ON live.id = ANY (ARRAY[giving.id]) AND live.lease = ANY (ARRAY[giving.lease])
     WHERE NOT live.rerun_requested
     FOR UPDATE OF live
 ),

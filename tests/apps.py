@@ -1,0 +1,25 @@
+"""Applications on empty tables of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from onward import Onward
+from tests.stores.postgres_schema import fresh_schema
+
+__all__ = ["fresh_app"]
+
+
+@contextmanager
+def fresh_app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Onward]:
+    """Give an Onward without job types, on the database of a fixture's parameter; who asks closes it."""
+    if request.param == "sqlite":
+        yield Onward(f"sqlite:///{tmp_path}/onward.db")
+    else:
+        url = request.getfixturevalue("postgres_url")
+        with fresh_schema(url) as store:
+            yield Onward(url, schema=store.prefix.rstrip("."))
