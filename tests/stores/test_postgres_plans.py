@@ -173,7 +173,7 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
 
 
 def test_a_thousand_failures_are_not_compared_with_each_other(client, store, connection):
-    # The server has never counted these rows, and nearly all have the same lease: joined by it, each meets each.
+    # The server never counted these rows, and all have one lease: joined by it, each would meet each.
     connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
     client.enqueue_many([NewJob(job_type="t") for _ in range(1000)])
     jobs = client.claim("q:default", 1000, worker_id="w")
