@@ -26,3 +26,4 @@ async def test_a_handler_that_returns_what_nobody_awaited_has_not_succeeded(app)
         assert job.error is not None
         assert job.error["rule"] == "not_awaited"
         assert "return await" in job.error["message"]
+    await app.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 from collections.abc import Iterator
@@ -244,3 +245,30 @@ def test_a_release_burns_no_attempt(store):
     [job] = client.claim("q:default", worker_id="w")
     client.finish([(job, Released())]).require()
     assert client.get(job.id).attempt == 0
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_store_that_nobody_closed_leaves_no_connection_and_no_warning(postgres_url, kind, recwarn):
+    def use() -> str:
+        if kind == "sync":
+            store = PostgresStore(postgres_url, schema="nowhere")
+            with store.pool.connection() as connection:
+                return str(connection.execute("SELECT pg_backend_pid()").fetchone()[0])
+        return asyncio.run(use_async())
+
+    async def use_async() -> str:
+        store = AsyncPostgresStore(postgres_url, schema="nowhere")
+        async with store.pool.connection() as connection:
+            return str((await (await connection.execute("SELECT pg_backend_pid()")).fetchone())[0])
+
+    process = use()
+    gc.collect()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        for _ in range(100):
+            [[left]] = connection.execute(asked, (process,))
+            if not left:
+                break
+            connection.execute("SELECT pg_sleep(0.05)")
+        assert left == 0
+    assert [str(warning.message) for warning in recwarn] == []

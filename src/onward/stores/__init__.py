@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -131,10 +130,7 @@ def open_store(url: str | None = None, *, schema: str = "onward", row_security: 
     _require_psycopg()
     from onward.stores.postgres import PostgresStore
 
-    store = PostgresStore(url, schema=schema, row_security=row_security)
-    # A connection that is forgotten while open warns when it is collected.
-    weakref.finalize(store, store.pool.close)
-    return store
+    return PostgresStore(url, schema=schema, row_security=row_security)
 
 
 def open_async_store(

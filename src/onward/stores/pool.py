@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -46,6 +47,8 @@ class Pool:
         self._waiting: list[Pooled] = []
         self._lent: dict[Pooled, float] = {}
         self._closed = False
+        # Who forgets to close it can't be made to wait, but the server should know, and nobody be warned.
+        weakref.finalize(self, _let_go, self._waiting, os.getpid())
 
     def take(self) -> Pooled:
         """Lend a connection; give it back with `give`."""
@@ -117,6 +120,12 @@ class Pool:
         """Close every connection, and those that are lent when they come back."""
         self._closed = True
         self.drop()
+
+
+def _let_go(waiting: list[Pooled], process: int) -> None:
+    """End connections without waiting; not those of a parent, who still uses them."""
+    for connection in waiting if os.getpid() == process else ():
+        connection.pgconn.finish()
 
 
 def _close(connection: Pooled) -> None:

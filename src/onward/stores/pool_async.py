@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -45,6 +46,8 @@ class AsyncPool:
         self._waiting: list[AsyncPooled] = []
         self._lent: dict[AsyncPooled, float] = {}
         self._closed = False
+        # Who forgets to close it can't be made to wait, but the server should know, and nobody be warned.
+        weakref.finalize(self, _let_go, self._waiting, os.getpid())
 
     async def take(self) -> AsyncPooled:
         """Lend a connection; give it back with `give`."""
@@ -116,6 +119,12 @@ class AsyncPool:
         """Close every connection, and those that are lent when they come back."""
         self._closed = True
         await self.drop()
+
+
+def _let_go(waiting: list[AsyncPooled], process: int) -> None:
+    """End connections without waiting; not those of a parent, who still uses them."""
+    for connection in waiting if os.getpid() == process else ():
+        connection.pgconn.finish()
 
 
 async def _close(connection: AsyncPooled) -> None:
