@@ -19,13 +19,13 @@ from onward.core.arguments import whole
 from onward.core.artifact import Artifact, ArtifactRef
 from onward.core.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.category import Category
+from onward.core.classification.own_rules import ErrorTypes, Judge, RuleOptions
+from onward.core.classification.verdict import Kind
 from onward.core.contract import check_given
 from onward.core.duration import Duration, duration
 from onward.core.fields import LONGEST, check_text, check_texts
 from onward.core.job import WAITING, NewJob
-from onward.core.own_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.rules import Rules, Settings
-from onward.core.verdict import Kind
 from onward.errors import InvalidSetting
 from onward.handlers.clients import Clients
 from onward.handlers.definition import AnyJobFunction, JobDecorator

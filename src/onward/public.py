@@ -11,8 +11,8 @@ from onward.core.alert import Alert, Sink
 from onward.core.artifact import Artifact, ArtifactPage, Pruned, Verified
 from onward.core.breaker import Breaker, BreakerSettings
 from onward.core.category import Category, Slo, category
-from onward.core.classify import Retry, RuleBroken, Unrecoverable
-from onward.core.diagnosis import Finding
+from onward.core.classification.classify import Retry, RuleBroken, Unrecoverable
+from onward.core.doctor.diagnosis import Finding
 from onward.core.effect import Effect
 from onward.core.filters import Counts, JobFilter, Page
 from onward.core.idempotency import (

@@ -17,8 +17,8 @@ import pytest
 
 from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
 from onward.clients.doctor_async import AsyncDoctor
-from onward.core import findings
-from onward.core.diagnosis import Finding
+from onward.core.doctor import findings
+from onward.core.doctor.diagnosis import Finding
 from onward.worker import alerter
 from onward.worker.alerter import back_off
 from tests.alerts.deaths import Told
@@ -27,6 +27,7 @@ from tests.alerts.servers import web_server
 from tests.cli.program import Program
 from tests.stores.postgres_schema import fresh_schema
 from tests.stores.reading import rows
+from tests.worker.place import until as until_seen
 from tests.worker.waiting import drain, until
 
 pytestmark = pytest.mark.anyio
@@ -271,19 +272,12 @@ def test_when_the_leader_is_killed_another_worker_tells(postgres_url):
             Program(ROOT, *options, **environment) as first,
             Program(ROOT, *options, **environment) as second,
         ):
-            wait(lambda: leader() in {first.pid, second.pid})
+            until_seen(lambda: leader() in {first.pid, second.pid})
             doomed, other = (first, second) if leader() == first.pid else (second, first)
             with doomed:
                 pass
             doomed_job = client.enqueue(NewJob(job_type="die", payload={"why": "no such mailbox"}))
-            wait(lambda: hook.received)
+            until_seen(lambda: hook.received)
             assert leader() == other.pid
         [request_] = hook.received
         assert json.loads(request_.body)["job_id"] == doomed_job.id
-
-
-def wait(condition) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, NewJob, Onward
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.rules import Rules
 from tests.alerts.deaths import BUSY, HOLD, SINK, T, die, messages, only, ready
 from tests.stores.dying import claim

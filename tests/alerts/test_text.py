@@ -16,7 +16,7 @@ from onward.core.alert import (
     heading,
     text_of,
 )
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.redaction import REDACTION
 from tests.alerts.deaths import T, die, messages, ready
 from tests.alerts.samples import alert

@@ -21,7 +21,7 @@ from onward import (
     Succeeded,
     Unrecoverable,
 )
-from onward.core.classify import classify
+from onward.core.classification.classify import classify
 from onward.core.lifecycle import MAX_RATE_LIMIT_WAITS
 from onward.core.rules import Rules
 from tests.classification.test_rules import NEVER, NOW, answered

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onward import RateLimited, Unrecoverable
-from onward.core.classify import classify, describe, judge
+from onward.core.classification.classify import classify, describe, judge
+from onward.core.classification.own_rules import Classification
+from onward.core.classification.verdict import Verdict
 from onward.core.lifecycle import Failed, Outcome, Skip
-from onward.core.own_rules import Classification
 from onward.core.rules import Rules
-from onward.core.verdict import Verdict
 from onward.worker.exchange import Raised, rebuilt, to_answer
 from tests.core.test_lifecycle import CLAIMED
 

@@ -11,8 +11,8 @@ import pytest
 
 from onward import Context, InvalidSetting, NewJob, Onward, RateLimited, RetryPolicy
 from onward.core.category import category
-from onward.core.classify import judge
-from onward.core.inner_retry import Calls
+from onward.core.classification.classify import judge
+from onward.core.classification.inner_retry import Calls
 from onward.core.job import Job
 from tests.classification.test_rules import answered
 from tests.handlers.test_context import Attempt

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from onward import InvalidSetting, Onward, RateLimited, Retry, Skip, Snooze, Unrecoverable
-from onward.core.classify import classify, judge
+from onward.core.classification.classify import classify, judge
+from onward.core.classification.own_rules import Classification
+from onward.core.classification.verdict import Verdict
 from onward.core.lifecycle import settle
-from onward.core.own_rules import Classification
 from onward.core.retry import RetryPolicy
-from onward.core.verdict import Verdict
 from tests.classification.test_rules import answered, caused, on_hand
 from tests.core.test_lifecycle import job as claimed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.core.classify import Unrecoverable, classify, describe
+from onward.core.classification.classify import Unrecoverable, classify, describe
 from onward.core.error_context import sanitise
 from onward.core.lifecycle import Failed
 from onward.core.redaction import MASK, REDACTION

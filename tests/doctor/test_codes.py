@@ -9,6 +9,7 @@ from pathlib import Path
 import onward
 from onward.cli.main import _COMMANDS
 
+FOLDER = Path(onward.__file__).parent / "core" / "doctor"
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "doctor.md"
 RULES = ("findings", "holding", "health", "explanation")
 MAKERS = {"fine", "found", "problem", "warning"}
@@ -19,7 +20,7 @@ def calls() -> list[ast.Call]:
     return [
         call
         for name in RULES
-        for call in ast.walk(ast.parse((Path(onward.__file__).parent / "core" / f"{name}.py").read_text()))
+        for call in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text()))
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") in MAKERS
     ]
 

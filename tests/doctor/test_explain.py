@@ -19,7 +19,7 @@ from onward import (
     Skip,
     Succeeded,
 )
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.rules import Rules
 from tests.doctor.facts import HOUR, MINUTE, SECOND, codes
 

@@ -10,9 +10,18 @@ import pytest
 from onward.core.alert import is_told
 from onward.core.breaker import Breaker
 from onward.core.category import Slo
-from onward.core.diagnosis import Finding
-from onward.core.facts import Burn, DeadSeen, FailureSeen, Hold, HolderSeen, RunningSeen, SinkSeen, TypeSeen
-from onward.core.findings import diagnose
+from onward.core.doctor.diagnosis import Finding
+from onward.core.doctor.facts import (
+    Burn,
+    DeadSeen,
+    FailureSeen,
+    Hold,
+    HolderSeen,
+    RunningSeen,
+    SinkSeen,
+    TypeSeen,
+)
+from onward.core.doctor.findings import diagnose
 from tests.doctor.facts import HOUR, MINUTE, NOW, SECOND, a_tick, a_worker, codes, facts, of, waiting
 
 

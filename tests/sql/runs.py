@@ -15,7 +15,7 @@ from onward.core.alert import sample
 from onward.core.artifact import NewArtifact
 from onward.core.breaker import Answer
 from onward.core.category import Category, Slo, category
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.filters import JobFilter
 from onward.core.ids import first_id_at
 from onward.core.job import COLUMNS, Job, NewJob, micros

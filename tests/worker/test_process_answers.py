@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from onward import Cancelled, Client, RateLimited, Retry, Skip, Snooze, Unrecoverable
-from onward.core.classify import classify, describe
+from onward.core.classification.classify import classify, describe
 from onward.core.lifecycle import Failed
 from onward.errors import InvalidJob
 from onward.worker.exchange import ChildError

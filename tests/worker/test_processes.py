@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onward import Cancelled
-from onward.core.classify import describe
+from onward.core.classification.classify import describe
 from onward.worker import processes
 from onward.worker.exchange import ChildError
 from onward.worker.processes import ProcessDied, ProcessPool

@@ -15,7 +15,7 @@ from onward.cli.operating import AS_JSON, PLACE, find_job, given, open_found
 
 if TYPE_CHECKING:
     from onward.client import Client
-    from onward.core.diagnosis import Finding
+    from onward.core.doctor.diagnosis import Finding
     from onward.core.ids import JobId
 
 __all__ = ["command"]
@@ -66,7 +66,7 @@ def command(
 
 
 def _broken(found: Found) -> Finding:
-    from onward.core.health import app_broken
+    from onward.core.doctor.health import app_broken
 
     assert found.broken is not None  # noqa: S101 - for the type checker
     return app_broken(found.name, found.broken)
@@ -76,7 +76,7 @@ def _placed(finding: Finding, name: str | None, app: str | None, url: str | None
     """Have the command that mends it be about the same app and the same database as this one."""
     from msgspec.structs import replace
 
-    from onward.core.diagnosis import quoted
+    from onward.core.doctor.diagnosis import quoted
 
     remedy = finding.remedy or ""
     where = "" if url is None else f" --url {quoted(masked(url))}"
@@ -123,7 +123,7 @@ def _plain(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def _exit_code(findings: Sequence[Finding]) -> int:
-    from onward.core.health import DATABASE_CODES
+    from onward.core.doctor.health import DATABASE_CODES
 
     if any(finding.code in DATABASE_CODES for finding in findings):
         return _NO_DATABASE

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from onward.clients.running import AsyncRun
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.duration import Duration
 from onward.core.rules import Rules
 from onward.operations import alerts

@@ -12,11 +12,11 @@ from uuid import UUID
 import msgspec
 
 from onward.clients.running import Run
-from onward.core.diagnosis import Finding, ranked
-from onward.core.explanation import explain
-from onward.core.facts import DatabaseSeen
-from onward.core.findings import diagnose
-from onward.core.health import dry_run, examine, missing_file, trouble
+from onward.core.doctor.diagnosis import Finding, ranked
+from onward.core.doctor.explanation import explain
+from onward.core.doctor.facts import DatabaseSeen
+from onward.core.doctor.findings import diagnose
+from onward.core.doctor.health import dry_run, examine, missing_file, trouble
 from onward.core.ids import JobId, normalise_id
 from onward.core.rules import Rules
 from onward.errors import OnwardError

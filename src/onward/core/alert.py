@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.fingerprint import fingerprint
 from onward.core.plain_text import one_line
 from onward.core.redaction import Redaction

@@ -20,11 +20,11 @@ from onward.core.category import (
     strict_retry,
     strictly,
 )
+from onward.core.classification.own_rules import Classification
 from onward.core.duration import Duration, duration
 from onward.core.fields import check_text
 from onward.core.job import Job
 from onward.core.lifecycle import End, Failed, Outcome, RateLimited, Succeeded
-from onward.core.own_rules import Classification
 from onward.core.redaction import REDACTION, Redaction
 from onward.core.retry import RetryPolicy
 from onward.core.secret_policy import SecretPolicy, Secrets

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from onward.client import Client
 from onward.client_async import AsyncClient
-from onward.core.classify import Unrecoverable
+from onward.core.classification.classify import Unrecoverable
 from onward.core.job import Job
 from onward.core.rules import DEFAULT_RULES, Rules
 from onward.logs import hide_also

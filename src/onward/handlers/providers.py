@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from onward.core.classify import judge
-from onward.core.inner_retry import Calls
+from onward.core.classification.classify import judge
+from onward.core.classification.inner_retry import Calls
+from onward.core.classification.verdict import Verdict
 from onward.core.retry import RetryPolicy
 from onward.core.rules import Rules
-from onward.core.verdict import Verdict
 from onward.errors import InvalidSetting
 from onward.handlers.handler import Run
 from onward.logs import get_logger

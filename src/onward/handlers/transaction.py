@@ -11,7 +11,7 @@ from onward.ambient import running
 from onward.client import Client
 from onward.connections import begin
 from onward.connections.unbroken import unbroken
-from onward.core.classify import Unrecoverable
+from onward.core.classification.classify import Unrecoverable
 from onward.core.contract import owed_artifact
 from onward.core.job import NewJob
 from onward.core.lifecycle import End, Succeeded

@@ -10,7 +10,7 @@ from onward.ambient import running
 from onward.client_async import AsyncClient
 from onward.connections import begin_async
 from onward.connections.unbroken import unbroken_async
-from onward.core.classify import Unrecoverable
+from onward.core.classification.classify import Unrecoverable
 from onward.core.contract import owed_artifact
 from onward.core.job import NewJob
 from onward.core.lifecycle import End, Succeeded

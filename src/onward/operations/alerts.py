@@ -15,7 +15,7 @@ import msgspec
 
 from onward.core.alert import Alert, about_death, about_finding, finding_fingerprint, group_of
 from onward.core.arguments import span, whole
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.core.duration import Duration, duration
 from onward.core.fields import check_reason, check_text, check_texts
 from onward.core.job import instant

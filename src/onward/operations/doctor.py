@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from onward.core.breaker import QUEUE, Breaker
-from onward.core.facts import (
+from onward.core.doctor.facts import (
     Burn,
     DatabaseSeen,
     DeadSeen,
@@ -28,7 +28,7 @@ from onward.core.facts import (
     VacuumHolder,
     WorkerSeen,
 )
-from onward.core.findings import OVERDUE
+from onward.core.doctor.findings import OVERDUE
 from onward.core.ids import JobId, first_id_at
 from onward.core.job import Job, JobState, instant, micros
 from onward.core.payload import decode

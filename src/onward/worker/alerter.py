@@ -14,7 +14,7 @@ from functools import partial
 
 from onward.client_async import AsyncClient
 from onward.core.alert import Sink, error_text, is_told
-from onward.core.diagnosis import Finding
+from onward.core.doctor.diagnosis import Finding
 from onward.logs import get_logger
 from onward.operations.alerts import AT_ONCE, Send
 from onward.worker.keeper import Keeper

@@ -25,9 +25,9 @@ import msgspec
 from msgspec.structs import replace
 
 from onward.ambient import running
+from onward.core.classification.own_rules import Classification
 from onward.core.job import Job
 from onward.core.lifecycle import End
-from onward.core.own_rules import Classification
 from onward.core.payload import lenient
 from onward.core.redaction import REDACTION
 from onward.core.usage import Meters, Usage

@@ -13,17 +13,17 @@ from typing import Any
 
 import msgspec
 
-from onward.core.answers import peek
-from onward.core.causes import sole
-from onward.core.classify import Retry, Unrecoverable, describe, judge
+from onward.core.classification.answers import peek
+from onward.core.classification.causes import sole
+from onward.core.classification.classify import Retry, Unrecoverable, describe, judge
+from onward.core.classification.own_rules import Classification
+from onward.core.classification.verdict import Verdict
 from onward.core.error_context import LONGEST_MESSAGE, message_of, shorten
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled, End, RateLimited, Skip, Snooze
-from onward.core.own_rules import Classification
 from onward.core.payload import encode, lenient
 from onward.core.redaction import Hide, redact_text
 from onward.core.usage import Usage
-from onward.core.verdict import Verdict
 from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
 
 __all__ = [

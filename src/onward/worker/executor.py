@@ -11,7 +11,7 @@ from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from onward.ambient import AMBIENT
-from onward.core.classify import classify, describe
+from onward.core.classification.classify import classify, describe
 from onward.core.job import Job
 from onward.core.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from onward.core.usage import Usage

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from onward.client_async import AsyncClient
-from onward.core.classify import describe
+from onward.core.classification.classify import describe
 from onward.core.job import Job
 from onward.core.lifecycle import End, Failed, Outcome, Succeeded
 from onward.core.usage import Usage

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from onward.core.classify import describe
+from onward.core.classification.classify import describe
 from onward.core.contract import owed_artifact
 from onward.core.job import Job
 from onward.core.lifecycle import Failed, Outcome, Succeeded

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from onward.core.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, warning
-from onward.core.facts import Facts, QueueSeen, WorkerSeen
-from onward.core.holding import breaker_open, held
+from onward.core.doctor.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, warning
+from onward.core.doctor.facts import Facts, QueueSeen, WorkerSeen
+from onward.core.doctor.holding import breaker_open, held
 
 __all__ = ["OVERDUE", "diagnose", "last_seen", "patience", "servers"]
 

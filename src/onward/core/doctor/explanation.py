@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from onward.core.diagnosis import (
+from onward.core.doctor.diagnosis import (
     Finding,
     fine,
     found,
@@ -17,10 +17,10 @@ from onward.core.diagnosis import (
     stamp,
     warning,
 )
-from onward.core.facts import JobFacts
-from onward.core.findings import patience, servers
-from onward.core.health import dry_run
-from onward.core.holding import breaker_open, held
+from onward.core.doctor.facts import JobFacts
+from onward.core.doctor.findings import patience, servers
+from onward.core.doctor.health import dry_run
+from onward.core.doctor.holding import breaker_open, held
 from onward.core.job import Job, JobState
 
 __all__ = ["explain"]

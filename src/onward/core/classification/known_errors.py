@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from onward.core.answers import answer_of, peek
-from onward.core.causes import Seen
+from onward.core.classification.answers import answer_of, peek
+from onward.core.classification.causes import Seen
+from onward.core.classification.raised import Retry, RuleBroken, Unrecoverable
+from onward.core.classification.verdict import Kind, Verdict
 from onward.core.duration import duration
 from onward.core.lifecycle import RateLimited
-from onward.core.raised import Retry, RuleBroken, Unrecoverable
 from onward.core.retry import LONGEST_DELAY
-from onward.core.verdict import Kind, Verdict
 from onward.errors import InvalidJob, InvalidSetting, NotAllowed
 
 __all__ = ["BUILT_IN", "RULE_NAMES", "Rule", "raised"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from onward.core.diagnosis import Finding, fine, found, lasting, problem, psql, warning
-from onward.core.facts import DatabaseSeen, VacuumHolder
+from onward.core.doctor.diagnosis import Finding, fine, found, lasting, problem, psql, warning
+from onward.core.doctor.facts import DatabaseSeen, VacuumHolder
 from onward.core.redaction import redact_text
 from onward.errors import (
     OnwardError,

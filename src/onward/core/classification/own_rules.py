@@ -12,13 +12,13 @@ from typing import Any, TypedDict, Unpack, get_args
 from msgspec.structs import replace
 
 from onward.core.arguments import check_takes_one
-from onward.core.causes import Seen
+from onward.core.classification.causes import Seen
+from onward.core.classification.known_errors import RULE_NAMES, raised
+from onward.core.classification.raised import Retry, Unrecoverable
+from onward.core.classification.verdict import HINTS, Kind, Verdict, is_link
 from onward.core.duration import Duration, duration
-from onward.core.known_errors import RULE_NAMES, raised
 from onward.core.lifecycle import RateLimited, Skip
-from onward.core.raised import Retry, Unrecoverable
 from onward.core.retry import LONGEST_DELAY
-from onward.core.verdict import HINTS, Kind, Verdict, is_link
 from onward.errors import InvalidSetting
 
 __all__ = ["Classification", "ErrorTypes", "Judge", "Judged", "RuleOptions", "may_say"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from onward.core.answers import Answer, answer_of, peek
+from onward.core.classification.answers import Answer, answer_of, peek
 from onward.core.error_context import message_of
 
 __all__ = ["Seen", "causes", "leaves", "sole"]

@@ -14,15 +14,15 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from onward.core.answers import peek
-from onward.core.causes import Seen, causes, leaves, sole
+from onward.core.classification.answers import peek
+from onward.core.classification.causes import Seen, causes, leaves, sole
+from onward.core.classification.known_errors import BUILT_IN, raised
+from onward.core.classification.own_rules import Classification, may_say
+from onward.core.classification.raised import Retry, RuleBroken, Unrecoverable
+from onward.core.classification.verdict import UNCLASSIFIED, Verdict, is_link
 from onward.core.error_context import LONGEST_MESSAGE, LONGEST_TRACEBACK, message_of, shorten
-from onward.core.known_errors import BUILT_IN, raised
 from onward.core.lifecycle import Cancelled, Failed, Outcome, RateLimited, Skip, Snooze, Succeeded
-from onward.core.own_rules import Classification, may_say
-from onward.core.raised import Retry, RuleBroken, Unrecoverable
 from onward.core.redaction import Hide, redact_text
-from onward.core.verdict import UNCLASSIFIED, Verdict, is_link
 
 __all__ = ["Retry", "RuleBroken", "Unrecoverable", "classify", "describe", "judge"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onward.core.breaker import Breaker
-from onward.core.diagnosis import Finding, found, positional, problem, quoted, warning
-from onward.core.facts import Hold
+from onward.core.doctor.diagnosis import Finding, found, positional, problem, quoted, warning
+from onward.core.doctor.facts import Hold
 
 __all__ = ["breaker_open", "held"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from onward.core.classification.verdict import Verdict
 from onward.core.retry import RetryPolicy
-from onward.core.verdict import Verdict
 
 __all__ = ["Calls"]
 

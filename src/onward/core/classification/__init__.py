@@ -1,0 +1,1 @@
+"""What an error that a handler raised means: rules in their order, each with a name."""

@@ -1,0 +1,1 @@
+"""Why a queue is stuck, or a job has not run: rules over facts."""
