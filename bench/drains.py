@@ -16,11 +16,18 @@ from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
 from onward.client import Client
 from onward.core.job import NewJob
+from onward.core.queue_rule import QueueRule
 from onward.core.rules import AuditLevel, Rules
 from onward.stores.postgres import PostgresStore
 from onward.stores.sqlite import SqliteStore
 
-__all__ = ["drained", "fill_noops", "filled", "postgres", "sqlite", "unfinished"]
+__all__ = [
+    "drained", "fair_postgres", "fair_sqlite", "fill_noops", "filled", "limited_postgres", "limited_sqlite",
+    "postgres", "sqlite", "unfinished",
+]  # fmt: skip
+
+ORGS = 100
+FAIR = {"q:default": QueueRule.of(fair=True)}
 
 
 def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
@@ -48,6 +55,75 @@ def sqlite(_url: str, sizes: Sizes) -> Iterator[Measure]:
     yield Measure("sqlite: drain, by our operations without worker", "jobs/s", one.rate, limit, ">= 0.7")
     yield Measure("sqlite: drain by 2 processes, by 1", "jobs/s", two.rate, one.rate, "")
     yield Measure("sqlite: CPU of the worker for a no-op job", "µs", one.cpu_micros, 0, "")
+
+
+def fair_postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
+    """Drain jobs of many orgs by turns, beside the same jobs by priority and time."""
+    found = []
+    for rules in (Rules(queues=FAIR), Rules()):
+        with fresh_store(url) as store:
+            fill_orgs(Client(store=store, rules=rules), sizes.drained)
+            fair = {"fair": 1} if rules.queues else {}
+            subject = ONWARD(store.url, schema=store.prefix.rstrip("."), **fair)
+            found.append(drain(subject, sizes.drained, unfinished(store), 1).rate)
+    by_turns, plain = found
+    yield Measure(
+        f"postgres: fair drain of {ORGS} orgs, by an unfair one", "jobs/s", by_turns, plain, ">= 0.7"
+    )
+
+
+def fair_sqlite(_url: str, sizes: Sizes) -> Iterator[Measure]:
+    """Do the same on SQLite."""
+    found = []
+    for rules in (Rules(queues=FAIR), Rules()):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "onward.db"
+            with Client(store=SqliteStore(path), rules=rules) as client:
+                fill_orgs(client, sizes.drained)
+            fair = {"fair": 1} if rules.queues else {}
+            subject = ONWARD(f"sqlite:///{path}", **fair)
+            found.append(drain(subject, sizes.drained, left_in(path), 1).rate)
+    by_turns, plain = found
+    yield Measure(f"sqlite: fair drain of {ORGS} orgs, by an unfair one", "jobs/s", by_turns, plain, ">= 0.7")
+
+
+def limited_postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
+    """Drain jobs of a limit that is never reached, beside the same jobs without one."""
+    found = []
+    for limited in ({"limited": 1}, {}):
+        with fresh_store(url) as store:
+            fill_limited(Client(store=store), sizes.drained, "ample" if limited else None)
+            subject = ONWARD(store.url, schema=store.prefix.rstrip("."), **limited)
+            found.append(drain(subject, sizes.drained, unfinished(store), 1).rate)
+    ample, plain = found
+    yield Measure("postgres: drain with an ample limit, by one without", "jobs/s", ample, plain, ">= 0.67")
+
+
+def limited_sqlite(_url: str, sizes: Sizes) -> Iterator[Measure]:
+    """Do the same on SQLite."""
+    found = []
+    for limited in ({"limited": 1}, {}):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "onward.db"
+            with Client(store=SqliteStore(path)) as client:
+                fill_limited(client, sizes.drained, "ample" if limited else None)
+            subject = ONWARD(f"sqlite:///{path}", **limited)
+            found.append(drain(subject, sizes.drained, left_in(path), 1).rate)
+    ample, plain = found
+    yield Measure("sqlite: drain with an ample limit, by one without", "jobs/s", ample, plain, ">= 0.67")
+
+
+def fill_limited(client: Client, jobs: int, key: str | None) -> None:
+    client.enqueue_many(
+        NewJob(job_type="noop", payload={"n": number}, limit_key=key) for number in range(jobs)
+    )
+
+
+def fill_orgs(client: Client, jobs: int) -> None:
+    client.enqueue_many(
+        NewJob(job_type="noop", payload={"n": number}, org_id=f"org-{number % ORGS}")
+        for number in range(jobs)
+    )
 
 
 def drained(store: PostgresStore, jobs: int, processes: int = 1) -> Drain:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import cast
 
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
-from onward import NewJob, Onward
+from onward import Limit, NewJob, Onward
 from onward.cli.running import tune
 from onward.core.rules import AuditLevel
 
@@ -22,6 +22,10 @@ app = Onward(
     schema=os.environ.get("ONWARD_BENCH_SCHEMA", "onward"),
     audit=cast("AuditLevel", os.environ.get("ONWARD_BENCH_AUDIT", "full")),
 )
+if os.environ.get("ONWARD_BENCH_FAIR"):
+    app.queue("q:default", fair=True)
+if os.environ.get("ONWARD_BENCH_LIMITED"):
+    app.rules.limits["ample"] = Limit(100_000, name="ample")
 tally = Tally()
 
 CONCURRENCY = int(os.environ.get("ONWARD_BENCH_CONCURRENCY", "10"))

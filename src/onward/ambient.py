@@ -16,7 +16,7 @@ from onward.core.contract import check_child, complete
 from onward.core.job import Job, NewJob
 from onward.core.rules import Rules
 
-__all__ = ["AMBIENT", "Origin", "ambient", "ambient_actor", "filled", "inherit", "running"]
+__all__ = ["AMBIENT", "Origin", "ambient", "ambient_actor", "ambient_org", "filled", "inherit", "running"]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +114,12 @@ def ambient_actor() -> dict[str, str | None] | None:
     if origin is None or origin.actor_type is None:
         return None
     return {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
+
+
+def ambient_org(rules: Rules) -> str | None:
+    """Tell in which org this is, for what is done here without saying so."""
+    origin = _current()
+    return None if origin is None or rules.tenancy == "off" else origin.org_id
 
 
 def _current() -> Origin | None:

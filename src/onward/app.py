@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -18,22 +18,35 @@ from onward.core.alert import Alert
 from onward.core.arguments import whole
 from onward.core.artifact import Artifact, ArtifactRef
 from onward.core.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
+from onward.core.built_in import BUILT_IN
 from onward.core.category import Category
 from onward.core.classification.own_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.classification.verdict import Kind
 from onward.core.contract import check_given
 from onward.core.duration import Duration, duration
 from onward.core.fields import LONGEST, check_text, check_texts
+from onward.core.flow import Flow
 from onward.core.job import WAITING, NewJob
+from onward.core.limit import add_limit
+from onward.core.queue_rule import QueueOptions, QueueRule
 from onward.core.rules import Rules, Settings
+from onward.core.scheduled import Schedule, ScheduleOptions
+from onward.core.wait import Sent
 from onward.errors import InvalidSetting
+from onward.handlers.batch import BatchHandle, BatchOptions, OpenBatch
 from onward.handlers.clients import Clients
 from onward.handlers.definition import AnyJobFunction, JobDecorator
 from onward.handlers.effects import dry_run_asked
+from onward.handlers.following import FlowHandle
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Handler
+from onward.handlers.job_type import JobType
+from onward.handlers.maintenance import built_in, served
 from onward.handlers.options import check_names, read_actor
 from onward.handlers.providers import report_broken_rule
+from onward.handlers.scheduling import schedule_of
+from onward.handlers.signalling import SignalOptions, read_signal
+from onward.handlers.starting import StartHooks
 from onward.sinks import add_sink, sinks_of
 
 if TYPE_CHECKING:
@@ -86,6 +99,7 @@ class Onward:
         self.jobs: dict[str, AnyJobFunction] = {}
         self.job = JobDecorator(self.clients, self._add)
         self._authorize: Authorize | None = None
+        self.on_start = StartHooks()
 
     @property
     def client(self) -> Client:
@@ -109,6 +123,49 @@ class Onward:
         """Do the same, awaited."""
         enqueued = await self.clients.current().enqueue_many(jobs)
         return [Handle(one, self.clients) for one in enqueued]
+
+    def enqueue_batch(self, jobs: Iterable[NewJob], **options: Unpack[BatchOptions]) -> BatchHandle:
+        """Store jobs as a batch, all or none, and what is enqueued when the last of them has ended.
+
+        `on_success` if all succeeded, `on_failure` if any is dead or was cancelled, `on_complete` always.
+        """
+        check_names("enqueue_batch()", options, BatchOptions.__annotations__)
+        return BatchHandle(self.clients.sync.batches.enqueue(jobs, **options).id, self.clients)
+
+    async def aenqueue_batch(self, jobs: Iterable[NewJob], **options: Unpack[BatchOptions]) -> BatchHandle:
+        """Do the same, awaited."""
+        check_names("aenqueue_batch()", options, BatchOptions.__annotations__)
+        made = await self.clients.current().batches.enqueue(jobs, **options)
+        return BatchHandle(made.id, self.clients)
+
+    def batch(self, **options: Unpack[BatchOptions]) -> OpenBatch:
+        """Give a batch to fill: `with app.batch(on_complete=…) as batch: batch.add(…)`, or `async with`."""
+        check_names("batch()", options, BatchOptions.__annotations__)
+        return OpenBatch(self.clients, options)
+
+    def enqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
+        """Store the jobs of a flow, all or none: what `.then()` or `group()` gave."""
+        return FlowHandle(self.clients.sync.enqueue_flow(flow), self.clients)
+
+    async def aenqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
+        """Do the same, awaited."""
+        return FlowHandle(await self.clients.current().enqueue_flow(flow), self.clients)
+
+    def signal(
+        self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
+    ) -> Sent:
+        """Tell the jobs that wait for this event and key, by `ctx.wait_for`: now, or while it is kept."""
+        said = read_signal(options)
+        client = self.clients.sync if said.tx is None else self.clients.sync.within(said.tx)
+        return client.signals.send(event, key, payload, **said.named)
+
+    async def asignal(
+        self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
+    ) -> Sent:
+        """Do the same, awaited."""
+        said = read_signal(options)
+        client = self.clients.current() if said.tx is None else self.clients.current().within(said.tx)
+        return await client.signals.send(event, key, payload, **said.named)
 
     def context(
         self,
@@ -161,12 +218,50 @@ class Onward:
         self.rules.breakers[name] = settings
         return settings
 
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueueRule:
+        """Say how a queue is worked off: `concurrency`, `rate` and `burst`, `fair` and `weights`, `ageing`.
+
+        Workers write it into the database, where it holds for all; without options it lifts what was said.
+        """
+        check_names("queue()", options, QueueOptions.__annotations__)
+        check_text("queue", name, longest=LONGEST["queue"])
+        if name in self.rules.queues:
+            raise InvalidSetting(f"queue() has been called for {name!r} before; say it once")
+        rule = self.rules.queues[name] = QueueRule.of(**options)
+        return rule
+
     def authorize(self, function: A) -> A:
         """Have workers ask this before each attempt: `False` or a PermissionError ends the job at once."""
         if self._authorize is not None:
             raise InvalidSetting("authorize() has been called before; one check decides, let it call others")
         self._authorize = function
         return function
+
+    def schedule(
+        self,
+        name: str,
+        job: JobType[..., Any] | NewJob,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Schedule:
+        """Store a schedule for a job type or a job, or change the one of its name; workers see it at once."""
+        new = schedule_of(name, job, payload, options, self.rules)
+        return self.client.schedules.put(new, reason=reason)
+
+    async def aschedule(
+        self,
+        name: str,
+        job: JobType[..., Any] | NewJob,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Schedule:
+        """Do the same, awaited."""
+        new = schedule_of(name, job, payload, options, self.rules)
+        return await self.aclient.schedules.put(new, reason=reason)
 
     def alert_sink(self, function: S) -> S:
         """Have a function called with every alert, besides the sinks of `Onward(alerts=…)`."""
@@ -216,7 +311,11 @@ class Onward:
         from onward.worker.worker import Worker
 
         options.setdefault("authorize", self._authorize)
-        return Worker(self.handlers, self.clients, **options)
+        options.setdefault("on_start", tuple(self.on_start))
+        if not self.rules.maintenance:
+            return Worker(self.handlers, self.clients, **options)
+        options["queues"] = served(options.get("queues"))
+        return Worker({**built_in(self.clients), **self.handlers}, self.clients, **options)
 
     def tick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
         """Run what is due, within bounds, and return: for cron and serverless hosts."""
@@ -277,12 +376,18 @@ class Onward:
         await asyncio.to_thread(self.clients.close)
 
     def _add(self, job_type: AnyJobFunction) -> None:
+        if job_type.name in BUILT_IN:
+            raise InvalidSetting(
+                f"{job_type.name!r} is a job type of Onward's own; give this one another name="
+            )
         known = self.handlers.get(job_type.name)
         if known is not None:
             raise InvalidSetting(
                 f"the job type {job_type.name!r} is defined already, by {known.reference}; "
                 "give this one another name="
             )
+        if job_type.handler.limit is not None:
+            add_limit(self.rules.limits, job_type.handler.limit, job_type.name)
         if job_type.handler.retry is not None:
             self.rules.add_retry(job_type.name, job_type.handler.retry)
         self.rules.checks[job_type.name] = job_type.handler.arguments

@@ -4,45 +4,38 @@
 from __future__ import annotations
 
 import os
-import random
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from itertools import chain, repeat
-from typing import Any
 from uuid import UUID
 
 from onward.ambient import inherit
-from onward.clients.parts import Parts
+from onward.clients.cancelling import Cancelling
 from onward.core.arguments import check_kind
 from onward.core.category import OnSubjectDelete
-from onward.core.duration import Duration
 from onward.core.filters import Counts, JobFilter, Page
+from onward.core.flow import Flow, group
 from onward.core.ids import IdMaker, JobId, normalise_id
 from onward.core.job import Enqueued, Job, JobState, NewJob
-from onward.core.lifecycle import End, Outcome, Released
 from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
 from onward.gathering import Gathering
-from onward.operations import control, enqueue, inspect, keys, leader, rescue, subjects, watch, work
+from onward.operations import control, enqueue, inspect, keys, subjects
 from onward.operations.confined import in_org, org_of
 from onward.operations.control import Controls, Scope
 from onward.operations.inspect import Attempt, Event
-from onward.operations.rescue import Promoted, Swept
 from onward.operations.subjects import Dropped
-from onward.operations.watch import Look, Watch
-from onward.operations.work import Leases
 from onward.stores import Store
 
 __all__ = ["Client"]
 
-LEASE = timedelta(seconds=30)
 _PART = 2500
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
 
-class Client(Parts):
+class Client(Cancelling):
     """Enqueue, claim, finish and inspect jobs."""
 
     def __init__(
@@ -58,7 +51,7 @@ class Client(Parts):
         """Store a job, or find the one that holds its key."""
         [job] = inherit(in_org([job], self.org_id), self.rules)
         alone = self._gathering is None or self._bound is not None or now is not None
-        if self._gathering is None or alone or keys.changes_holder(job, self.rules):
+        if self._gathering is None or alone or enqueue.tied(job) or keys.changes_holder(job, self.rules):
             return self._enqueue_one(job, now)
         return self._gathering.ask(job)
 
@@ -68,7 +61,7 @@ class Client(Parts):
         noted = self._bound is None
         return self._run(
             lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
-            atomic=keys.changes_holder(job, self.rules),
+            atomic=enqueue.tied(job) or keys.changes_holder(job, self.rules),
             org_id=org_of([job]) if self.store.row_security else None,
         )
 
@@ -77,8 +70,17 @@ class Client(Parts):
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         return self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)), now)
 
-    def _enqueue_all(self, jobs: Sequence[NewJob], now: datetime | None = None) -> list[Enqueued]:
+    def enqueue_flow(self, flow: Flow | NewJob, *, now: datetime | None = None) -> list[Enqueued]:
+        """Store the jobs of a flow, all or none; answers in the order of `flow.jobs`."""
+        whole = group(flow)
+        jobs = list(inherit(in_org(whole.jobs, self.org_id), self.rules))
         ids = _ids.make_many(len(jobs))
+        return self._enqueue_all(whole.placed(jobs, ids), now, ids)
+
+    def _enqueue_all(
+        self, jobs: Sequence[NewJob], now: datetime | None = None, ids: Sequence[JobId] | None = None
+    ) -> list[Enqueued]:
+        ids = ids or _ids.make_many(len(jobs))
         org = org_of(jobs) if self.store.row_security else None
         if self._bound is not None:
             return self._run(
@@ -87,7 +89,7 @@ class Client(Parts):
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
         keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
-        changes = any(keys.changes_holder(job, self.rules) for job in jobs)
+        changes = any(enqueue.tied(job) or keys.changes_holder(job, self.rules) for job in jobs)
         return self._run(
             lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
             atomic=keyed or changes or len(jobs) > _PART,
@@ -143,12 +145,13 @@ class Client(Parts):
     ) -> JobState:
         """Cancel a waiting job at once, or ask a running one to give way; gives the state it is in now."""
         asked = normalise_id(job_id)
-        states = self._run(
-            lambda: control.cancel([asked], reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+        stopped = self._run(
+            lambda: control.stop([asked], reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
         )
-        if asked not in states:
+        if asked not in stopped.states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        return states[asked]
+        self._settle_some(stopped.tied, now, slots=stopped.slots)
+        return stopped.states[asked]
 
     def drop_subject(
         self,
@@ -236,123 +239,3 @@ class Client(Parts):
     def controls(self, *, now: datetime | None = None) -> Controls:
         """Read the gate, the pauses, and which orgs have spent their budget."""
         return self._run(lambda: control.controls(now=now), write=False)
-
-    def look(self, *, now: datetime | None = None) -> Look:
-        """Tell which queues have a ready job, and when the next one is due."""
-        return self._run(lambda: watch.look(now=now), write=False)
-
-    def watch(self, worker_id: str, *, now: datetime | None = None) -> Watch:
-        """Tell a worker whether its lease holds, which of its jobs to cancel, and what is paused."""
-        return self._run(lambda: watch.watch(worker_id, now=now), write=False)
-
-    def register(
-        self,
-        worker_id: str,
-        *,
-        lease: timedelta = LEASE,
-        info: Mapping[str, Any] | None = None,
-        now: datetime | None = None,
-    ) -> None:
-        """Give a worker its lease; an id serves one life of one process."""
-        self._run(lambda: work.register(worker_id, lease=lease, info=info, now=now))
-
-    def extend(
-        self,
-        worker_id: str,
-        jobs: Collection[Job],
-        *,
-        lease: timedelta = LEASE,
-        idle: bool = False,
-        now: datetime | None = None,
-    ) -> Leases:
-        """Renew a worker's lease, and learn which of these jobs it still holds."""
-        leases = {job.id: job.lease for job in _claimed(jobs)}
-        return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle, now=now))
-
-    def retire(self, worker_id: str, *, now: datetime | None = None) -> bool:
-        """End a worker's lease at once: what it still holds can be rescued."""
-        return self._run(lambda: work.retire(worker_id, now=now))
-
-    def held(self, worker_id: str) -> list[Job]:
-        """Give the running jobs of a worker."""
-        return self._run(lambda: rescue.find_held(worker_id), write=False)
-
-    def claim(
-        self,
-        queue: str,
-        limit: int = 1,
-        *,
-        worker_id: str,
-        paused_orgs: Collection[str] = (),
-        paused_types: Collection[str] = (),
-        now: datetime | None = None,
-    ) -> list[Job]:
-        """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
-
-        Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
-        """
-        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        return self._run(lambda: work.claim(queue, limit, worker_id=worker_id, **paused, now=now))
-
-    def finish(self, ends: Sequence[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
-        """Write what claimed jobs came to; says which leases still held."""
-        advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
-        check_kind("ends", ends, list | tuple, advice)
-        for end in ends:
-            check_kind("an end", end, tuple, advice)
-            check_kind("its job", end[0], Job, advice)
-        settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
-        return self._run(lambda: work.finish(settled, now=now))
-
-    def write(self, ends: Sequence[End], *, org_id: str | None = None, now: datetime | None = None) -> Leases:
-        """Write ends that are settled already; says which leases still held.
-
-        `org_id` is whose jobs they are, where the database has policies.
-        """
-        metered = any(end.usage for end in ends)
-        return self._run(lambda: work.finish(ends, now=now), atomic=metered, org_id=org_id)
-
-    def release(
-        self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
-    ) -> Leases:
-        """Give claimed jobs back unfinished, at once or after a delay; burns no attempt."""
-        return self.finish([(job, Released(delay)) for job in _claimed(jobs)], now=now)
-
-    def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
-        """Take back the jobs of workers whose lease ran out."""
-        return self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random, now=now))
-
-    def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
-        """Take back all that a worker held which is known to be dead, without waiting for its lease."""
-        return self._run(
-            lambda: rescue.rescue_worker(worker_id, rules=self.rules, dice=random.random, now=now)
-        )
-
-    def sweep(
-        self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
-    ) -> Swept:
-        """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
-        return self._run(
-            lambda: rescue.sweep(
-                worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random, now=now
-            )
-        )
-
-    def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE, now: datetime | None = None) -> bool:
-        """Take the lead in something, or keep it; False while another worker has it."""
-        return self._run(lambda: leader.lead(name, worker_id, ttl=ttl, now=now))
-
-    def abdicate(self, worker_id: str) -> frozenset[str]:
-        """Give up every lead of a worker; tells which it had."""
-        return self._run(lambda: leader.abdicate(worker_id))
-
-    def promote(self, limit: int = 500, *, now: datetime | None = None) -> Promoted:
-        """Make due jobs ready; says when the next one is due."""
-        return self._run(lambda: rescue.promote(limit, now=now))
-
-
-def _claimed(jobs: Collection[Job]) -> Collection[Job]:
-    check_kind("jobs", jobs, Collection, "give a list of jobs that claim() gave you")
-    for job in jobs:
-        check_kind("a job", job, Job, "give jobs that claim() gave you")
-    return jobs

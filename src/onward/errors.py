@@ -12,9 +12,13 @@ OnwardError
 ├── DuplicateJob                       `on_conflict="raise"` met a job that holds the key
 ├── JobNotFound (LookupError)          no such job, for this org
 ├── JobNotEnded (TimeoutError)         a result was asked for before there was one
+├── WaitTimedOut (TimeoutError)        `ctx.wait_for()` had no signal in time
 ├── JobFailed                          a result was asked for, and the job is dead or cancelled
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
 ├── NotAllowed                         a client or a handler asked for what its org or category may not
+├── BatchNotFound (LookupError)        no such batch, for this org
+├── BatchClosed                        a job was added to a batch that takes no more
+├── ScheduleNotFound (LookupError)     no schedule has this name
 ├── EffectNotFound (LookupError)       no such effect of a job is recorded, for this org
 ├── AuditBroken                        the chain of the audit is not as it was left
 ├── ArtifactNotFound (LookupError)     no such artifact, for this org
@@ -45,6 +49,8 @@ __all__ = [
     "ArtifactCorrupt",
     "ArtifactNotFound",
     "AuditBroken",
+    "BatchClosed",
+    "BatchNotFound",
     "ContractBroken",
     "DuplicateJob",
     "EffectNotFound",
@@ -61,6 +67,7 @@ __all__ = [
     "OnwardError",
     "PayloadRejected",
     "PayloadTooLarge",
+    "ScheduleNotFound",
     "SchemaBehind",
     "SchemaMissing",
     "SchemaTooNew",
@@ -73,6 +80,7 @@ __all__ = [
     "TransactionNotOpen",
     "TransactionOpen",
     "UnsupportedConnection",
+    "WaitTimedOut",
     "WorkerLost",
     "WrongDatabase",
 ]
@@ -170,6 +178,12 @@ class JobNotEnded(OnwardError, TimeoutError):
     status, code = 409, "ON-JOB-003"
 
 
+class WaitTimedOut(OnwardError, TimeoutError):
+    """A handler waited for a signal that did not come in time."""
+
+    exit_code, status, code = 1, 408, "ON-WAIT-001"
+
+
 class JobFailed(OnwardError):
     """There is no result: the job is dead or was cancelled."""
 
@@ -191,6 +205,24 @@ class NotAllowed(OnwardError):
     """A client or a job of one org asked for what concerns others, or a job for what its category may not."""
 
     exit_code, status, code = 4, 403, "ON-ORG-001"
+
+
+class BatchNotFound(OnwardError, LookupError):
+    """No such batch, or none that this client may see."""
+
+    exit_code, status, code = 3, 404, "ON-BAT-001"
+
+
+class BatchClosed(OnwardError):
+    """A job was added to a batch that was closed, cancelled, or has ended."""
+
+    exit_code, status, code = 4, 409, "ON-BAT-002"
+
+
+class ScheduleNotFound(OnwardError, LookupError):
+    """No schedule has this name, or it was removed."""
+
+    exit_code, status, code = 3, 404, "ON-SCD-001"
 
 
 class EffectNotFound(OnwardError, LookupError):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from onward import InvalidJob, InvalidSetting, NotificationKey, Onward, job_key, notification_key
+from onward import InvalidJob, InvalidSetting, JobState, NotificationKey, Onward, job_key, notification_key
 from onward.core.idempotency import bucket_start, template_fields
 
 NINE = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)
@@ -108,6 +108,22 @@ def test_a_notification_for_now_falls_into_the_bucket_of_its_enqueue(notify):  #
 def test_a_notification_key_has_the_org_that_is_inherited(app, notify):  # S4-9
     with app.context(org_id="o"):
         assert notify.build("ada").key.startswith("notification:o:ada:")
+
+
+def test_a_notification_that_was_sent_is_not_sent_again_in_its_bucket(app):  # S4-9
+    # Its category holds a key no longer than its job lives; a bucket lasts.
+    @app.job(category="harmonyk", notification_key=NotificationKey("to", bucket="1d"))
+    def remind(to: str) -> None:
+        """Do nothing."""
+
+    first = remind.enqueue("ada")
+    app.tick()
+    again = remind.enqueue("ada")
+    assert (again.id, again.created, again.state) == (first.id, False, JobState.SUCCEEDED)
+    soon = remind.using(run_at=datetime.now(UTC) + timedelta(days=30)).build("ada")
+    assert soon.key != first.refresh().key
+    assert timedelta(days=30) <= soon.unique <= timedelta(days=31)
+    assert remind.using(unique="1h").build("ada").unique == timedelta(hours=1)
 
 
 def test_without_a_template_the_job_type_is_one(unopened):

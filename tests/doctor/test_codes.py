@@ -11,7 +11,7 @@ from onward.cli.main import _COMMANDS
 
 FOLDER = Path(onward.__file__).parent / "core" / "doctor"
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "doctor.md"
-RULES = ("findings", "holding", "health", "explanation")
+RULES = ("findings", "following", "holding", "health", "explanation", "waiting", "queueing", "limiting")
 MAKERS = {"fine", "found", "problem", "warning"}
 
 

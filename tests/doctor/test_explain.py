@@ -195,3 +195,19 @@ def test_a_client_of_one_org_is_told_of_its_own_jobs_and_of_no_workers(client):
     assert codes(acme.doctor.explain(own)) == {"org_paused"}
     with pytest.raises(JobNotFound):
         acme.doctor.explain(other)
+
+
+def test_a_job_waits_for_room_in_its_queue_or_for_its_rate(client):
+    alive(client)
+    client.queues.limit("q:ruled", concurrency=2, reason="r", now=NOW)
+    for _ in range(2):
+        enqueued(client, queue="q:ruled")
+    claimed = client.queues.claim("q:ruled", 5, worker_id="w", now=NOW).jobs
+    said = told(client, enqueued(client, queue="q:ruled"))
+    assert said["queue_full"].title == "its queue runs 2 of 2"
+    assert said["queue_full"].remedy == "onward queues limit q:ruled --concurrency N --reason …"
+    client.finish([(job, Succeeded()) for job in claimed], now=NOW).require()
+    client.queues.limit("q:ruled", rate="1/1m", reason="r", now=NOW)
+    client.queues.claim("q:ruled", 1, worker_id="w", now=NOW)
+    said = told(client, enqueued(client, queue="q:ruled"))
+    assert said["queue_rate"].title == "its queue starts 1/1m; the next may start in 59 s"

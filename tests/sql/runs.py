@@ -19,7 +19,7 @@ from onward.core.doctor.diagnosis import Finding
 from onward.core.filters import JobFilter
 from onward.core.ids import first_id_at
 from onward.core.job import COLUMNS, Job, NewJob, micros
-from onward.core.lifecycle import End, Released, Succeeded
+from onward.core.lifecycle import End, Parked, Released, Succeeded
 from onward.core.rules import Rules
 from onward.core.usage import Usage
 from onward.operations import (
@@ -27,6 +27,7 @@ from onward.operations import (
     artifacts,
     asked,
     audit,
+    batches,
     breakers,
     control,
     dead_bulk,
@@ -38,8 +39,10 @@ from onward.operations import (
     inspect,
     keys,
     leader,
+    parking,
     rescue,
     sealing,
+    signals,
     subjects,
     usage,
     watch,
@@ -54,6 +57,12 @@ from onward.operations.statement import Operation, Row, Several, Statement
 from onward.sql.catalogue import (
     Database,
 )
+from tests.sql.batch_runs import BATCH_RUNS
+from tests.sql.flow_runs import FLOW_RUNS, FLOW_SETS
+from tests.sql.limit_runs import LIMIT_RUNS, LIMIT_SETS
+from tests.sql.maintenance_runs import MAINTENANCE_RUNS
+from tests.sql.queue_runs import QUEUE_RUNS, QUEUE_SETS
+from tests.sql.schedule_runs import SCHEDULE_RUNS, SCHEDULE_SETS
 
 __all__ = ["RUNS", "SETS", "statements_of"]
 
@@ -64,6 +73,7 @@ SETS = {
     "metered": usage.METERED,
     "changes": keys.CHANGES,
     "runs": work.RERUN,
+    "parked": parking.PARKED,
     "lapsed": ("org_id", "project_id", "key"),
     "spent": usage.SPENT,
     "links": sealing.LINK,
@@ -72,10 +82,16 @@ SETS = {
     "groups": alerts.GROUPS,
     "findings": alerts.FINDINGS,
     "messages": alerts.MESSAGES,
+    "tallies": batches.TALLIES,
+    **SCHEDULE_SETS,
+    **LIMIT_SETS,
+    **QUEUE_SETS,
+    **FLOW_SETS,
 }
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ID = first_id_at(NOW)
+OTHER = first_id_at(NOW + timedelta(seconds=1))
 SPAN = timedelta(seconds=30)
 
 
@@ -99,12 +115,14 @@ ARTIFACT = (
 )  # fmt: skip
 FULL = NewJob(
     job_type="t", payload={"a": 1}, key="k", org_id="o", project_id="p", subject="s", tags=["x"], delay=SPAN,
-    deadline=NOW, timeout=SPAN, parent_id=ID, batch_id=ID, actor_type="user", actor_id="1", request_id="r",
-    correlation_id="c", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    deadline=NOW, timeout=SPAN, parent_id=ID, batch_id=ID, ties=2, actor_type="user", actor_id="1",
+    request_id="r", correlation_id="c", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 )  # fmt: skip
 
 
 COALESCED = replace(FULL, on_conflict="coalesce", merge=lambda old, new: {**old, **new})
+HELD = ("queued", '{"a":1}', None, 1, None, 1, 0, 1)
+SIGNAL = (ID, "o", "e", "k", "{}", 1, 1, None, None)
 SEALING = (0, 0, "0" * 64, None, None, None, 1, 1, 1)
 RECORD = (1, micros(NOW), "job.enqueued", *[None] * 13)
 LETTER = (1, "fixed", micros(NOW), None, None, "r", ID, "[]")
@@ -159,15 +177,30 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "finish what was reset": (partial(work.finish, ENDS[:1]), [[(ID, "again")], [(ID,)]]),
     "coalesce": (
         partial(enqueue.enqueue, COALESCED, ID),
-        [[(ID, ID, "queued", 0)], [(ID,)], [("queued", '{"a":1}', None)], [(ID, "queued", "coalesced")]],
+        [[(ID, ID, "queued", 0)], [(ID,)], [HELD], [(ID, "queued", "coalesced")]],
     ),
+    "debounce": (
+        partial(enqueue.enqueue, replace(COALESCED, debounce=SPAN, debounce_max=SPAN), ID),
+        [[(ID, ID, "queued", 0)], [(ID,)], [HELD], [(ID, "scheduled", "debounced")]],
+    ),
+    "park": (partial(work.finish, [End.of(JOB, Parked(NOW, "e", "k"), POLICY)]), [[], [(ID,)]]),
+    "send a signal": (
+        partial(signals.send, signals.NewSignal(ID, "e"), Rules()),
+        [[(ID,)], [(1,)], [("q", 1, None)]],
+    ),
+    "find a signal": (partial(signals.find, JOB, "e", "k", [ID]), [[SIGNAL]]),
+    "look for signals": (signals.any_fresh, [[(1,)]]),
+    "wake": (signals.wake, [[(1,)]]),
+    "list signals": (signals.list_signals, [[SIGNAL]]),
+    "list awaited": (signals.list_awaited, [[(ID, "o", "e", None, 1)]]),
+    "prune signals": (signals.prune, [[(ID,)], [(ID,)]]),
     "get a key": (partial(keys.get_key, "k"), [[LINE]]),
     "list keys": (keys.list_keys, [[LINE]]),
     "forget a key": (partial(keys.forget, "k", reason="r"), [[(ID,)]]),
     "prune keys": (keys.prune, [[("", "", "k")], [("", "", "k")], [("k",)]]),
     "drop a subject": (
         partial(subjects.drop_subject, "s", Rules(), rule="delete"),
-        [[(ID, "default", "queued")], [(ID,)]],
+        [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
     "finish what was metered": (partial(work.finish, METERED), [[("o", 5)], [], [("o",)]]),
     "usage of a job": (partial(usage.events_of, ID), [[]]),
@@ -207,7 +240,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "pause": (partial(control.pause, "org", "o", reason="r"), [[("org",)]]),
     "resume": (partial(control.resume, "job_type", "t"), [[]]),
     "controls": (control.controls, [[("gate", "", "r", None, None, 1)]]),
-    "promote": (rescue.promote, [[("q", 1), (None, None)]]),
+    "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
     "cancel": (partial(control.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
@@ -235,10 +268,13 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(dead_letter.replay, [ID], reason="r", by=(None, None), rules=Rules()),
         [[], [(ID, "dead", None, ID)]],
     ),
-    "discard": (partial(dead_letter.discard, [ID], reason="r", by=("user", "1"), rules=Rules()), [[(ID,)]]),
+    "discard": (
+        partial(dead_letter.discard, [ID], reason="r", by=("user", "1"), rules=Rules()),
+        [[(ID,)], []],
+    ),
     "fix": (
         partial(dead_letter.fix, ID, Edit(payload={"a": 2}), ID, note="n", by=(None, None), rules=Rules()),
-        [[DEAD], [LETTER]],
+        [[DEAD], [LETTER], []],
     ),
     "begin an effect": (partial(effects.begin, JOB, "e"), [[EFFECT]]),
     "do an effect": (
@@ -277,6 +313,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "mute": (partial(alerts.mute, "f", reason="r", for_=SPAN), [[("f",)]]),
     "unmute": (partial(alerts.unmute, "f", reason="r"), [[("f",)]]),
     "prune alerts": (partial(alerts.prune, overlap=SPAN), [[(1,)], [("f",)], [("f",)]]),
+    **SCHEDULE_RUNS,
     "diagnose": (
         partial(doctor.gather, Rules.of(categories=[TIMELY]), NOW, now=NOW),
         [
@@ -286,13 +323,17 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
             [("q", 1, 1)],
             [("t", "timely", 1, 1)],
             [(1,)],
+            [],
             [("w", "q", 1)],
             [("w", 1, 1, 1, 0)],
+            [("n", "t", "code", 1, 0, 1, 1, 1, "dead", "no", ID)],
             [("t", "E", 1)],
             [("t", None, 1, 1, 0, 1)],
+            [(ID, "t", 1)],
             [("dead", 1)],
             [(1, 1)],
             [(1,)],
+            [],
             [],
             [("log", 1, 1, "no")],
         ],
@@ -304,8 +345,13 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "check integrity": (doctor.check_integrity, [[("fault",)]]),
     "explain a job": (
         partial(doctor.gather_job, ID, Rules(), NOW, confined=False),
-        [[stored(state="queued")], [], [], [(None, None, 1)], [WORKER_ROW], [], [(1,)]],
+        [[stored(state="queued")], [], [], [(None, None, 1)], [WORKER_ROW], [], [(1,)], []],
     ),
+    **BATCH_RUNS,
+    **FLOW_RUNS,
+    **MAINTENANCE_RUNS,
+    **LIMIT_RUNS,
+    **QUEUE_RUNS,
     "write lock": (partial(alone, WRITE_LOCK), [[]]),
     "tables": (partial(require_tables, AnyConnection()), [[(1,)]]),
     "org": (partial(set_org, "o"), [[("o",)]]),

@@ -15,10 +15,12 @@ from onward.connections.parameters import postgres_call
 from onward.core.job import JobState
 from onward.core.lifecycle import End, Transition
 from onward.core.usage import Usage
-from onward.operations import rescue, usage, watch, work
+from onward.operations import firing, limits, rescue, usage, watch, work
+from onward.operations.firing import Known
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres import _STEADY, PostgresStore
+from tests.queues.asking import ruled_claim
 from tests.stores.postgres_schema import fill, fresh_schema
 from tests.stores.test_postgres_plans import nodes, scans_of_live
 
@@ -33,6 +35,16 @@ def ends(count: int) -> list[End]:
 def metered(count: int) -> list[End]:
     return [replace(end, usage=(Usage("a", 1.0, 5), Usage("b", 2.0))) for end in ends(count)]
 
+
+def later(operation: Operation[Any], *answers: list[Any]) -> Operation[Any]:
+    """Give what an operation asks once it was answered so."""
+    asked = next(operation)
+    for rows in answers:
+        asked = operation.send(rows)
+    yield asked
+
+
+STANDING = ("a", 0, 0, 0, 0, None, '{"concurrency":2}', None, 0)
 
 HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "claim": (lambda: work.claim("q:default", 100, worker_id="w"), {"live_ready", "Tid Scan"}),
@@ -49,6 +61,21 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "watch": (lambda: watch.watch("w"), {"live_held"}),
     "find lost": (rescue.find_lost, {"live_held"}),
     "promote": (rescue.promote, {"live_due", "Tid Scan"}),
+    "lock slots": (lambda: limits.admit(["a"]), {"live_waiting"}),
+    "count slots": (
+        lambda: later(limits.admit(["a"]), [("a",)]),
+        {"live_begun", "live_limited"},
+    ),
+    "admit": (
+        lambda: later(limits.admit(["a"]), [("a",)], [STANDING]),
+        {"live_pkey", "live_waiting"},
+    ),
+    "find who may be admitted": (limits.find_admissible, {"live_begun", "live_limited", "live_waiting"}),
+    "look for schedules": (lambda: firing.next_due(Known(["t"])), set()),
+    "count what runs of a queue": (lambda: ruled_claim("count_running"), {"live_held"}),
+    "find orgs": (lambda: ruled_claim("find_orgs"), {"live_fair"}),
+    "find jobs of orgs": (lambda: ruled_claim("find_fair_jobs"), {"live_fair", "live_ready"}),
+    "claim what was picked": (lambda: ruled_claim("claim_picked_jobs"), {"live_pkey", "Tid Scan"}),
 }
 
 

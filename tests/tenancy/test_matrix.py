@@ -14,12 +14,14 @@ from typing import IO, Any
 import msgspec
 import pytest
 
-from onward import AuditFilter, Client, Effect, Job, JobFilter, NewJob, OnwardError, Succeeded
+from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, OnwardError, Succeeded
 from onward.core.alert import sample
 from onward.core.breaker import Answer
 from onward.core.fingerprint import fingerprint
 from onward.errors import NotAllowed
 from onward.operations.alerts import Send
+from onward.operations.firing import Known
+from onward.operations.schedules import checked_schedule
 from tests.stores.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
@@ -27,19 +29,43 @@ from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World,
 Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
+TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, RULES)
 SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
     "attempts": [lambda c, o: c.attempts(o.retrying)],
+    "batches.close": [lambda c, o: c.batches.close(o.open_batch)],
+    "batches.enqueue": [
+        lambda c, o: len(c.batches.enqueue([NewJob(job_type="t", org_id=o.org_id)]).jobs),
+        lambda c, o: len(c.batches.enqueue([], on_success=NewJob(job_type="t", org_id=o.org_id)).jobs),
+    ],
+    "batches.get": [lambda c, o: c.batches.get(o.batch)],
+    "batches.jobs": [lambda c, o: len(c.batches.jobs(o.batch).jobs)],
+    "batches.list": [
+        lambda c, o: c.batches.list(org_id=o.org_id),
+        lambda c, o: c.batches.list(name=f"batch of {o.org_id}"),
+    ],
+    "batches.open": [lambda c, o: len(c.batches.open(on_success=NewJob(job_type="t", org_id=o.org_id)))],
     "cancel": [lambda c, o: c.cancel(o.spare, **WHY)],
+    "cancel_batch": [lambda c, o: c.cancel_batch(o.batch, **WHY)],
+    "cancel_flow": [lambda c, o: c.cancel_flow(o.held, **WHY)],
+    "cancel_subject": [lambda c, o: c.cancel_subject(f"end {o.org_id[::-1]}", **WHY)],
+    "cancel_where": [lambda c, o: c.cancel_where(JobFilter(subject=f"stop {o.org_id[::-1]}"), **WHY)],
     "controls": [lambda c, o: [pause for pause in c.controls().pauses if o.org_id in pause.name]],
     "count": [lambda c, o: c.count(o.org_id)],
     "drop_subject": [lambda c, o: c.drop_subject(o.new("doomed").subject, rule="cancel", org_id=o.org_id)],
     "enqueue": [
         lambda c, o: c.enqueue(NewJob(job_type="t", org_id=o.org_id)).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", parent_id=o.queued)).state,
+        lambda c, o: c.enqueue(NewJob(job_type="t", batch_id=o.open_batch)).created,
+        lambda c, o: c.enqueue(NewJob(job_type="t", after=(o.running,))).state,
+        lambda c, o: c.enqueue(NewJob(job_type="t", after=(o.dead,))).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("queued"))).created,
         lambda c, o: c.enqueue(NewJob(job_type="t", key=o.key("buried"), on_conflict="reset")).created,
+    ],
+    "enqueue_flow": [
+        lambda c, o: len(c.enqueue_flow(NewJob(job_type="t", org_id=o.org_id).then(NewJob(job_type="t")))),
+        lambda c, o: len(c.enqueue_flow(NewJob(job_type="t").then(NewJob(job_type="t", after=(o.queued,))))),
     ],
     "enqueue_many": [
         lambda c, o: len(c.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", org_id=o.org_id)])),
@@ -94,6 +120,10 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "effects.remember": [lambda c, o: c.effects.remember(running_job(c, o), "step", {"n": 1})],
     "effects.reset": [lambda c, o: c.effects.reset(o.running, "resettable", **WHY).state],
     "doctor.explain": [lambda c, o: c.doctor.explain(o.queued), lambda c, o: c.doctor.explain(o.dead)],
+    "flows.children": [lambda c, o: c.flows.children(o.dead)],
+    "flows.followers": [lambda c, o: c.flows.followers(o.queued)],
+    "flows.graph": [lambda c, o: c.flows.graph(o.queued)],
+    "flows.parents": [lambda c, o: c.flows.parents(o.dead)],
     "keys.get": [
         lambda c, o: c.keys.get(o.key("succeeded")),
         lambda c, o: c.keys.get(o.key("succeeded"), org_id=o.org_id),
@@ -126,6 +156,16 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "artifacts.read": [lambda c, o: c.artifacts.read(o.artifact)],
     "artifacts.sign": [lambda c, o: c.artifacts.sign(o.artifact)],
     "artifacts.verify": [lambda c, o: c.artifacts.verify(org_id=o.org_id)],
+    "signals.awaited": [
+        lambda c, o: c.signals.awaited(org_id=o.org_id),
+        lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}"),
+    ],
+    "signals.find": [lambda c, o: c.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}")],
+    "signals.list": [
+        lambda c, o: c.signals.list(org_id=o.org_id),
+        lambda c, o: c.signals.list("signal", f"kept of {o.org_id}"),
+    ],
+    "signals.send": [lambda c, o: c.signals.send("signal", "other", org_id=o.org_id).woken],
     "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
     "usage.report": [lambda c, o: c.usage.report(("org",), org_id=o.org_id)],
     "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],
@@ -136,6 +176,7 @@ ABOUT_ALL: dict[str, Call] = {
     "controls": lambda c, _: c.controls(),
     "count": lambda c, _: c.count(),
     "list_jobs": lambda c, _: c.list_jobs(limit=1000),
+    "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),
     "dead.replay_all": lambda c, _: c.dead.replay_all(dry_run=True, **WHY),
     "dead.list": lambda c, _: (
@@ -147,6 +188,8 @@ ABOUT_ALL: dict[str, Call] = {
     "audit.list": lambda c, _: c.audit.list(limit=1000),
     "artifacts.list": lambda c, _: c.artifacts.list(),
     "artifacts.verify": lambda c, _: c.artifacts.verify(),
+    "signals.awaited": lambda c, _: c.signals.awaited(),
+    "signals.list": lambda c, _: c.signals.list(),
     "usage.report": lambda c, _: c.usage.report(),
     "usage.budgets": lambda c, _: c.usage.budgets(),
     # It leaves the store open, which the next test uses.
@@ -183,6 +226,7 @@ REFUSED: dict[str, Call] = {
     "rescue_worker": lambda c, _: c.rescue_worker(WORKER),
     "resume": lambda c, o: c.resume("job_type", f"type of {o.org_id}"),
     "retire": lambda c, _: c.retire(WORKER),
+    "settle": lambda c, _: c.settle(),
     "sweep": lambda c, _: c.sweep(WORKER, now=NOW + timedelta(days=2000)),
     "watch": lambda c, _: c.watch(WORKER),
     "write": lambda c, o: c.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
@@ -197,6 +241,41 @@ REFUSED: dict[str, Call] = {
     "breakers.get": lambda c, o: c.breakers.get(f"crm:{o.org_id}"),
     "breakers.list": lambda c, _: c.breakers.list(),
     "breakers.open": lambda c, o: c.breakers.open(f"crm:{o.org_id}", **WHY),
+    "limits.admit": lambda c, o: c.limits.admit([f"sync/{o.org_id}"]),
+    "limits.declare": lambda c, _: c.limits.declare({"sync": Limit(1)}),
+    "limits.find": lambda c, o: c.limits.find(keys=[f"sync/{o.org_id}"]),
+    "limits.forget": lambda c, _: c.limits.forget(),
+    "limits.get": lambda c, _: c.limits.get("sync"),
+    "limits.list": lambda c, _: c.limits.list(),
+    "limits.reset": lambda c, _: c.limits.reset("sync", **WHY),
+    "limits.set": lambda c, _: c.limits.set("sync", concurrency=1, **WHY),
+    "queues.claim": lambda c, o: c.queues.claim(f"queue of {o.org_id}", worker_id=WORKER),
+    "queues.declare": lambda c, _: c.queues.declare(),
+    "queues.get": lambda c, o: c.queues.get(f"queue of {o.org_id}"),
+    "queues.limit": lambda c, o: c.queues.limit(f"queue of {o.org_id}", concurrency=1, **WHY),
+    "queues.list": lambda c, _: c.queues.list(),
+    "queues.reset": lambda c, o: c.queues.reset(f"queue of {o.org_id}", **WHY),
+    "schedules.add": lambda c, o: c.schedules.add("own", NewJob(job_type="t", org_id=o.org_id), every="1m"),
+    "schedules.declare": lambda c, _: c.schedules.declare([TIMED]),
+    "schedules.fire": lambda c, _: c.schedules.fire(Known({"t"}), now=LATER),
+    "schedules.get": lambda c, o: c.schedules.get(f"schedule of {o.org_id}"),
+    "schedules.list": lambda c, _: c.schedules.list(),
+    "schedules.next_due": lambda c, _: c.schedules.next_due(Known({"t"})),
+    "schedules.next_times": lambda c, o: c.schedules.next_times(f"schedule of {o.org_id}"),
+    "schedules.pause": lambda c, o: c.schedules.pause(f"schedule of {o.org_id}", **WHY),
+    "schedules.put": lambda c, _: c.schedules.put(TIMED),
+    "schedules.remove": lambda c, o: c.schedules.remove(f"schedule of {o.org_id}", **WHY),
+    "schedules.resume": lambda c, o: c.schedules.resume(f"schedule of {o.org_id}", **WHY),
+    "schedules.run_now": lambda c, o: c.schedules.run_now(f"schedule of {o.org_id}", **WHY),
+    "schedules.runs": lambda c, o: c.schedules.runs(f"schedule of {o.org_id}"),
+    "maintenance.declare": lambda c, _: c.maintenance.declare(),
+    "maintenance.keep_place": lambda c, _: c.maintenance.keep_place({}),
+    "maintenance.prune": lambda c, _: c.maintenance.prune(now=NOW + timedelta(days=2000)),
+    "maintenance.read_place": lambda c, _: c.maintenance.read_place(),
+    "maintenance.report": lambda c, _: c.maintenance.report(),
+    "maintenance.tend": lambda c, _: c.maintenance.tend(),
+    "signals.prune": lambda c, _: c.signals.prune(now=NOW + timedelta(days=2000)),
+    "signals.wake": lambda c, _: c.signals.wake(),
     "keys.prune": lambda c, _: c.keys.prune(now=NOW + timedelta(days=2000)),
     "usage.prune": lambda c, _: c.usage.prune(before=NOW + timedelta(days=2000)),
     "usage.set_budget": lambda c, o: c.usage.set_budget(o.org_id, limit_micros=1, period="day"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from onward import Client, Failed, NewJob, Outcome, Succeeded
+from onward import Client, Failed, NewJob, Outcome, Parked, Succeeded
 from onward.core.ids import IdMaker, JobId
 from onward.core.rules import Rules
 from onward.core.usage import Usage
@@ -41,6 +41,7 @@ STATES = (
     "retrying",
     "succeeded",
     "dead",
+    "parked",
     "held",
     "spare",
     "doomed",
@@ -69,6 +70,8 @@ class Owner:
     artifact: str = field(default_factory=_make_id)
     doomed_artifact: str = field(default_factory=_make_id)
     token: str = "no such token"
+    batch: str = field(default_factory=_make_id)
+    open_batch: str = field(default_factory=_make_id)
 
     def __getattr__(self, name: str) -> JobId:
         """Give a job by what it is."""
@@ -108,7 +111,7 @@ class World:
 
     def rows_of_a(self) -> dict[str, list[str]]:
         """Read every row of every table that names A or one of its jobs."""
-        marks = (self.a.org_id, self.a.artifact, *self.a.jobs.values())
+        marks = (self.a.org_id, self.a.artifact, self.a.batch, self.a.open_batch, *self.a.jobs.values())
         found: dict[str, list[str]] = {}
         with closing(connected(self.all)) as connection:
             for name in tables(self.all):
@@ -144,7 +147,7 @@ def inhabited(client: Client, confined: Client | None = None) -> World:
 def _settle(client: Client, owner: Owner) -> None:
     for name in STATES:
         later: dict[str, Any] = {"run_at": LATER} if name == "scheduled" else {}
-        later |= {"subject": f"{name} of {owner.org_id}"} if name in MANY else {}
+        later |= {"subject": f"{name} of {owner.org_id}"} if name in {*MANY, "parked"} else {}
         owner.jobs[name] = client.enqueue(owner.new(name, **later), now=NOW).id
     claimed = {job.id: job for job in client.claim(f"queue of {owner.org_id}", 50, worker_id=WORKER, now=NOW)}
     job = {name: claimed[job_id] for name, job_id in owner.jobs.items() if job_id in claimed}
@@ -152,6 +155,7 @@ def _settle(client: Client, owner: Owner) -> None:
     outcomes: dict[str, Outcome] = {
         "retrying": failed,
         "succeeded": Succeeded({"of": owner.org_id}),
+        "parked": Parked(None, "signal", f"key of {owner.org_id}"),
         "dead": (dead := Failed({"message": owner.org_id}, retryable=False)),
         **dict.fromkeys(("buried", "replayable", "discardable", "fixable", "mended", *MANY), dead),
     }
@@ -168,9 +172,20 @@ def _settle(client: Client, owner: Owner) -> None:
     for name in ("mail", "resettable"):
         begun = client.effects.begin(job["running"], name, now=NOW)
         client.effects.done(job["running"], begun, {"of": owner.org_id}, now=NOW)
+    client.signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id}, org_id=owner.org_id)
     client.release([job[name] for name in ("queued", "held", "spare", "doomed")], now=NOW)
     client.cancel(owner.held, reason=owner.org_id, now=NOW)
     client.pause("org", owner.org_id, reason=f"by {owner.org_id}", now=NOW)
+    _batch(client, owner)
+
+
+def _batch(client: Client, owner: Owner) -> None:
+    # Each for one who cancels by its subject; not by the name of the org, which the audit would tell.
+    subjects = (f"{name} {owner.org_id[::-1]}" for name in ("end", "stop"))
+    client.enqueue_many([owner.new("unwanted", key=None, subject=subject) for subject in subjects])
+    about: dict[str, Any] = {"on_complete": owner.new("after", key=None), "name": f"batch of {owner.org_id}"}
+    owner.batch = client.batches.enqueue([owner.new("member", key=None)], **about).id
+    owner.open_batch = client.batches.open(**about)
 
 
 @cache

@@ -32,10 +32,14 @@ _COMMANDS = {
     "audit": "Read, export and verify the audit.",
     "effects": "List what a job has done once, and reset it to be done again.",
     "breakers": "See and switch the circuit breakers of providers.",
+    "limits": "See limits of jobs that share something, and set others.",
     "queues": "List queues, pause and resume them; orgs and job types too.",
+    "schedules": "See what runs by the clock; run it now, pause it, resume it.",
     "gate": "Let workers claim jobs, or have none claimed at all.",
     "doctor": "Say why jobs do not run, and what mends it.",
     "migrate": "Make or update Onward's tables.",
+    "prune": "Remove what was kept for its time.",
+    "maintenance": "See what the tables take up, and what mends it.",
     "version": "Print the versions of Onward and Python.",
 }
 

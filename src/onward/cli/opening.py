@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onward.cli.lines import clean, masked, say
+from onward.cli.lines import clean, lasting, masked, say
 
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.client import Client
+    from onward.core.scheduled import NewSchedule
 
 __all__ = ["describe_database", "describe_jobs", "describe_worker", "print_block"]
 
@@ -34,17 +36,27 @@ def describe_database(client: Client) -> str:
 
 
 def describe_jobs(app: Onward) -> str:
-    """Name the job types that were found, each with its queue."""
+    """Name the job types that were found, each with its queue, or with its times."""
     handlers, rules = app.handlers, app.rules
     if not handlers:
         return "none found; define one with @app.job"
-    templates = [handler.template for handler in handlers.values()][:_MOST_JOBS]
-    named = [
-        f"{clean(job.job_type)} ({clean(job.queue or rules.queue_of(job.job_type, job.category))})"
-        for job in templates
-    ]
+    named = []
+    for handler in list(handlers.values())[:_MOST_JOBS]:
+        job, schedule = handler.template, handler.schedule
+        queue = job.queue or rules.queue_of(job.job_type, job.category)
+        named.append(f"{clean(job.job_type)} ({clean(queue) if schedule is None else _times(schedule)})")
     more = f" … and {len(handlers) - _MOST_JOBS} more" if len(handlers) > _MOST_JOBS else ""
     return f"{len(handlers)} found: {', '.join(named)}{more}"
+
+
+def _times(schedule: NewSchedule) -> str:
+    from onward.cli.schedule_lines import timing_of
+
+    now = datetime.now(UTC)
+    # With a warm-up an interval counts from the first start, of which this process may know nothing.
+    counted = schedule.timing.every is not None and schedule.warm_up
+    away = "" if counted else f", next in {lasting(schedule.timing.next_after(now) - now)}"
+    return f"{timing_of(schedule.timing)}{away}"
 
 
 def describe_worker(name: str, slots: str, queues: Mapping[str, int | None] | None) -> str:

@@ -119,7 +119,9 @@ class Dead:
     ) -> Resolved:
         """Leave jobs dead for good; their rows stay."""
         asked, by = _normalised(ids), (actor_type, actor_id)
-        return self._run(lambda: dead_letter.discard(asked, reason=reason, by=by, rules=self._rules, now=now))
+        return self._run(
+            lambda: dead_letter.discard(asked, reason=reason, by=by, rules=self._rules, now=now), atomic=True
+        )
 
     def fix(
         self,

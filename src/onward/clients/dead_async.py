@@ -121,7 +121,7 @@ class AsyncDead:
         """Leave jobs dead for good; their rows stay."""
         asked, by = _normalised(ids), (actor_type, actor_id)
         return await self._run(
-            lambda: dead_letter.discard(asked, reason=reason, by=by, rules=self._rules, now=now)
+            lambda: dead_letter.discard(asked, reason=reason, by=by, rules=self._rules, now=now), atomic=True
         )
 
     async def fix(

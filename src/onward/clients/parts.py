@@ -6,12 +6,19 @@ from __future__ import annotations
 from onward.clients.alerts import Alerts
 from onward.clients.artifacts import Artifacts
 from onward.clients.audit import Audit
+from onward.clients.batches import Batches
 from onward.clients.breakers import Breakers
 from onward.clients.dead import Dead
 from onward.clients.doctor import Doctor
 from onward.clients.effects import Effects
+from onward.clients.flows import Flows
 from onward.clients.keys import Keys
+from onward.clients.limits import Limits
+from onward.clients.maintenance import Maintenance
+from onward.clients.queues import Queues
 from onward.clients.reach import Reach
+from onward.clients.schedules import Schedules
+from onward.clients.signals import Signals
 from onward.clients.usage import Usage
 
 __all__ = ["Parts"]
@@ -37,6 +44,11 @@ class Parts(Reach):
         return Audit(self._run, self.rules)
 
     @property
+    def batches(self) -> Batches:
+        """Give the batches: to make them, and to see how far they have come."""
+        return Batches(self._run, self.rules, org_id=self.org_id, bound=self._bound is not None)
+
+    @property
     def breakers(self) -> Breakers:
         """Give the circuit breakers: what is held because its provider pushes back."""
         return Breakers(self._run)
@@ -57,9 +69,41 @@ class Parts(Reach):
         return Effects(self._run, self.rules)
 
     @property
+    def flows(self) -> Flows:
+        """Give the flows: which jobs wait for which."""
+        return Flows(self._run)
+
+    @property
     def keys(self) -> Keys:
         """Give the ledger of idempotency keys."""
         return Keys(self._run)
+
+    @property
+    def limits(self) -> Limits:
+        """Give the limits: how many jobs that share something run at once or start in a period."""
+        return Limits(self._run, self.rules)
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """Give the maintenance: to remove what was kept for its time, and to see what the tables take up."""
+        bound = self._bound is not None
+        parts = (self._run, self.store, self.rules, self.audit, self.artifacts)
+        return Maintenance(*parts, org_id=self.org_id, bound=bound)
+
+    @property
+    def queues(self) -> Queues:
+        """Give the rules of queues: how many jobs at once, how fast, and in whose turn."""
+        return Queues(self._run, self.rules)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Give the schedules: to add, pause, run and remove them, and to see what became of their runs."""
+        return Schedules(self._run, self.rules)
+
+    @property
+    def signals(self) -> Signals:
+        """Give the signals: to send them, and to see who waits for them."""
+        return Signals(self._run, self.rules, org_id=self.org_id, bound=self._bound is not None)
 
     @property
     def usage(self) -> Usage:

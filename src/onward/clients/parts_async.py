@@ -5,12 +5,19 @@ from __future__ import annotations
 from onward.clients.alerts_async import AsyncAlerts
 from onward.clients.artifacts_async import AsyncArtifacts
 from onward.clients.audit_async import AsyncAudit
+from onward.clients.batches_async import AsyncBatches
 from onward.clients.breakers_async import AsyncBreakers
 from onward.clients.dead_async import AsyncDead
 from onward.clients.doctor_async import AsyncDoctor
 from onward.clients.effects_async import AsyncEffects
+from onward.clients.flows_async import AsyncFlows
 from onward.clients.keys_async import AsyncKeys
+from onward.clients.limits_async import AsyncLimits
+from onward.clients.maintenance_async import AsyncMaintenance
+from onward.clients.queues_async import AsyncQueues
 from onward.clients.reach_async import AsyncReach
+from onward.clients.schedules_async import AsyncSchedules
+from onward.clients.signals_async import AsyncSignals
 from onward.clients.usage_async import AsyncUsage
 
 __all__ = ["AsyncParts"]
@@ -36,6 +43,11 @@ class AsyncParts(AsyncReach):
         return AsyncAudit(self._run, self.rules)
 
     @property
+    def batches(self) -> AsyncBatches:
+        """Give the batches: to make them, and to see how far they have come."""
+        return AsyncBatches(self._run, self.rules, org_id=self.org_id, bound=self._bound is not None)
+
+    @property
     def breakers(self) -> AsyncBreakers:
         """Give the circuit breakers: what is held because its provider pushes back."""
         return AsyncBreakers(self._run)
@@ -56,9 +68,41 @@ class AsyncParts(AsyncReach):
         return AsyncEffects(self._run, self.rules)
 
     @property
+    def flows(self) -> AsyncFlows:
+        """Give the flows: which jobs wait for which."""
+        return AsyncFlows(self._run)
+
+    @property
     def keys(self) -> AsyncKeys:
         """Give the ledger of idempotency keys."""
         return AsyncKeys(self._run)
+
+    @property
+    def limits(self) -> AsyncLimits:
+        """Give the limits: how many jobs that share something run at once or start in a period."""
+        return AsyncLimits(self._run, self.rules)
+
+    @property
+    def maintenance(self) -> AsyncMaintenance:
+        """Give the maintenance: to remove what was kept for its time, and to see what the tables take up."""
+        bound = self._bound is not None
+        parts = (self._run, self.store, self.rules, self.audit, self.artifacts)
+        return AsyncMaintenance(*parts, org_id=self.org_id, bound=bound)
+
+    @property
+    def queues(self) -> AsyncQueues:
+        """Give the rules of queues: how many jobs at once, how fast, and in whose turn."""
+        return AsyncQueues(self._run, self.rules)
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Give the schedules: to add, pause, run and remove them, and to see what became of their runs."""
+        return AsyncSchedules(self._run, self.rules)
+
+    @property
+    def signals(self) -> AsyncSignals:
+        """Give the signals: to send them, and to see who waits for them."""
+        return AsyncSignals(self._run, self.rules, org_id=self.org_id, bound=self._bound is not None)
 
     @property
     def usage(self) -> AsyncUsage:

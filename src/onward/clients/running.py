@@ -15,7 +15,14 @@ T = TypeVar("T")
 class Run(Protocol):
     """Run an operation, in the client's transaction or in one of its own."""
 
-    def __call__(self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False) -> T:
+    def __call__(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
         """Give what the operation returns."""
         ...
 
@@ -24,7 +31,12 @@ class AsyncRun(Protocol):
     """The same, awaited."""
 
     async def __call__(
-        self, make: Callable[[], Operation[T]], *, write: bool = True, atomic: bool = False
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
     ) -> T:
         """Give what the operation returns."""
         ...

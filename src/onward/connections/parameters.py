@@ -177,7 +177,7 @@ def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
         own = [pick(row) for row in rows.values[start:end]]
         if size > 1:
             own = [tuple(chain.from_iterable(own[at : at + size])) for at in range(0, len(own), size)]
-        yield Call(text, [constants + row for row in own], step.returns)
+        yield Call(text, [constants + row for row in own], step.returns, step.packed)
         start = end
 
 

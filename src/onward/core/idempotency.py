@@ -33,6 +33,7 @@ __all__ = [
     "stable_hash",
     "subject_key",
     "template_fields",
+    "type_key",
 ]
 
 _DEPTH = 64
@@ -87,6 +88,11 @@ def dedupe_key(job_type: str, org_id: str | None, payload: object) -> str:
 def subject_key(job_type: str, subject: str) -> str:
     """Make the key of the one job of a type that a subject has: `<job_type>:subject:<subject>`."""
     return f"{_part(job_type)}:subject:{_part(subject)}"
+
+
+def type_key(job_type: str, mode: str) -> str:
+    """Make the key that all jobs of a type share within an org, for a way to treat bursts of them."""
+    return f"{_part(job_type)}:{_part(mode)}"
 
 
 def key_from_template(template: str, payload: Mapping[str, object]) -> str:

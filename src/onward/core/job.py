@@ -10,13 +10,16 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from onward.core.category import Lifetime, OnConflict
 from onward.core.ids import JobId
 from onward.core.payload import decode
+
+if TYPE_CHECKING:
+    from onward.core.flow import Flow
 
 __all__ = [
     "COLUMNS",
@@ -213,9 +216,25 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     parent_id: JobId | None = None
     batch_id: JobId | None = None
     tags: list[str] | None = None
+    # By `.using(debounce=…)`, which also says when the first job of a burst runs.
+    debounce: timedelta | None = None
+    debounce_max: timedelta | None = None
+    after: tuple[JobId, ...] = ()
+    after_needs: Literal["succeeded", "ended"] = "succeeded"
+    after_failure: Literal["cancel", "wait"] = "cancel"
+    limit_key: str | None = None
+    # Set by operations, not by callers: the bits of `Tie`, and how many of `after` have not ended yet.
+    ties: int = 0
+    pending: int = 0
+
+    def then(self, *following: NewJob | Flow) -> Flow:
+        """Give a flow in which others wait for this job: `a.then(b, c).then(d)`."""
+        from onward.core.flow import group
+
+        return group(self).then(*following)
 
 
-Change = Literal["replaced", "reset", "rerun_requested", "coalesced"]
+Change = Literal["replaced", "reset", "rerun_requested", "coalesced", "debounced"]
 """What an enqueue did to the job that held its key."""
 
 

@@ -21,6 +21,7 @@ from onward.core.job import ENDED, Job, JobState
 from onward.core.redaction import REDACTION, Redaction
 from onward.core.retry import LONGEST_DELAY, RetryPolicy
 from onward.core.usage import Usage
+from onward.core.wait import Parked, Wait
 from onward.errors import InvalidSetting, LeaseLost
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Failed",
     "Lost",
     "Outcome",
+    "Parked",
     "RateLimited",
     "Released",
     "Skip",
@@ -137,7 +139,7 @@ class Lost:
     """The worker's lease ran out: a crash is an attempt."""
 
 
-Outcome = Succeeded | Skip | Snooze | Failed | RateLimited | Cancelled | Released | Lost
+Outcome = Succeeded | Skip | Snooze | Parked | Failed | RateLimited | Cancelled | Released | Lost
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
@@ -152,6 +154,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     delay: timedelta = timedelta()
     error: Mapping[str, Any] | None = None
     result: Any = None
+    wait: Wait | None = None
 
     @property
     def ends(self) -> bool:
@@ -166,7 +169,12 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     def cancelled(self) -> Transition:
         """Give what is written instead when cancellation was asked for before the job could go back."""
         return replace(
-            self, state=_S.CANCELLED, event="job.cancelled", outcome="cancelled", delay=timedelta()
+            self,
+            state=_S.CANCELLED,
+            event="job.cancelled",
+            outcome="cancelled",
+            delay=timedelta(),
+            wait=None,
         )
 
 
@@ -234,7 +242,7 @@ def _settle_hidden(
     return replace(to, error=told)
 
 
-def settle(  # noqa: C901, PLR0911 - one state machine, one match
+def settle(  # noqa: C901, PLR0911, PLR0912 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, told: Mapping[str, Any] | None = None
 ) -> Transition:
     """Decide what becomes of a running job; `told` is what is kept of a failure."""
@@ -254,6 +262,9 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
             return unburnt if delay is None else _later(unburnt, "released", delay, error)
         case Snooze(delay):
             return _later(unburnt, "snoozed", delay)
+        case Parked():
+            # When it is due is written with what it waits for.
+            return replace(_later(unburnt, "parked", LONGEST_DELAY), wait=outcome.wait(job.deadline))
         case RateLimited(after, error, counted=True):
             wait = _limited_wait(after, policy, job.attempt, dice)
             return _retry(job, as_it_was, told or _described(error), wait)

@@ -1,4 +1,4 @@
-"""How many a second, as people write it: a number, or text such as "10/s", "90/m" or "500/h"."""
+"""How many a second, as people write it: a number, or text such as "10/s", "90/m" or "100/15m"."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ __all__ = ["Rate", "interval"]
 Rate = float | str
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-_TEXT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?:/(s|sec|second|m|min|minute|h|hour))?", re.ASCII)
+_TEXT = re.compile(
+    r"(\d{1,9}(?:\.\d{1,9})?)(?:/([1-9]\d{0,3})?(s|sec|second|m|min|minute|h|hour))?", re.ASCII
+)
+_MICROS = 1_000_000
 _LONGEST = timedelta(days=1)
 
 
 def interval(name: str, rate: Any) -> timedelta:
     """Give the time from one to the next; raises InvalidSetting, naming the argument."""
     if isinstance(rate, str) and (found := _TEXT.fullmatch(rate)):
-        number, seconds = float(found[1]), _SECONDS[(found[2] or "s")[0]]
+        number, seconds = float(found[1]), int(found[2] or 1) * _SECONDS[(found[3] or "s")[0]]
     else:
         number, seconds = rate, 1
     if (
@@ -30,7 +33,9 @@ def interval(name: str, rate: Any) -> timedelta:
         and math.isfinite(number)
         and number > 0
     ):
-        every = timedelta(seconds=min(seconds / number, 2 * _LONGEST.total_seconds()))
+        micros = min(seconds * _MICROS / number, 2 * _LONGEST.total_seconds() * _MICROS)
+        # Rounded up, so that in a period there are never more.
+        every = timedelta(microseconds=math.ceil(micros))
         if every <= _LONGEST:
             return every
     raise InvalidSetting(

@@ -25,7 +25,10 @@ from onward.core.duration import Duration, duration
 from onward.core.fields import check_text
 from onward.core.job import Job
 from onward.core.lifecycle import End, Failed, Outcome, RateLimited, Succeeded
+from onward.core.limit import Limit
+from onward.core.queue_rule import QueueRule
 from onward.core.redaction import REDACTION, Redaction
+from onward.core.retention import Retention
 from onward.core.retry import RetryPolicy
 from onward.core.secret_policy import SecretPolicy, Secrets
 from onward.core.usage import Usage
@@ -64,6 +67,8 @@ class Settings(TypedDict, total=False):
     redact: Redaction
     alerts: Iterable[Sink | Callable[[Alert], object]]
     alert_throttle: Duration
+    retention: Retention
+    maintenance: bool
 
 
 def check_secret(secret: Any) -> None:
@@ -100,6 +105,10 @@ class Rules:
     actions: dict[str, Mapping[str, str]] = field(default_factory=dict)
     checks: dict[str, Callable[[Mapping[str, Any]], object]] = field(default_factory=dict)
     breakers: dict[str, BreakerSettings] = field(default_factory=dict)
+    limits: dict[str, Limit] = field(default_factory=dict)
+    queues: dict[str, QueueRule] = field(default_factory=dict)
+    retention: Retention = field(default_factory=Retention)
+    maintenance: bool = True
     routes: tuple[tuple[str, str], ...] = ()
     secrets: SecretPolicy = "reject"
     secrets_reason: str | None = None
@@ -116,8 +125,11 @@ class Rules:
             if value not in known:
                 choices = ", ".join(map(repr, known))
                 raise InvalidSetting(f"{name} is {value!r:.80}; give one of {choices}")
-        if not isinstance(self.dry_run, bool):
-            raise InvalidSetting(f"dry_run is {self.dry_run!r:.80}; give True or False")
+        for name in ("dry_run", "maintenance"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise InvalidSetting(f"{name} is {value!r:.80}; give True or False")
+        if not isinstance(self.retention, Retention):
+            raise InvalidSetting(f"retention is {self.retention!r:.80}; give Retention(succeeded='7d', …)")
         Secrets.of(self.secrets, self.secrets_reason)
         if self.artifact_secret is not None:
             check_secret(self.artifact_secret)

@@ -10,7 +10,8 @@ from onward.errors import InvalidSetting
 __all__ = ["read_actions"]
 
 _EVENTS = (
-    "succeeded", "skipped", "failed", "deadlettered", "cancelled", "released", "snoozed", "rate_limited",
+    "succeeded", "skipped", "failed", "deadlettered", "cancelled", "released", "snoozed", "parked",
+    "rate_limited",
 )  # fmt: skip
 
 

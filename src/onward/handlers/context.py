@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import IO, Any, ParamSpec, TypeVar, Unpack, overload
@@ -16,17 +17,20 @@ from onward.client_async import AsyncClient
 from onward.core.artifact import Artifact
 from onward.core.category import Capability
 from onward.core.contract import check_may
+from onward.core.duration import Duration
 from onward.core.job import Job, NewJob
 from onward.core.lifecycle import Cancelled
 from onward.core.retry import RetryPolicy
 from onward.core.usage import Usage
-from onward.errors import InvalidSetting
+from onward.errors import InvalidSetting, TransactionOpen
+from onward.handlers.batch import Asking, BatchHandle, OwnBatch
 from onward.handlers.clients import Clients, confined
-from onward.handlers.effects import Acting, once, perform, perform_async, step
+from onward.handlers.effects import Acting, Acts, once, perform, perform_async, step
 from onward.handlers.handle import Handle
 from onward.handlers.handler import Run
 from onward.handlers.providers import call, call_async, calls_of, check_plain
 from onward.handlers.transactions import Opening
+from onward.handlers.waits import MISSING, Awaiting, Over, Waits, sleep_for, sleep_until, wait_for
 from onward.logs import HIDE, get_logger
 
 __all__ = ["Context"]
@@ -42,13 +46,15 @@ _NONE_GIVEN: Any = None
 class Context:
     """The running job, as its handler sees it; a parameter with this annotation is given one."""
 
-    __slots__ = ("_adapter", "_clients", "_opening", "_run")
+    __slots__ = ("_adapter", "_clients", "_opening", "_run", "_told", "_waits")
 
     def __init__(self, run: Run, clients: Clients) -> None:
         self._run = run
         self._clients = clients
+        self._told = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
         self._opening: Opening | None = None
+        self._waits: Waits | None = None
 
     @property
     def job(self) -> Job:
@@ -105,20 +111,25 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """Tell whether the handler should give way."""
-        return self._run.cancel_reason is not None
+        self._told = self._told or self._run.cancel_reason is not None
+        return self._told
 
     def check_cancelled(self) -> None:
         """Raise Cancelled if the handler should give way."""
-        reason = self._run.cancel_reason
-        if reason is not None:
-            raise Cancelled(reason)
+        if self.cancelled:
+            raise Cancelled(self._run.cancel_reason or "cancelled")
+
+    def _give_way(self) -> None:
+        # Once: a handler that knows of it may still undo what it did, by steps and effects.
+        if not self._told:
+            self.check_cancelled()
 
     def sleep(self, seconds: float) -> None:
         """Sleep in a sync handler; raises Cancelled as soon as it should give way."""
         if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
             raise InvalidSetting("ctx.sleep() would block the event loop; use await asyncio.sleep(…) here")
         if self._run.wait_cancelled(seconds):
-            raise Cancelled(self._run.cancel_reason or "cancelled")
+            self.check_cancelled()
 
     @overload
     def call_provider(
@@ -176,6 +187,7 @@ class Context:
         done. Raises LeaseLost if it is late. In a dry run nothing is called, and None is given.
         """
         self.require("domain")
+        self._give_way()
         return perform(once(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
     async def aonce(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
@@ -185,11 +197,55 @@ class Context:
 
     def step(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
         """Give what the function gives, remembered over retries, as JSON keeps it."""
+        self._give_way()
         return perform(step(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
     async def astep(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
         """Do the same, awaited; the function may be async or plain."""
         return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
+
+    def sleep_until(self, instant: datetime) -> Over:
+        """Leave the slot until an instant, unless that is over; the handler then runs from its start.
+
+        What it did before must be remembered, by `step` or `once`. Awaited in an async handler.
+        """
+        self._check_may_leave()
+        return sleep_until(instant, self._run.job.started_at)
+
+    def sleep_for(self, length: Duration, *, name: str | None = None) -> Any:
+        """Do the same until so long after the handler first came here; known by its name, or as the nth."""
+        waits = self._check_may_leave()
+        return self._performed(lambda acting, _: sleep_for(acting, waits, length, name))
+
+    def wait_for(
+        self,
+        event: str,
+        key: str | None = None,
+        *,
+        timeout: Duration | None = None,
+        default: Any = MISSING,
+    ) -> Any:
+        """Leave the slot until `app.signal(event, key=…)` is sent in the org of the job; gives its payload.
+
+        A signal that came before counts while it is kept, and each wait has one of its own. After the
+        time-out raises WaitTimedOut, or gives the default. In an async handler it is awaited.
+        """
+        waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
+        return self._performed(lambda acting, client: wait_for(acting, client.signals, waits, awaited))
+
+    def _performed(self, acts: Callable[[Acting, Client | AsyncClient], Acts]) -> Any:
+        # An async handler awaits what a sync one has at once.
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
+            current = self._current
+            return perform_async(acts(self._acting(current, asyncio.sleep), current))
+        client = self._sync
+        return perform(acts(self._acting(client, self._run.wait_cancelled), client))
+
+    def _check_may_leave(self) -> Waits:
+        if self._opening is not None and (self._opening.sync or self._opening.current):
+            raise TransactionOpen("a wait would roll back ctx.transaction(); wait before it begins")
+        self._waits = self._waits or Waits()
+        return self._waits
 
     def _acting(self, client: Client | AsyncClient, wait: Callable[[float], Any]) -> Acting:
         return Acting(self._run.job, client.effects, self.log, wait, client.audit.note, self.dry_run)
@@ -238,6 +294,20 @@ class Context:
         with running(self._run.job):
             client = self._current if self._asks_for_parent(new) else self._clients.current()
             return Handle(await client.enqueue(new), self._clients)
+
+    @property
+    def batch(self) -> BatchHandle:
+        """Give the batch of this job, or after which it comes: to see how far it is, and to add jobs."""
+        asking = Asking(self._run.job, lambda: self._sync, lambda: self._current, self.require)
+        return OwnBatch(asking, self._clients)
+
+    def parents(self) -> list[Job]:
+        """Give the jobs that this one has waited for, with `job_type`, `state` and `result`, oldest first."""
+        return self._sync.flows.parents(self._run.job.id)
+
+    async def aparents(self) -> list[Job]:
+        """Do the same, awaited."""
+        return await self._current.flows.parents(self._run.job.id)
 
     def _asks_for_parent(self, new: NewJob) -> bool:
         # A client of one org asks whose it is, which costs a look; a transaction has no other client.

@@ -12,6 +12,7 @@ from msgspec import structs
 from onward.core.arguments import check_kind, whole
 from onward.core.breaker import check_provider
 from onward.core.job import NewJob
+from onward.core.limit import read_limit
 from onward.core.retry import RetryPolicy
 from onward.core.rules import Rules
 from onward.core.secret_policy import Secrets
@@ -23,6 +24,7 @@ from onward.handlers.handler import Executor, Handler, Provider
 from onward.handlers.job_type import JobFunction
 from onward.handlers.keying import key_maker
 from onward.handlers.options import Defaults, Request, check_names
+from onward.handlers.scheduling import schedule_in_code
 from onward.handlers.signature import Signature
 from onward.operations.asked import asked_row
 
@@ -120,6 +122,8 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         actions=read_actions(name, options.get("audit_action")),
         secrets=_secrets(name, options),
         provider=_provider(name, options.get("provider")),
+        limit=request.limit,
+        schedule=schedule_in_code(name, options, request, signature, clients.rules),
     )
     return JobFunction(handler, signature, clients, request)
 
@@ -133,7 +137,7 @@ def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -
     if retry is not None:
         check_kind("retry", retry, RetryPolicy, "give RetryPolicy(kind=…, base=…)")
     key_of = key_maker(name, options, signature)
-    request = Request(new, key_of=key_of).using(said)
+    request = Request(new, key_of=key_of, limit=read_limit(name, options.get("limit"))).using(said)
     # The checks of an enqueue, so that a wrong default is seen at once; who enqueues is not known yet.
     anyone = replace(rules, tenancy="optional", contract="off")
     asked_row(request.new if key_of is None else structs.replace(request.new, key="any"), "", anyone)
@@ -142,6 +146,7 @@ def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -
 
 _SAID = {
     "queue", "priority", "timeout", "max_attempts", "deadline", "unique", "on_conflict", "reset_from",
+    "debounce", "debounce_max", "throttle",
 }  # fmt: skip
 
 

@@ -24,7 +24,18 @@ from onward.core.job import Job
 from onward.errors import InvalidSetting, StorageFull, StoreBusy, StoreUnreachable
 from onward.operations.effects import check_name
 
-__all__ = ["Acting", "dry_run_asked", "once", "perform", "perform_async", "step"]
+__all__ = [
+    "Acting",
+    "Acts",
+    "Do",
+    "alone",
+    "dry_run_asked",
+    "once",
+    "perform",
+    "perform_async",
+    "recorded",
+    "step",
+]
 
 _SWITCH = {
     "1": True,
@@ -85,7 +96,7 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         acting.tell("effect.skipped", name, "skipped: this is a dry run")
         return None
     job, effects = acting.job, acting.effects
-    with _alone(job, name):
+    with alone(job, name):
         begun = yield Do(lambda: effects.begin(job, name))
         if begun.state == "done":
             acting.tell("effect.skipped", name, f"skipped: it was done in attempt {begun.attempt}")
@@ -93,7 +104,7 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         given = yield from _called(acting, name, function, (begun.key,)[:arguments])
         result = _storable(acting, name, given)
         try:
-            yield from _recorded(acting, lambda: effects.done(job, begun, result))
+            yield from recorded(acting, lambda: effects.done(job, begun, result))
         except BaseException as error:
             why = f"was done, but not recorded ({type(error).__name__}); the next attempt will try it again"
             acting.tell("effect.unrecorded", name, why, level=logging.WARNING)
@@ -108,7 +119,7 @@ def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
     _arguments(function, name, most=0)
     check_name(name)
     job, effects = acting.job, acting.effects
-    with _alone(job, name):
+    with alone(job, name):
         found = yield Do(lambda: effects.read(job.id, name))
         if found is not None and found.is_done_over(job.payload):
             return found.result
@@ -116,11 +127,11 @@ def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         result = plain(given, f"the result of step {name!r:.80}")
         # Made from what a dry run did not do, it must not be found by a real run.
         if not acting.dry_run:
-            yield from _recorded(acting, lambda: effects.remember(job, name, result, after=found))
+            yield from recorded(acting, lambda: effects.remember(job, name, result, after=found))
         return result
 
 
-def _recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
+def recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
     """Record what has happened; while the database is away, try again for a while.
 
     To record it twice does no harm. In the handler's own transaction the driver's errors come through: what
@@ -226,7 +237,7 @@ def _storable(acting: Acting, name: str, given: object) -> Any:
 
 
 @contextmanager
-def _alone(job: Job, name: str) -> Iterator[None]:
+def alone(job: Job, name: str) -> Iterator[None]:
     """Refuse a second call of a name while the first one runs: only one of the two could be recorded."""
     mark = (job.id, job.lease, name)
     with _lock:

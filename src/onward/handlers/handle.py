@@ -14,7 +14,7 @@ from onward.core.redaction import redact
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
 
-__all__ = ["Handle"]
+__all__ = ["Handle", "pauses"]
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -50,7 +50,7 @@ class Handle(Generic[R_co]):
 
     async def wait(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - raises an error of its own
         """Wait until the job has ended; raises JobNotEnded when the time is over first."""
-        for pause in _pauses(timeout):
+        for pause in pauses(timeout):
             job = await self.arefresh()
             if job.state in ENDED:
                 return job
@@ -59,7 +59,7 @@ class Handle(Generic[R_co]):
 
     def result(self, timeout: Duration | None = 0) -> R_co:
         """Give what the handler returned, as JSON gives it back; raises JobFailed or JobNotEnded."""
-        for pause in _pauses(timeout):
+        for pause in pauses(timeout):
             job = self.refresh()
             if job.state in ENDED:
                 return _result(job)  # type: ignore[no-any-return]
@@ -85,7 +85,7 @@ class Handle(Generic[R_co]):
         return job
 
 
-def _pauses(timeout: Duration | None) -> Iterator[float]:
+def pauses(timeout: Duration | None) -> Iterator[float]:
     """Give growing pauses until the time is over."""
     end = None if timeout is None else time.monotonic() + duration("timeout", timeout).total_seconds()
     pause = _FIRST_PAUSE

@@ -8,7 +8,9 @@ from typing import Any, Literal, Protocol
 
 from onward.core.job import Job, NewJob
 from onward.core.lifecycle import End
+from onward.core.limit import Limit
 from onward.core.retry import RetryPolicy
+from onward.core.scheduled import NewSchedule
 from onward.core.secret_policy import Secrets
 from onward.core.usage import Usage
 
@@ -41,6 +43,8 @@ class Handler:
     actions: Mapping[str, str] | None = None
     secrets: Secrets | None = None
     provider: Provider | None = None
+    limit: Limit | None = None
+    schedule: NewSchedule | None = None
 
 
 class Run(Protocol):

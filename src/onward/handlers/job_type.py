@@ -50,6 +50,10 @@ class JobType(Generic[P, R]):
         """Check the arguments and give the job that would be stored, for `enqueue_many`."""
         return filled(self._new(args, kwargs), self.clients.rules)
 
+    def asked_for(self, kwargs: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+        """Check the arguments and give them apart from the rest of a job, for who makes many of it later."""
+        return self._request, self._signature.payload((), kwargs)
+
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Check the arguments and store a job, or find the one that holds its key."""
         new = self._new(args, kwargs)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
+from onward.core.category import Lifetime
 from onward.core.duration import Duration, duration
 from onward.core.idempotency import (
     bucket_start,
@@ -17,11 +18,12 @@ from onward.core.idempotency import (
     template_fields,
 )
 from onward.core.job import NewJob
+from onward.core.rules import Rules
 from onward.core.secret_names import is_secret_name
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.signature import Signature
 
-__all__ = ["KeyMaker", "NotificationKey", "key_maker"]
+__all__ = ["KeyMaker", "NotificationKey", "NotificationKeys", "key_maker"]
 
 KeyMaker = Callable[[NewJob], str]
 
@@ -36,6 +38,38 @@ class NotificationKey:
     recipient: str
     template: str | None = None
     bucket: Duration = "1h"
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationKeys:
+    """Makes the keys of notifications, each of which is held at least to the end of its bucket."""
+
+    recipient: str
+    template: str | None
+    length: timedelta
+    defaults: Mapping[str, Any]
+
+    def __call__(self, new: NewJob) -> str:
+        """Make the key of one."""
+        arguments = {**self.defaults, **new.payload}
+        kind = new.job_type if self.template is None else _text(new, self.template, arguments)
+        recipient = _text(new, self.recipient, arguments)
+        return notification_key(new.org_id, recipient, kind, new.payload, self._start(new, datetime.now(UTC)))
+
+    def lifetime(self, new: NewJob, rules: Rules) -> Lifetime | None:
+        """Say how long a key is held: as enqueue or category say, if that is to the end of its bucket.
+
+        Else a notification that has been sent would be sent again in the same bucket.
+        """
+        usual = rules.category(new.category).key_lifetime or "active"
+        if new.unique is not None or usual == "forever":
+            return new.unique
+        now = datetime.now(UTC)
+        least = self._start(new, now) + self.length - now
+        return None if isinstance(usual, timedelta) and usual >= least else max(least, timedelta())
+
+    def _start(self, new: NewJob, now: datetime) -> datetime:
+        return bucket_start(new.run_at or now + (new.delay or timedelta()), self.length)
 
 
 def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
@@ -78,14 +112,7 @@ def _of_notification(name: str, given: object, signature: Signature) -> KeyMaker
         if field is not None
     }
 
-    def make(new: NewJob) -> str:
-        arguments = {**defaults, **new.payload}
-        kind = new.job_type if template is None else _text(new, template, arguments)
-        at = new.run_at or datetime.now(UTC) + (new.delay or timedelta())
-        start = bucket_start(at, length)
-        return notification_key(new.org_id, _text(new, recipient, arguments), kind, new.payload, start)
-
-    return make
+    return NotificationKeys(recipient, template, length, defaults)
 
 
 def _argument(name: str, option: str, field: str, signature: Signature) -> Any:

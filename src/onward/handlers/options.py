@@ -6,19 +6,27 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, cast
+from uuid import UUID
 
 import msgspec
 
 from onward.ambient import filled
 from onward.core.category import OnConflict
 from onward.core.duration import Duration, duration
+from onward.core.flow import Needs, OnFailure
 from onward.core.job import JobState, Merge, NewJob
+from onward.core.limit import Limit, Per, limit_key
 from onward.core.retry import RetryPolicy
 from onward.core.rules import DEFAULT_RULES, Rules
+from onward.core.schedule import Missed
+from onward.core.scheduled import Overlap
 from onward.core.secret_policy import SecretPolicy
 from onward.errors import InvalidJob, InvalidSetting
+from onward.handlers.batch import BatchHandle, read_batch
+from onward.handlers.bursts import Burst, take_burst
+from onward.handlers.following import After, read_after
 from onward.handlers.handler import Executor, Provider
-from onward.handlers.keying import KeyMaker, NotificationKey
+from onward.handlers.keying import KeyMaker, NotificationKey, NotificationKeys
 
 __all__ = ["Defaults", "Options", "Request", "check_names", "read_actor"]
 
@@ -35,6 +43,9 @@ class Options(TypedDict, total=False):
     unique: Duration | Literal["active", "forever"] | None
     on_conflict: OnConflict | None
     reset_from: Collection[str] | None
+    debounce: Duration | None
+    debounce_max: Duration | None
+    throttle: Duration | None
     org_id: str | None
     project_id: str | None
     actor: str | tuple[str, str] | None
@@ -47,6 +58,10 @@ class Options(TypedDict, total=False):
     deadline: datetime | Duration | None
     traceparent: str | None
     parent_id: str | None
+    batch: BatchHandle | str | UUID | None
+    after: After | None
+    after_needs: Needs | None
+    after_failure: OnFailure | None
 
 
 class Defaults(TypedDict, total=False):
@@ -69,21 +84,34 @@ class Defaults(TypedDict, total=False):
     on_conflict: OnConflict
     reset_from: Collection[str]
     coalesce: Merge
+    debounce: Duration
+    debounce_max: Duration
+    throttle: Duration
     secrets: SecretPolicy
     secrets_reason: str
     provider: Provider
+    limit: int | Per | Limit
+    cron: str
+    every: Duration
+    tz: str
+    jitter: Duration
+    missed: Missed
+    overlap: Overlap
+    warm_up: Duration
 
 
 class Request(msgspec.Struct, frozen=True):
     """A job but for its payload, the transaction to store it in, and the time from enqueue to deadline.
 
-    `key_of` makes the key of a job that was given none.
+    `key_of` makes the key of a job that was given none; `limit` says whose slots it needs.
     """
 
     new: NewJob
     tx: object = None
     allowed: timedelta | None = None
     key_of: KeyMaker | None = None
+    limit: Limit | None = None
+    burst: Burst | None = None
 
     def using(self, options: Mapping[str, Any]) -> Request:
         """Give the same with these options; what an earlier call said about the same is replaced."""
@@ -98,16 +126,17 @@ class Request(msgspec.Struct, frozen=True):
         # The two say the same thing: the later call decides.
         if ("delay" in changes) != ("run_at" in changes):
             changes["run_at" if "delay" in changes else "delay"] = None
-        if "actor" in changes:
-            changes["actor_type"], changes["actor_id"] = read_actor(changes.pop("actor"))
         if changes.get("reset_from") is not None:
             changes["reset_from"] = _states(changes["reset_from"])
         if changes.get("tags") is not None:
             changes["tags"] = _tags(changes["tags"])
-        for name in changes.keys() & {"priority", "on_conflict"}:
+        _read_others(changes)
+        for name in changes.keys() & {"priority", "on_conflict", "after_needs", "after_failure"}:
             if changes[name] is None:
                 del changes[name]
-        return Request(msgspec.structs.replace(self.new, **changes), tx, allowed, self.key_of)
+        burst = take_burst(self.burst, changes)
+        new = msgspec.structs.replace(self.new, **changes)
+        return msgspec.structs.replace(self, new=new, tx=tx, allowed=allowed, burst=burst)
 
     def build(self, payload: dict[str, Any], rules: Rules = DEFAULT_RULES) -> NewJob:
         """Give the job to be stored."""
@@ -116,11 +145,30 @@ class Request(msgspec.Struct, frozen=True):
         else:
             deadline = datetime.now(UTC) + self.allowed
             new = msgspec.structs.replace(self.new, payload=payload, deadline=deadline)
-        if self.key_of is None or new.key is not None:
-            return new
-        # A key may name the org, which may be inherited.
+        keyed = self.key_of is not None and new.key is None
+        if not keyed and self.limit is None:
+            return new if self.burst is None else self.burst.applied(new, rules)
+        # Both may name the org, which may be inherited.
         new = filled(new, rules)
-        return msgspec.structs.replace(new, key=self.key_of(new))
+        if self.key_of is not None and keyed:
+            new = msgspec.structs.replace(new, key=self.key_of(new))
+        if keyed and isinstance(self.key_of, NotificationKeys):
+            new = msgspec.structs.replace(new, unique=self.key_of.lifetime(new, rules))
+        if self.burst is not None:
+            new = self.burst.applied(new, rules)
+        if self.limit is None:
+            return new
+        return msgspec.structs.replace(new, limit_key=limit_key(self.limit, new))
+
+
+def _read_others(changes: dict[str, Any]) -> None:
+    """Read who acts, and what the job belongs to or waits for, in their place."""
+    if "actor" in changes:
+        changes["actor_type"], changes["actor_id"] = read_actor(changes.pop("actor"))
+    if "batch" in changes:
+        changes["batch_id"] = read_batch(changes.pop("batch"))
+    if "after" in changes:
+        changes["after"] = read_after(changes["after"])
 
 
 def check_names(where: str, given: Collection[str], known: Collection[str]) -> None:

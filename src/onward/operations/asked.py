@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, get_args
 
 from onward.core.arguments import span, whole, zoned
+from onward.core.built_in import BUILT_IN
 from onward.core.category import Lifetime, OnConflict
 from onward.core.contract import check_origin, check_queue, check_scheduling
 from onward.core.fields import check_column, check_text, check_texts
@@ -29,21 +30,22 @@ __all__ = ["COLUMNS", "asked_row", "asked_rows", "check_keys"]
 
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
+_LONGEST_LIMIT_KEY = 400
 
 _POLICY = ("category", "job_type", "queue", "priority", "max_attempts", "unique", "on_conflict")
 _TEXTS = (
     "org_id", "project_id", "actor_type", "actor_id", "request_id", "correlation_id", "subject",
     "traceparent",
 )  # fmt: skip
-_REST = ("run_at", "delay", "parent_id", "batch_id", "deadline", "timeout")
+_REST = ("run_at", "delay", "parent_id", "batch_id", "deadline", "timeout", "ties", "pending")
 _shape = attrgetter(*_POLICY, *_TEXTS, *_REST)
 _JOB_TYPE, _SUBJECT = (*_POLICY, *_TEXTS).index("job_type"), (*_POLICY, *_TEXTS).index("subject")
 
 _SHAPED = (
     "category", "job_type", "queue", "priority", "max_attempts", "lifetime", *_TEXTS,
-    "run_at", "delay", "parent_id", "batch_id", "deadline", "timeout_micros",
+    "run_at", "delay", "parent_id", "batch_id", "deadline", "timeout_micros", "ties", "pending", "fair",
 )  # fmt: skip
-COLUMNS = ("id", "payload", "key", "tags", *_SHAPED)
+COLUMNS = ("id", "payload", "key", "tags", "limit_key", *_SHAPED)
 """All that an enqueue writes: what each job has of its own, and its shape."""
 
 Shape = tuple[Any, ...]
@@ -78,7 +80,8 @@ def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple
     """Check one job and give it as a row of `COLUMNS`: half of what it costs to do so as one of many."""
     [key] = check_keys([new], rules)
     row, limit = _checked(_shape(new), rules)
-    return job_id, _payload(new, limit, rules), key, None if new.tags is None else _tags(new.tags), *row
+    tags = None if new.tags is None else _tags(new.tags)
+    return job_id, _payload(new, limit, rules), key, tags, _limit_key(new.limit_key), *row
 
 
 def asked_rows(
@@ -100,6 +103,8 @@ def asked_rows(
         own["key"] = keys
     if any(new.tags is not None for new in jobs):
         own["tags"] = [None if new.tags is None else _tags(new.tags) for new in jobs]
+    if any(new.limit_key is not None for new in jobs):
+        own["limit_key"] = [_limit_key(new.limit_key) for new in jobs]
     rows = Rows.of(_SHAPED, [row for row, _ in checked])
     if rows.columns:
         by_kind = list(zip(*rows.values, strict=True))
@@ -128,7 +133,7 @@ def _sorted_out(jobs: Sequence[NewJob]) -> tuple[Sequence[Shape], Sequence[int]]
 def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
     """Check a shape; gives its row of `_SHAPED`, and the size limit of its payloads."""
     policy, texts = shape[: len(_POLICY)], shape[len(_POLICY) : -len(_REST)]
-    run_at, delay, parent_id, batch_id, deadline, timeout = shape[-len(_REST) :]
+    run_at, delay, parent_id, batch_id, deadline, timeout, ties, pending = shape[-len(_REST) :]
     try:
         _check_texts(texts)
         queue, max_attempts, lifetime, limit = _common(rules, *policy)
@@ -137,7 +142,8 @@ def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
         queue, max_attempts, lifetime, limit = _common.__wrapped__(rules, *policy)
     if run_at is not None and delay is not None:
         raise InvalidJob("run_at and delay are both set; give one of them")
-    check_origin(rules, *texts[:5])
+    if policy[1] not in BUILT_IN:
+        check_origin(rules, *texts[:5])
     if run_at is not None or delay is not None:
         check_scheduling(rules.category(policy[0]), run_at, delay)
     name, job_type, _, priority, *_ = policy
@@ -149,6 +155,8 @@ def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
         None if batch_id is None else normalise_id(batch_id),
         None if deadline is None else _instant("deadline", deadline),
         None if timeout is None else _span("timeout", timeout),
+        ties or None, pending or None,
+        1 if queue in rules.queues and rules.queues[queue].fair else None,
     )  # fmt: skip
     return row, limit
 
@@ -189,6 +197,12 @@ def _payload(new: NewJob, limit: int, rules: Rules) -> str:
     if not isinstance(new.payload, dict):
         raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
     return scan(new, encode(new.payload, limit=limit, redaction=rules.redact), limit, rules)
+
+
+def _limit_key(value: str | None) -> str | None:
+    if value is not None:
+        check_text("limit_key", value, longest=_LONGEST_LIMIT_KEY)
+    return value
 
 
 def _instant(name: str, value: datetime) -> int:

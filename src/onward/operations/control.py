@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
@@ -19,6 +19,7 @@ __all__ = [
     "Hold",
     "Pause",
     "Scope",
+    "Stopped",
     "cancel",
     "close_gate",
     "controls",
@@ -26,6 +27,7 @@ __all__ = [
     "pause",
     "read_controls",
     "resume",
+    "stop",
 ]
 
 Scope = Literal["queue", "org", "job_type"]
@@ -80,6 +82,15 @@ class Controls:
         return self.paused("org") | self.paused("budget")
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The state of jobs that were to be cancelled; which are tied, and whose slots they held."""
+
+    states: Mapping[JobId, JobState]
+    tied: frozenset[JobId] = frozenset()
+    slots: frozenset[str] = frozenset()
+
+
 def cancel(
     ids: Collection[JobId],
     *,
@@ -89,6 +100,19 @@ def cancel(
     now: datetime | None = None,
 ) -> Operation[dict[JobId, JobState]]:
     """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
+    stopped = yield from stop(ids, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+    return dict(stopped.states)
+
+
+def stop(
+    ids: Collection[JobId],
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[Stopped]:
+    """Cancel as `cancel` does, and tell as well from whose end something follows."""
     reason = check_reason(reason)
     check_texts({"actor_type": actor_type, "actor_id": actor_id})
     asked = as_json(sorted(ids))
@@ -102,12 +126,14 @@ def cancel(
             "now": moment(now),
         },
     )
-    states = {job_id: JobState(state) for job_id, state in rows}
+    states = {job_id: JobState(state) for job_id, state, _, _ in rows}
+    tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
+    slots = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
     if len(states) < len(set(ids)):
         # What is not live has ended, perhaps while we asked: a new statement sees it.
         rows = yield Statement("get_jobs", {"ids": asked})
         states = {row[0]: JobState(row[6]) for row in rows} | states
-    return states
+    return Stopped(states, tied, slots)
 
 
 def pause(

@@ -24,6 +24,7 @@ from onward.core.rules import Rules
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
 from onward.operations.asked import COLUMNS, asked_row
 from onward.operations.dead_filter import DeadFilter, listing
+from onward.operations.followers import give_up, hand_over
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 
 __all__ = [
@@ -195,6 +196,8 @@ def discard(
     """Leave jobs dead for good: nobody has to look at them any more."""
     params = _params(ids, reason, by, rules, now)
     rows = (yield Statement("discard_dead_letters", params)) if ids else []
+    # Whoever waited for a replay need not wait any more.
+    yield from give_up([job_id for (job_id,) in rows])
     return (yield from _answer(ids, rows))
 
 
@@ -230,6 +233,7 @@ def fix(
         # Somebody was quicker: tell what has become of it.
         yield from get_unresolved(job_id)
         raise AlreadyResolved(f"job {job_id} was changed by somebody else meanwhile; look at it again")
+    yield from hand_over(job_id, successor_id)
     return DeadLetter.of(job, _resolution(rows[0]))
 
 

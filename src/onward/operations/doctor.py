@@ -18,11 +18,13 @@ from onward.core.doctor.facts import (
     DeadSeen,
     Facts,
     FailureSeen,
+    FollowedDead,
     Hold,
     HolderSeen,
     JobFacts,
     QueueSeen,
     RunningSeen,
+    ScheduleSeen,
     SinkSeen,
     TypeSeen,
     VacuumHolder,
@@ -34,7 +36,18 @@ from onward.core.job import Job, JobState, instant, micros
 from onward.core.payload import decode
 from onward.core.rules import Rules
 from onward.errors import JobNotFound
-from onward.operations import breakers, control, dead_letter, effects, inspect, watch
+from onward.operations import (
+    breakers,
+    control,
+    dead_letter,
+    effects,
+    graph,
+    inspect,
+    limit_facts,
+    queues,
+    signals,
+    watch,
+)
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 __all__ = ["LISTENER", "check_integrity", "gather", "gather_job", "inspect_database"]
@@ -73,16 +86,20 @@ def gather(rules: Rules, here: datetime, *, now: datetime | None = None) -> Oper
         holds=holds,
         workers=workers,
         ready=ready,
+        loads=(yield from queues.loads_of({queue.name for queue in ready}, now=now)),
         types=types,
         running=(yield from _running()),
         silent=(yield from _silent(rules, at)),
         next_due=look.next_due,
         overdue=overdue,
+        schedules=(yield from _schedules(at)),
         failures=(yield from _failures()),
         dead=(yield from _dead(at)),
+        dead_followed=(yield from _dead_followed()),
         newest_ended=(yield from _newest_ended()),
         burns=(yield from _burns(rules, types, at)),
         breakers=(yield from _open_breakers(now)),
+        slots=(yield from limit_facts.slots_waited_for(now=now)),
         sinks=(yield from _sinks()),
     )
 
@@ -123,8 +140,12 @@ def gather_job(
     if job.state == JobState.DEAD:
         letter = yield from dead_letter.get_letter(job_id)
         resolution = None if letter.resolution is None else str(letter.resolution)
+    awaited = (yield from graph.awaited(job_id)) if job.state == JobState.BLOCKED else []
+    waits = (yield from signals.list_awaited(job_id=job_id)) if job.state == JobState.SCHEDULED else []
     known = JobFacts(
         job=job,
+        signal=waits[0] if waits else None,
+        awaited=awaited,
         now=at or job.created_at,
         holds=holds,
         effects=done,
@@ -138,7 +159,13 @@ def gather_job(
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
     held = [one for one in (yield from _open_breakers(now)) if one.name in own]
     ahead = yield from _ahead(job)
-    return msgspec.structs.replace(known, now=look.now, workers=workers, ahead=ahead, breakers=held)
+    load = (yield from queues.load_of(job.queue, now=now)) if job.state == JobState.QUEUED else None
+    blocked = job.state == JobState.BLOCKED
+    slot, holders = (yield from limit_facts.slot_of(job_id, now=now)) if blocked else (None, [])
+    return msgspec.structs.replace(
+        known, now=look.now, workers=workers, ahead=ahead, load=load, breakers=held, slot=slot,
+        holders=holders,
+    )  # fmt: skip
 
 
 def _open_breakers(now: datetime | None) -> Operation[list[Breaker]]:
@@ -172,6 +199,7 @@ def _worker(row: Row) -> WorkerSeen:
         return value if isinstance(value, kind) else None
 
     queues, types, providers = told("queues", dict), told("job_types", list), told("providers", dict)
+    schedules = told("schedules", list)
     return WorkerSeen(
         id=worker_id,
         kind=told("kind", str) or "worker",
@@ -183,6 +211,7 @@ def _worker(row: Row) -> WorkerSeen:
         else {name: most if isinstance(most, int) else None for name, most in queues.items()},
         job_types=None if types is None else frozenset(map(str, types)),
         providers={name: one for name, one in (providers or {}).items() if isinstance(one, str)},
+        schedules=None if schedules is None else frozenset(map(str, schedules)),
         started_at=instant(started),
         seen_at=instant(seen),
         lease_until=instant(until),
@@ -213,6 +242,28 @@ def _overdue(look: watch.Look) -> Operation[int]:
         return 0
     [(jobs,)] = yield Statement("count_overdue", {"before": micros(before), "cap": _CAP})
     return int(jobs)
+
+
+def _schedules(at: datetime) -> Operation[list[ScheduleSeen]]:
+    """Find the schedules of which not all is well."""
+    params = {"before": micros(at - OVERDUE), "recent": micros(at - _HOUR), "limit": _MOST_QUEUES}
+    rows = yield Statement("find_troubled_schedules", params)
+    return [
+        ScheduleSeen(
+            name=name,
+            job_type=job_type,
+            source=source,
+            next_at=None if next_at is None else instant(next_at),
+            warm_up=warm_up * _MICROSECOND,
+            slot=None if slot is None else instant(slot),
+            fired_at=None if fired_at is None else instant(fired_at),
+            late=bool(late),
+            outcome=outcome,
+            error=error,
+            job_id=job_id,
+        )
+        for name, job_type, source, next_at, warm_up, slot, fired_at, late, outcome, error, job_id in rows
+    ]
 
 
 def _running() -> Operation[list[RunningSeen]]:
@@ -252,6 +303,11 @@ def _dead(at: datetime) -> Operation[list[DeadSeen]]:
         DeadSeen(kind, error_class, jobs, int(last), int(before), instant(newest))
         for kind, error_class, jobs, last, before, newest in rows
     ]
+
+
+def _dead_followed() -> Operation[list[FollowedDead]]:
+    rows = yield Statement("sample_dead_followed", {"newest": _NEWEST_DEAD, "limit": _MOST_FAULTS})
+    return [FollowedDead(*row) for row in rows]
 
 
 def _newest_ended() -> Operation[dict[str, int]]:

@@ -12,11 +12,13 @@ from onward.core.ids import JobId
 from onward.core.job import Enqueued, JobState, NewJob
 from onward.core.rules import DEFAULT_RULES, Rules
 from onward.errors import DuplicateJob, InvalidJob
+from onward.operations import followers
 from onward.operations.asked import COLUMNS, asked_row, asked_rows, check_keys
+from onward.operations.batch_joining import join
 from onward.operations.keys import change_held, check_change, conflict_of
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
-__all__ = ["enqueue", "enqueue_many"]
+__all__ = ["enqueue", "enqueue_many", "storing", "tied"]
 
 Slot = tuple[str | None, str | None, str]
 
@@ -33,11 +35,27 @@ def enqueue(
 
     `noted` has the ledger note when a held key was asked for again.
     """
-    rows = yield _statement(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted, now)
+    if tied(new):
+        [new] = yield from join([new])
+    if tied(new) and new.after:
+        [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted, now=now)
+        return answer
+    return (yield from _enqueue(new, job_id, rules, noted=noted, now=now))
+
+
+def _enqueue(
+    new: NewJob, job_id: JobId, rules: Rules, *, noted: bool, now: datetime | None
+) -> Operation[Enqueued]:
+    rows = yield storing(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted, now)
     if not rows:
         return Enqueued(job_id, JobState.QUEUED, created=True)
     [answer] = yield from _answers([(new, rows[0])], rules, noted, now)
     return answer
+
+
+def tied(new: NewJob) -> bool:
+    """Tell whether a job waits for others or is in a batch, so that one statement does not store it."""
+    return isinstance(new, NewJob) and (bool(new.after) or new.batch_id is not None)
 
 
 def enqueue_many(
@@ -55,6 +73,32 @@ def enqueue_many(
     """
     if not jobs:
         return []
+    if any(map(tied, jobs)):
+        jobs = yield from join(jobs)
+        if any(new.after for new in jobs if tied(new)):
+            return (yield from _enqueue_followers(jobs, ids, rules, noted=noted, now=now))
+    return (yield from _enqueue_many(jobs, ids, rules, at_once=at_once, noted=noted, now=now))
+
+
+def _enqueue_followers(
+    jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules, *, noted: bool, now: datetime | None
+) -> Operation[list[Enqueued]]:
+    """Store jobs of which some wait for others; to be run in one transaction."""
+    prepared = yield from followers.prepare(jobs, ids)
+    answers = yield from _enqueue_many(prepared.jobs, ids, rules, noted=noted, now=now)
+    # Not noted is in a caller's transaction: what it locks stays locked until its end.
+    return (yield from followers.connect(prepared, ids, answers, at_once=noted, now=now))
+
+
+def _enqueue_many(
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    rules: Rules,
+    *,
+    at_once: int | None = None,
+    noted: bool = True,
+    now: datetime | None = None,
+) -> Operation[list[Enqueued]]:
     try:
         keys = check_keys(jobs, rules)
     except InvalidJob:
@@ -64,7 +108,7 @@ def enqueue_many(
     places = [at for at, job_id in enumerate(ids) if job_id not in first]
     size = at_once or len(places)
     parts = (
-        _statement(_rows(places[at : at + size], jobs, ids, keys, rules), noted, now)
+        storing(_rows(places[at : at + size], jobs, ids, keys, rules), noted, now)
         for at in range(0, len(places), size)
     )
     rows = yield Several(parts) if len(places) > size else next(parts)
@@ -101,7 +145,7 @@ def _answers(
         for (at, (new, _)), answer in zip(changing, changed, strict=True):
             # Whose key was given to another meanwhile asks for it again.
             asked_id = asked[at][1][0]
-            answers[at] = answer or (yield from enqueue(new, asked_id, rules, noted=noted, now=now))
+            answers[at] = answer or (yield from _enqueue(new, asked_id, rules, noted=noted, now=now))
     return answers
 
 
@@ -144,7 +188,8 @@ def _point_at_the_first_bad(
             raise
 
 
-def _statement(rows: Rows, noted: bool, now: datetime | None) -> Statement:
+def storing(rows: Rows, noted: bool, now: datetime | None) -> Statement:
+    """Give the statement that stores jobs which were checked."""
     params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values), "now": moment(now)}
     at = rows.columns.index("key") if "key" in rows.columns else None
     keyed = 0 if at is None else sum(row[at] is not None for row in rows.values)

@@ -11,10 +11,11 @@ import msgspec
 
 from onward.core.arguments import whole
 from onward.core.category import OnConflict
+from onward.core.debounce import Held, due_at
 from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.filters import MOST_PER_PAGE
 from onward.core.ids import JobId
-from onward.core.job import ENDED, WAITING, Enqueued, JobState, NewJob, instant
+from onward.core.job import ENDED, WAITING, Enqueued, JobState, Merge, NewJob, instant
 from onward.core.payload import decode
 from onward.core.rules import Rules
 from onward.errors import InvalidJob, InvalidSetting
@@ -118,7 +119,7 @@ def change_held(
             turn.setdefault(asks[at][1], at)
         changes = []
         for holder, at in turn.items():
-            changes.append((yield from _change(asks[at][0], holder, rules)))
+            changes.append((yield from _change(asks[at][0], holder, rules, now)))
         rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes), "now": moment(now)})
         found = {row[0]: row for row in rows}
         for holder, at in turn.items():
@@ -134,34 +135,50 @@ def change_held(
     return answers
 
 
-def _change(new: NewJob, holder: JobId, rules: Rules) -> Operation[tuple[Scalar, ...]]:
+def _change(new: NewJob, holder: JobId, rules: Rules, now: datetime | None) -> Operation[tuple[Scalar, ...]]:
     """Give the row that says what becomes of the holder."""
     conflict = conflict_of(new, rules)
-    if conflict == "coalesce":
+    kind, may_change = _KINDS[conflict], _STATES[conflict]
+    if conflict == "coalesce" or new.debounce is not None:
         [key] = check_keys([new], rules)
-        new = yield from _merged(new, _slot(str(key), new.org_id, new.project_id), holder)
+        new = yield from _changed(new, _slot(str(key), new.org_id, new.project_id), holder, now)
+    if new.debounce is not None:
+        # What is asked for while it runs is for its next run.
+        kind, may_change = "debounced", _STATES["coalesce"]
     asked = dict(zip(COLUMNS, asked_row(new, holder, rules), strict=True))
-    states = _STATES[conflict] if new.reset_from is None else new.reset_from
-    named: dict[str, Scalar] = {"kind": _KINDS[conflict], "states": " ".join(sorted(states))}
+    states = may_change if new.reset_from is None else new.reset_from
+    named: dict[str, Scalar] = {"kind": kind, "states": " ".join(sorted(states))}
     return tuple((named | asked)[name] for name in CHANGES)
 
 
-def _merged(new: NewJob, slot: dict[str, Scalar], holder: JobId) -> Operation[NewJob]:
-    """Merge a payload into the one that its holder, now locked, will run with next."""
+def _changed(new: NewJob, slot: dict[str, Scalar], holder: JobId, now: datetime | None) -> Operation[NewJob]:
+    """Give what an ask comes to with what its holder, now locked, will run with next."""
     if not (yield Statement("lock_held_job", {**slot, "id": holder})):
         return new
-    rows = yield Statement("read_held_job", {"id": holder, "job_type": new.job_type})
-    for state, payload, next_payload in rows:
-        # With what runs now, too: that run may yet fail, and the next one is the only one left then.
-        base = next_payload if state == JobState.RUNNING and next_payload is not None else payload
+    asked: dict[str, Scalar] = {"id": holder, "job_type": new.job_type, "now": moment(now)}
+    for row in (yield Statement("read_held_job", asked)):
+        state, payload, next_payload = row[:3]
+        if new.debounce is not None:
+            due = due_at(_held(row), new.debounce, new.debounce_max)
+            new = msgspec.structs.replace(new, run_at=due, delay=None)
         if new.merge is not None:
-            merged = new.merge(decode(base), new.payload)
-            if not isinstance(merged, dict):
-                raise InvalidJob(
-                    f"merge gave {merged!r:.80} for the payloads of one key; have it return a dict"
-                )
-            return msgspec.structs.replace(new, payload=merged)
+            # With what runs now, too: that run may yet fail, and the next one is the only one left then.
+            base = next_payload if state == JobState.RUNNING and next_payload is not None else payload
+            new = msgspec.structs.replace(new, payload=_merged(new.merge, decode(base), new.payload))
     return new
+
+
+def _merged(merge: Merge, held: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    merged = merge(held, asked)
+    if not isinstance(merged, dict):
+        raise InvalidJob(f"merge gave {merged!r:.80} for the payloads of one key; have it return a dict")
+    return merged
+
+
+def _held(row: Row) -> Held:
+    state, _, _, created_at, started_at, run_at, attempt, now = row
+    started = None if started_at is None else instant(started_at)
+    return Held(JobState(state), instant(created_at), started, instant(run_at), attempt, instant(now))
 
 
 def get_key(key: str, *, org_id: str | None = None, project_id: str | None = None) -> Operation[Key | None]:

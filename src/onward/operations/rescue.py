@@ -35,10 +35,14 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """How many jobs of each queue became ready, and when the next one is due."""
+    """How many jobs of each queue became ready, and when the next one is due.
+
+    `slots` are the keys of limits for which others of them wait now.
+    """
 
     queues: dict[str, int]
     next_due: datetime | None
+    slots: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,7 @@ def rescue_worker(
         rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
         held = [_read(row) for row in rows]
         more = yield from _give_back(held, rules, dice, now)
-        taken = Leases(
-            taken.held | more.held, taken.lost | more.lost, taken.cancel_requested | more.cancel_requested
-        )
+        taken = taken.joined(more)
         if len(held) < MOST_AT_ONCE:
             return taken
 
@@ -123,12 +125,15 @@ def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promo
     rows = yield Statement("promote_jobs", {"limit": limit, "now": moment(now)})
     queues: dict[str, int] = {}
     next_due = None
-    for queue, value in rows:
+    slots: set[str] = set()
+    for queue, value, limit_key in rows:
         if queue is not None:
             queues[queue] = queues.get(queue, 0) + value
+        elif limit_key is not None:
+            slots.add(limit_key)
         elif value is not None:
             next_due = instant(value)
-    return Promoted(queues, next_due)
+    return Promoted(queues, next_due, frozenset(slots))
 
 
 def _read(row: Row) -> Job:

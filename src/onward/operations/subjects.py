@@ -12,7 +12,9 @@ from onward.core.ids import JobId
 from onward.core.job import ENDED, JobState
 from onward.core.rules import Rules
 from onward.errors import InvalidSetting
+from onward.operations.batches import end_idle
 from onward.operations.control import cancel
+from onward.operations.followers import forget
 from onward.operations.statement import Operation, Statement, as_json, moment
 
 __all__ = ["Dropped", "drop_subject"]
@@ -53,11 +55,14 @@ def drop_subject(
     default = CATEGORIES["default"]
     asked = {
         job_id: (rule or rules.categories.get(category, default).on_subject_delete, JobState(state))
-        for job_id, category, state in rows
+        for job_id, category, state, _ in rows
     }
     by: dict[str, Any] = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id, "now": now}
     going = [job_id for job_id, (do, _) in asked.items() if do == "delete"]
     deleted = yield from _delete(going, **by)
+    # A batch is not told of a job that never ends.
+    if left := {batch_id for job_id, _, _, batch_id in rows if job_id in deleted} - {None}:
+        yield from end_idle(left, now=now)
     # What runs is not deleted, but asked to give way.
     ending = [job_id for job_id, (do, state) in asked.items() if do != "keep" and state not in ENDED]
     ending = [job_id for job_id in ending if job_id not in deleted]
@@ -78,4 +83,6 @@ def _delete(
         "detail": as_json({"reason": reason}),
         "now": moment(now),
     }
-    return frozenset([job_id for (job_id,) in (yield Statement("delete_jobs", params))])
+    deleted = frozenset([job_id for (job_id,) in (yield Statement("delete_jobs", params))])
+    yield from forget(deleted)
+    return deleted

@@ -14,7 +14,7 @@ from onward.operations.statement import Operation, Statement, moment
 
 __all__ = ["Look", "Watch", "look", "watch"]
 
-_OTHERS = frozenset({"worker", "cancel", "breaker"})
+_OTHERS = frozenset({"worker", "cancel", "breaker", "ruled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,13 @@ class Watch(Controls):
     """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
 
     `breakers` are those of which not all is well: how long each still holds, None for without an end.
+    `ruled` are the queues that have a rule, which a claim must ask for.
     """
 
     alive: bool
     cancel_requested: Mapping[JobId, str] = field(default_factory=dict)
     breakers: Mapping[str, timedelta | None] = field(default_factory=dict)
+    ruled: frozenset[str] = frozenset()
 
 
 def look(*, now: datetime | None = None) -> Operation[Look]:
@@ -59,6 +61,7 @@ def watch(worker_id: str, *, now: datetime | None = None) -> Operation[Watch]:
         alive=any(row[0] == "worker" for row in rows),
         cancel_requested={row[1]: _reason(row[2]) for row in rows if row[0] == "cancel"},
         breakers={row[1]: _left(row[5]) for row in rows if row[0] == "breaker"},
+        ruled=frozenset([row[1] for row in rows if row[0] == "ruled"]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -18,10 +18,14 @@ from onward.core.payload import lenient
 from onward.core.rules import DEFAULT_RULES
 from onward.errors import InvalidSetting, LeaseLost, WorkerLost
 from onward.operations.leader import abdicate
+from onward.operations.parking import park
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 from onward.operations.usage import record, spend
 
-__all__ = ["MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "extend", "finish", "register", "retire"]
+__all__ = [
+    "MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "extend", "finish", "read_claimed", "register",
+    "retire",
+]  # fmt: skip
 
 MAX_RESULT_BYTES = 1_048_576
 
@@ -38,6 +42,8 @@ RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost", "action", "d
 
 MOST_AT_ONCE = 10_000
 
+_TOLD = ("lost", "cancelled", "again", "tied", "slot")
+
 _LONGEST_WHY = 500
 _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
 _MICROSECOND = timedelta(microseconds=1)
@@ -53,6 +59,22 @@ class Leases:
     cancel_requested: frozenset[JobId] = frozenset()
     spent_orgs: frozenset[str] = frozenset()
     """Orgs whose budget is spent, as far as these writes have found out."""
+    tied: frozenset[JobId] = frozenset()
+    """Jobs that have ended, and from whose end something follows: `settle_ties` does it."""
+    slots: frozenset[str] = frozenset()
+    """Limits of which a slot may be free, because a job went back."""
+
+    def joined(self, more: Leases) -> Leases:
+        """Add what another write has told; what one of them found held is not lost."""
+        held = self.held | more.held
+        return Leases(
+            held,
+            (self.lost | more.lost) - held,
+            self.cancel_requested | more.cancel_requested,
+            self.spent_orgs | more.spent_orgs,
+            self.tied | more.tied,
+            self.slots | more.slots,
+        )
 
     def require(self) -> None:
         """Raise LeaseLost if any lease was lost."""
@@ -135,10 +157,20 @@ def claim(
         rows = yield Statement("claim_unpaused_jobs", {**asked, **paused})
     else:
         rows = yield Statement("claim_jobs", asked)
+    return (yield from read_claimed(rows, worker_id, now))
+
+
+def read_claimed(
+    rows: Sequence[Row],
+    worker_id: str,
+    now: datetime | None,
+    order: Callable[[Row], Any] = _urgency,
+) -> Operation[list[Job]]:
+    """Make jobs of the rows of a claim, in their order; raises WorkerLost if it had no right to any."""
     if rows and rows[0][0] is None:
         raise _worker_lost(worker_id)
     # Neither database returns changed rows in the order of the claim.
-    rows = sorted(rows, key=_urgency)
+    rows = sorted(rows, key=order)
     try:
         return [Job.from_row(row) for row in rows]
     except (ValueError, TypeError, OverflowError):
@@ -165,12 +197,10 @@ def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[L
     asked = frozenset([end.job_id for end in ends])
     if len(asked) == len(ends):
         return (yield from _finish(asked, ends, now))
-    held, cancelled, spent = frozenset[JobId](), frozenset[JobId](), frozenset[str]()
+    found = Leases(frozenset(), asked)
     for some in _turns(ends):
-        leases = yield from _finish(frozenset([end.job_id for end in some]), some, now)
-        held, cancelled = held | leases.held, cancelled | leases.cancel_requested
-        spent |= leases.spent_orgs
-    return Leases(held, asked - held, cancelled, spent)
+        found = found.joined((yield from _finish(frozenset([end.job_id for end in some]), some, now)))
+    return found
 
 
 def _turns(ends: Collection[End]) -> list[list[End]]:
@@ -186,26 +216,38 @@ def _turns(ends: Collection[End]) -> list[list[End]]:
 
 def _finish(asked: frozenset[JobId], ends: Collection[End], now: datetime | None) -> Operation[Leases]:
     metered = [end for end in ends if end.usage]
+    parked = [end for end in ends if end.transition.wait is not None]
     # In one transaction with what follows: the caller sees to that.
     costs = (yield from record(metered, now=now)) if metered else {}
     lost: set[JobId] = set()
     cancelled: set[JobId] = set()
+    tied: set[JobId] = set()
+    slots: set[str] = set()
     left = ends
     while left:
         rows = yield _finish_statement(left, now)
         if not rows:
             break
-        told: dict[str, set[JobId]] = {"lost": set(), "cancelled": set(), "again": set()}
-        for job_id, what in rows:
-            told[what].add(job_id)
+        told: dict[str, set[str]] = {name: set() for name in _TOLD}
+        for name, what in rows:
+            told[what].add(name)
         lost |= told["lost"]
         cancelled |= told["cancelled"]
+        tied |= told["tied"]
+        slots |= told["slot"]
         again = [end for end in left if end.job_id in told["again"]]
         # These can't go back, because someone wants them cancelled: end them instead.
         left = [end.cancelled() for end in left if end.job_id in told["cancelled"]]
         left += yield from _rerun(again, now)
+        if parked:
+            gone = told["lost"] | told["cancelled"] | {end.job_id for end in again if end not in left}
+            parked = [end for end in parked if end.job_id not in gone]
+    if parked:
+        yield from park(parked)
     spent = (yield from spend(costs, now=now)) if costs else frozenset()
-    return Leases(asked - lost, frozenset(lost), frozenset(cancelled), spent)
+    return Leases(
+        asked - lost, frozenset(lost), frozenset(cancelled), spent, frozenset(tied), frozenset(slots)
+    )
 
 
 def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
@@ -274,6 +316,8 @@ def _returned_row(end: End) -> tuple[Scalar, ...]:
 
 def _audited(to: Transition) -> str | None:
     """Say for the audit why it ended so; never a message, which may hold a secret."""
+    if to.wait is not None:
+        return _text(to.wait.told())
     about = to.result if to.outcome == "skipped" else to.error
     if not isinstance(about, Mapping):
         return None

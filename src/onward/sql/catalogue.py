@@ -35,7 +35,8 @@ Style = Literal["question", "percent", "dollar"]
 TABLES = (
     "live", "ended", "keys", "ledger", "reruns", "attempts", "audit", "chain", "sealing", "claimed",
     "workers", "queues", "controls", "leaders", "usage", "budgets", "artifacts", "settings",
-    "dead_letters", "breakers", "effects", "alerts", "alerted", "alert_sends", "jobs", "migrations",
+    "dead_letters", "breakers", "effects", "alerts", "alerted", "alert_sends", "followers", "batches",
+    "limits", "slots", "schedules", "schedule_runs", "signals", "awaited", "jobs", "migrations",
 )  # fmt: skip
 
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"
@@ -83,6 +84,7 @@ MACROS: dict[Database, dict[str, str]] = {
 _PARAMETERS = {"uuid": "id", "text": "text", "jsonb": "json", "float8": "float"}
 _END = ("result", "outcome", "ended_at")
 _CHANGED = ("state", "attempt", "waits", "crashes", "error")
+_TIES = ("flow", "limit_key", "fair")
 
 _BLOCK = re.compile(r"^-- (?:name|fragment): (\w+)$", re.MULTILINE)
 _NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -191,7 +193,7 @@ def _select(what: str, table: str) -> str:
     """Name a job's columns in their order; a live job has nulls where an ended one has its end."""
     live = table in {"live", "job"}
     if what == "carried":
-        names = [name for name in COLUMNS if name not in _END + _CHANGED]
+        names = [*(name for name in COLUMNS if name not in _END + _CHANGED), *_TIES]
         return ", ".join(f"{table}.{name}" if table else name for name in names)
     form = {"time": "{{micros({0})}}", "id": "{{text({0})}}", "json": "{{text({0})}}"}
     # Typed, because a sub-select would take a bare null for text.

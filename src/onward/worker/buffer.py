@@ -32,9 +32,9 @@ class Lane:
         self.credit = 0
         self.jobs: deque[Job] = deque()
 
-    def add(self, jobs: Sequence[Job]) -> None:
-        """Take jobs that were claimed in their order; more urgent ones overtake what waits."""
-        overtakes = bool(self.jobs) and _urgency(jobs[0]) < _urgency(self.jobs[-1])
+    def add(self, jobs: Sequence[Job], *, in_turn: bool = False) -> None:
+        """Take jobs that were claimed in their order; more urgent ones may overtake what waits."""
+        overtakes = not in_turn and bool(self.jobs) and _urgency(jobs[0]) < _urgency(self.jobs[-1])
         self.jobs.extend(jobs)
         if overtakes:
             self.jobs = deque(sorted(self.jobs, key=_urgency))
@@ -66,13 +66,13 @@ class Buffer:
             lane = self._lanes[queue] = Lane(queue, WEIGHTS.get(queue, 1), most)
         return lane
 
-    def add(self, queue: str, jobs: Sequence[Job]) -> None:
-        """Let claimed jobs of a queue wait."""
+    def add(self, queue: str, jobs: Sequence[Job], *, in_turn: bool = False) -> None:
+        """Let claimed jobs of a queue wait; those that were claimed by turns stay in their order."""
         if jobs:
             lane = self.lane(queue)
             if not lane.jobs:
                 self._waiting.append(lane)
-            lane.add(jobs)
+            lane.add(jobs, in_turn=in_turn)
             self.length += len(jobs)
 
     @contextmanager

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from onward.client_async import AsyncClient
 from onward.core.job import Job
 from onward.errors import StoreError, WorkerLost
 from onward.operations.control import Controls
+from onward.operations.watch import Watch
 from onward.stores.wakeups import Wakeups
 from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer, Lane
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
+from onward.worker.ruled import RuledQueues
 from onward.worker.skew import Skew
 from onward.worker.stopping import Stopping
 
@@ -53,10 +55,8 @@ class Claimer:
     ) -> None:
         self._client, self._breakers = client, breakers
         self._keeper, self._outage = keeper, outage
-        self._wakeups = wakeups
-        self._stopping = stopping
-        self._buffer = buffer
-        self._pace = pace
+        self._wakeups, self._stopping = wakeups, stopping
+        self._buffer, self._pace = buffer, pace
         self._feed = feed
         self._known, self._behind = known, behind
         self._queues = None if queues is None else frozenset(queues)
@@ -65,9 +65,10 @@ class Claimer:
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
         self._controls, self._skew = Controls(), Skew()
+        self._ruled = RuledQueues(client.rules.queues)
         self._closing = False
         self._under_way: list[asyncio.Task[None]] = []
-        self._claims, self._spent_at = 0, dict[str, float]()
+        self.claims, self._spent_at = 0, dict[str, float]()
         self._doubted_at: float | None = None
         self._adopt_at = 0.0
         self.quiet = False
@@ -83,8 +84,9 @@ class Claimer:
     def _over(self) -> bool:
         return self._closing or self._stopping.asked
 
-    def told(self, watch: Controls) -> None:
-        """Take note of the gate and of what is paused."""
+    def told(self, watch: Watch) -> None:
+        """Take note of the gate, of what is paused, and which queues have a rule."""
+        self._ruled.told(watch.ruled)
         if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
             return
         self._controls = watch
@@ -123,9 +125,10 @@ class Claimer:
         if self._drain and self._buffer.running == 0 and self._buffer.length == 0:
             self._wakeups.wake()
 
-    def caught_up(self) -> None:
-        """Note that results were written."""
+    def caught_up(self, queues: Iterable[str] = ()) -> None:
+        """Note that results were written, of jobs of these queues."""
         self._room.set()
+        self.ready(self._ruled.ended(queues))
 
     def ready(self, queues: Iterable[str]) -> None:
         """Note that these queues may have jobs."""
@@ -135,10 +138,11 @@ class Claimer:
             self._room.set()
             self._wakeups.wake()
 
-    async def more(self) -> bool:
-        """Tell whether there may be anything to claim, now or within a second, or is being claimed."""
-        claims = self._claims
+    async def more(self, claims: int, admitted: Callable[[], Awaitable[bool]]) -> bool:
+        """Tell whether there may be anything to claim, now or within a second, or was claimed since."""
         try:
+            if await self._client.settle() or await admitted():
+                return True
             look = await self._client.look()
         except StoreError as error:
             await asyncio.sleep(self._outage.pause("drain", error))
@@ -146,15 +150,15 @@ class Claimer:
         self._outage.over("drain")
         wait = _POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
         holds = self._controls.pauses or (self._breakers is not None and self._breakers.hold)
-        held_back = self._barren if holds else set()
+        held_back = self._ruled.held_longer(_POLL_SECONDS) | (self._barren if holds else set())
         if any(self._serves(queue) for queue in look.ready - held_back):
             self.dry.clear()
             self._wakeups.wake()
         elif wait < _POLL_SECONDS:
             await asyncio.sleep(max(wait, _MOMENT))
             return True
-        # What was claimed while we looked is neither ready nor here yet.
-        return claims != self._claims or not self.dry.is_set()
+        # What was claimed meanwhile is neither ready nor written yet.
+        return claims != self.claims or not self.dry.is_set()
 
     async def run(self) -> None:
         """Claim until closed, or until as many jobs as were asked for are claimed."""
@@ -238,17 +242,11 @@ class Claimer:
 
     async def _claim_from(self, lane: Lane, share: int) -> None:
         self.dry.clear()
-        self._claims += 1
+        self.claims += 1
         limit = min(share, _MOST_AT_ONCE, self._budget or share)
         with self._buffer.expecting(lane, limit):
-            jobs = await self._client.claim(
-                lane.queue,
-                limit,
-                worker_id=self._keeper.worker_id,
-                paused_orgs=self._controls.held_orgs | (self.spent_orgs if self._spent_at else frozenset()),
-                paused_types=self._held_types(),
-            )
-        if len(jobs) < limit:
+            jobs = await self._ask(lane.queue, limit)
+        if len(jobs) < limit or lane.queue in self._ruled.held():
             self._ready.discard(lane.queue)
         if not jobs and lane.queue in self._seen:
             self._barren.add(lane.queue)
@@ -258,10 +256,22 @@ class Claimer:
             # The last ready ones begin before we ask for more.
             await asyncio.sleep(0)
 
+    async def _ask(self, queue: str, limit: int) -> list[Job]:
+        orgs = self._controls.held_orgs | (self.spent_orgs if self._spent_at else frozenset())
+        who, types = self._keeper.worker_id, self._held_types()
+        if queue not in self._ruled:
+            return await self._client.claim(queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types)
+        ends, theirs = self._ruled.ends, not self._known()
+        claim = await self._client.queues.claim(
+            queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types
+        )
+        self._ruled.claimed(queue, claim, ends, theirs=theirs)
+        return claim.jobs
+
     def _take(self, queue: str, jobs: list[Job]) -> None:
         if self._budget is not None:
             self._budget -= len(jobs)
-        self._buffer.add(queue, jobs)
+        self._buffer.add(queue, jobs, in_turn=queue in self._ruled)
         self._feed()
 
     async def _wait(self) -> None:
@@ -279,11 +289,12 @@ class Claimer:
             self.dry.set()
         # It waits until it says otherwise: only who was busy for a while gives up being woken.
         self.waited_at = float("inf")
-        woken = await self._wakeups.wait(_POLL_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311
+        longest = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
+        woken = await self._wakeups.wait(self._ruled.next_in(longest))
         # We have just looked: a wake-up that names its queue needs no other look before the claim.
         self.waited_at = self._looked_at = time.monotonic()
         self._barren.clear()
-        self._ready |= {queue for queue in woken or () if self._serves(queue)}
+        self._ready |= {queue for queue in woken or () if self._serves(queue)} - self._ruled.held()
 
     async def _look(self) -> bool:
         look = await self._client.look()
@@ -292,7 +303,7 @@ class Claimer:
         # A queue whose ready jobs are not for us (paused, or just being claimed elsewhere) is left alone
         # until the next wake-up: else we would ask for them without end.
         self._seen = {queue for queue in look.ready if self._serves(queue)}
-        self._ready = self._seen - self._barren
+        self._ready = self._seen - self._barren - self._ruled.held()
         return bool(self._ready)
 
     def _serves(self, queue: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from onward.core.arguments import whole
+from onward.core.built_in import BUILT_IN
 from onward.errors import InvalidSetting
 from onward.handlers.handler import Handler
 from onward.worker.running import Running
@@ -34,6 +35,9 @@ def about(
         "providers": {
             name: handler.provider for name, handler in handlers.items() if isinstance(handler.provider, str)
         },
+        "schedules": sorted(
+            name for name, handler in handlers.items() if handler.schedule is not None or name in BUILT_IN
+        ),
     }
 
 

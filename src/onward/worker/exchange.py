@@ -20,7 +20,7 @@ from onward.core.classification.own_rules import Classification
 from onward.core.classification.verdict import Verdict
 from onward.core.error_context import LONGEST_MESSAGE, message_of, shorten
 from onward.core.job import Job
-from onward.core.lifecycle import Cancelled, End, RateLimited, Skip, Snooze
+from onward.core.lifecycle import Cancelled, End, Parked, RateLimited, Skip, Snooze
 from onward.core.payload import encode, lenient
 from onward.core.redaction import Hide, redact_text
 from onward.core.usage import Usage
@@ -123,9 +123,10 @@ class ChildError(Exception):
 
 
 # What comes back as it was, and the arguments to make it again; `message` stands for its text.
-_OURS: Mapping[type[Exception], tuple[str, ...]] = {
+_OURS: Mapping[type[BaseException], tuple[str, ...]] = {
     Skip: ("reason",),
     Snooze: ("delay",),
+    Parked: ("until", "event", "key", "seen"),
     RateLimited: ("after", "error", "counted"),
     Cancelled: ("reason",),
     Retry: ("message", "after"),
@@ -155,7 +156,7 @@ def to_answer(
         return pack(Raised(_plain(describe(error.with_traceback(None), hide))))
 
 
-def rebuilt(raised: Raised) -> Exception:
+def rebuilt(raised: Raised) -> BaseException:
     """Make the exception again that a child told of."""
     kind = None if raised.name is None else _BY_NAME.get(raised.name)
     if kind is None:
@@ -200,6 +201,8 @@ def _field(error: BaseException, name: str, hide: Hide) -> object:
     match value:
         case timedelta():
             return value.total_seconds()
+        case datetime():
+            return value.isoformat()
         case BaseException():
             return describe(value, hide)
         case str():

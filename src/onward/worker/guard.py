@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from onward.core.built_in import BUILT_IN
 from onward.core.classification.classify import describe
 from onward.core.contract import owed_artifact
 from onward.core.job import Job
@@ -33,6 +34,8 @@ class Guard:
 
     async def refusal(self, job: Job) -> Outcome | None:
         """Give the end of a job that may not run; raises what the application's own check raises."""
+        if job.job_type in BUILT_IN:
+            return None
         if self._orgs and job.org_id is None:
             return _refused("OrgMissing", "the job has no org, and tenancy='required'", "org_missing")
         if self._authorize is None:

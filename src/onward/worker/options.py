@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
 from onward.core.duration import Duration
 from onward.core.job import Job
 from onward.core.lifecycle import Transition
+from onward.handlers.starting import StartHook
 from onward.worker.description import Kind
 from onward.worker.guard import Authorize
 
@@ -27,4 +28,5 @@ class WorkerOptions(TypedDict, total=False):
     on_registered: Callable[[str], None] | None
     on_end: Callable[[Job, Transition], None] | None
     authorize: Authorize | None
+    on_start: Sequence[StartHook]
     kind: Kind

@@ -6,13 +6,14 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 
 from onward.client_async import AsyncClient
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 
-__all__ = ["SEALER", "Sweeper", "promote", "seal", "vacuum"]
+__all__ = ["SEALER", "Sweeper", "promote", "seal", "settle", "vacuum", "wake"]
 
 SEALER = "audit"
 """The lead that a worker must have to seal the audit."""
@@ -21,6 +22,9 @@ _PROMOTE_SECONDS = 1.0
 _SWEEP_SECONDS = 2.0
 _VACUUM_SECONDS = 4.0
 _SEAL_SECONDS = 1.0
+_WAKE_SECONDS = 1.0
+_SETTLE_SECONDS = 1.0
+_MOMENT = 0.005
 _LEAD = timedelta(seconds=6)
 _AT_ONCE = 500
 
@@ -65,6 +69,35 @@ async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
         return max(_SEAL_SECONDS, 10 * (time.monotonic() - started))
 
     await _forever(once, outage, "sealer")
+
+
+async def settle(client: AsyncClient, outage: Outage, asked: asyncio.Event) -> None:
+    """Do what follows from ends where whoever wrote them did not come to it, or when asked to."""
+
+    async def once() -> float:
+        asked.clear()
+        if await client.settle():
+            # Not at once: it may be another worker that settles.
+            return _MOMENT
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_SECONDS * random.uniform(0.75, 1.0)):  # noqa: S311
+                await asked.wait()
+        # What ends within a moment is settled together.
+        return _MOMENT
+
+    await _forever(once, outage, "settler")
+
+
+async def wake(client: AsyncClient, outage: Outage, ready: Callable[[Iterable[str]], None]) -> None:
+    """Call back jobs whose signal is there, where whoever sent it did not; every worker does."""
+
+    async def once() -> float:
+        if await client.signals.wake():
+            ready((await client.promote(_AT_ONCE)).queues)
+            return 0.0
+        return _WAKE_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
+
+    await _forever(once, outage, "waker")
 
 
 class Sweeper:

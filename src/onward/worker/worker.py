@@ -18,9 +18,11 @@ from onward.core.usage import Usage
 from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
+from onward.handlers.starting import StartHook
 from onward.logs import get_logger
 from onward.operations.watch import Watch
 from onward.stores import open_wakeups
+from onward.worker.admitter import Admitter
 from onward.worker.alerter import Alerter
 from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer
@@ -33,21 +35,18 @@ from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
 from onward.worker.running import Completion
+from onward.worker.scheduler import Scheduler
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
-from onward.worker.timers import Sweeper, promote, seal, vacuum
+from onward.worker.tidier import Tidier
+from onward.worker.timers import Sweeper, promote, seal, settle, vacuum, wake
 
 __all__ = ["Worker"]
 
 log = get_logger("onward.worker")
 
 LEASE = GRACE = timedelta(seconds=30)
-_TIDY_SECONDS = 0.1
-_TIDIES_HELD = 10
-_BUSY_SECONDS = 1.0
 _LAST_WRITES = 2.0
-_LEAST_PATIENCE = 4.0
-_STANDSTILL = 1.0
 _LAST_WORDS = 0.5
 _LAST_ALERTS = 5.0
 
@@ -70,6 +69,7 @@ class Worker:
         on_registered: Callable[[str], None] | None = None,
         on_end: Callable[[Job, Transition], None] | None = None,
         authorize: Authorize | None = None,
+        on_start: Sequence[StartHook] = (),
         kind: Kind = "worker",
     ) -> None:
         whole("concurrency", concurrency, 1, 10_000)
@@ -83,14 +83,13 @@ class Worker:
         self._drain = drain
         self._max_jobs = max_jobs
         self._max_time = None if max_time is None else duration("max_time", max_time)
-        self._on_registered = on_registered
-        self._on_end = on_end
-        self._authorize = authorize
+        self._on_registered, self._on_end = on_registered, on_end
+        self._authorize, self._hooks = authorize, on_start
         self._kind: Kind = kind
         self._loop: asyncio.AbstractEventLoop | None = None
         self._quiet = False
         self._stopping = Stopping()
-        self._resting = asyncio.Event()
+        self._resting, self._tied = asyncio.Event(), asyncio.Event()
         self._resting.set()
         self._running: asyncio.Task[Tally] | None = None
         self.ready = asyncio.Event()
@@ -145,6 +144,9 @@ class Worker:
         loops: list[asyncio.Task[None]] = []
         try:
             await self._keeper.start()
+            if self._client.rules.queues:
+                await self._client.queues.declare()
+            await self._scheduler.begin(self._claimer.ready, self._hooks)
             self._executor.start()
             loops = self._start_loops()
             self.ready.set()
@@ -157,8 +159,9 @@ class Worker:
     def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._client = self._clients.open_async(steady=True)
-        self._wakeups = open_wakeups(self._client.store)
         self._outage = Outage()
+        self._admitter = Admitter(self._client, self._outage)
+        self._wakeups = self._admitter.overhear(open_wakeups(self._client.store))
         self._pace = Pace(time.monotonic())
         self._buffer = Buffer(self._concurrency, self._queues)
         self._keeper = Keeper(
@@ -190,6 +193,8 @@ class Worker:
             behind=self._finisher.behind, queues=self._queues, budget=self._max_jobs, drain=self._drain,
             breakers=self._breakers,
         )  # fmt: skip
+        self._scheduler = Scheduler(self._client, self._outage, self._handlers, drain=self._drain)
+        self._admitter.ready = self._claimer.ready
         self._hush()
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
@@ -198,14 +203,24 @@ class Worker:
             "finisher": self._finisher.run(),
             "promoter": promote(self._client, self._outage, self._claimer.ready),
             "sweeper": self._sweeper.sweep(),
+            "admitter": self._admitter.run(),
             "vacuum": vacuum(self._client, self._outage),
+            "settler": settle(self._client, self._outage, self._tied),
+            "waker": wake(self._client, self._outage, self._claimer.ready),
             "tidier": self._tidy(),
+            "scheduler": self._scheduler.run(),
         }
         if self._client.rules.audit_chain:
             loops["sealer"] = seal(self._client, self._keeper, self._outage)
         if self._client.rules.alerts:
             loops["alerter"] = self._alerter.run()
         return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in loops.items()]
+
+    def _tidy(self) -> Coroutine[Any, Any, None]:
+        return Tidier(
+            self._client, self._keeper, self._executor, self._finisher, self._claimer,
+            buffer=self._buffer, pace=self._pace, concurrency=self._concurrency, lease=self._lease,
+        ).run()  # fmt: skip
 
     async def _until_over(self, loops: list[asyncio.Task[None]]) -> None:
         """Wait for a reason to end; a loop that fails is one: without it jobs would wait in silence."""
@@ -227,10 +242,15 @@ class Worker:
             await self._stopping.finish.wait()
         while True:
             await self._claimer.dry.wait()
+            claims = self._claimer.claims
             await self._resting.wait()
             await self._finisher.emptied()
-            if self._claimer.spent or not await self._claimer.more():
+            # Twice: what goes from one state to the next while we look is seen the second time.
+            if self._claimer.spent or not (await self._more(claims) or await self._more(claims)):
                 return
+
+    async def _more(self, claims: int) -> bool:
+        return await self._claimer.more(claims, self._admitter.more)
 
     async def _finish(self, loops: list[asyncio.Task[None]]) -> None:
         """Claim no more, let what runs end within the grace, give back the rest; the lease is kept."""
@@ -296,33 +316,6 @@ class Worker:
         await self._keeper.close(retire=not self._outage.lasts)
         await self._client.close()
 
-    async def _tidy(self) -> None:
-        """See to time-outs, to jobs that wait here for too long, and to the mark that asks for wake-ups."""
-        held = 0
-        seen = stood_still = time.monotonic()
-        while True:
-            await asyncio.sleep(_TIDY_SECONDS)
-            now = time.monotonic()
-            self._executor.check_times()
-            # After a standstill of our own the answers are there, only not read yet.
-            stood_still = now if now - seen > _STANDSTILL else stood_still
-            seen = now
-            if now - stood_still > _STANDSTILL:
-                self._hang_up()
-            # Seen several times in a row, else a pause of the whole process would look like slow jobs.
-            held = held + 1 if self._buffer.length > self._pace.most(now) + self._concurrency else 0
-            if held >= _TIDIES_HELD:
-                held = 0
-                for job in self._buffer.trim(self._pace.ahead(now)):
-                    self._finisher.add(job, Released())
-            if self._keeper.idle and now - self._claimer.waited_at > _BUSY_SECONDS:
-                self._keeper.idle = False
-
-    def _hang_up(self) -> None:
-        """Break connections that live and do not answer: they would be waited on for ever."""
-        self._keeper.hang_up()
-        self._client.store.hang_up(max(_LEAST_PATIENCE, self._lease.total_seconds() * 2 / 3))
-
     def _spent(self, orgs: frozenset[str]) -> None:
         """Give back what waits here of orgs whose budget is spent."""
         self._claimer.hold(orgs)
@@ -345,6 +338,7 @@ class Worker:
             self._finisher.add(job, outcome, usage)
         else:
             self._finisher.complete(job, completion, outcome, usage)
+            self._tied.set()
         self._pace.ended(time.monotonic())
         self._claimer.ended()
         self._rest()
@@ -357,7 +351,7 @@ class Worker:
         return self._buffer.running > 0 or self._buffer.length > 0
 
     def _written(self, batch: Sequence[Written]) -> None:
-        self._claimer.caught_up()
+        self._claimer.caught_up(job.queue for job, _, _ in batch)
         for job, end, held in batch:
             if not held:
                 self.tally.refused += 1

@@ -21,7 +21,7 @@ from onward.core.classification.own_rules import Classification, may_say
 from onward.core.classification.raised import Retry, RuleBroken, Unrecoverable
 from onward.core.classification.verdict import UNCLASSIFIED, Verdict, is_link
 from onward.core.error_context import LONGEST_MESSAGE, LONGEST_TRACEBACK, message_of, shorten
-from onward.core.lifecycle import Cancelled, Failed, Outcome, RateLimited, Skip, Snooze, Succeeded
+from onward.core.lifecycle import Cancelled, Failed, Outcome, Parked, RateLimited, Skip, Snooze, Succeeded
 from onward.core.redaction import Hide, redact_text
 
 __all__ = ["Retry", "RuleBroken", "Unrecoverable", "classify", "describe", "judge"]
@@ -30,7 +30,7 @@ _NO_OWN_RULES = Classification()
 
 _LONGEST_CHAIN = 100
 
-_SPOKEN = (Skip, Snooze, Cancelled)
+_SPOKEN = (Parked, Skip, Snooze, Cancelled)
 _GRAVITY = ("unrecoverable", "rate_limited", "retry", "skip")
 
 

@@ -17,7 +17,7 @@ from onward.core.classification.verdict import Kind, Verdict
 from onward.core.duration import duration
 from onward.core.lifecycle import RateLimited
 from onward.core.retry import LONGEST_DELAY
-from onward.errors import InvalidJob, InvalidSetting, NotAllowed
+from onward.errors import InvalidJob, InvalidSetting, NotAllowed, WaitTimedOut
 
 __all__ = ["BUILT_IN", "RULE_NAMES", "Rule", "raised"]
 
@@ -29,7 +29,7 @@ RULE_NAMES = frozenset(
         "validation", "not_allowed", "missing_scopes", "ratelimit_exceeded", "http_401", "http_403",
         "http_408", "http_425", "http_429", "http_5xx", "http_refused", "http_4xx", "http_other", "timeout",
         "connection", "database_conflict", "database_locked", "database_lost", "database_full",
-        "unclassified",
+        "wait_timed_out", "unclassified",
     }
 )  # fmt: skip
 """What the rules here are called; an application's own have other names."""
@@ -168,6 +168,9 @@ def _http(seen: Seen, now: datetime | None) -> Verdict | None:
 
 
 def _timeout(seen: Seen, _now: datetime | None) -> Verdict | None:
+    if isinstance(seen.error, WaitTimedOut):
+        # It is remembered: another attempt would find the same.
+        return Verdict("wait_timed_out", "unrecoverable", reason="wait_timed_out")
     # Of urllib3 a refused connection is a time-out, too.
     late = seen.names & _TIMEOUT and "urllib3.NewConnectionError" not in seen.names
     return Verdict("timeout", "retry") if late else None

@@ -58,6 +58,7 @@ HINTS: Mapping[str, str] = MappingProxyType(
         "not_authorised": "the application's own check refuses the job; see whose it is",
         "unknown_job_type": "no worker knows this job type; deploy one that does, or cancel the job",
         "validation": "what it was given does not fit; correct the payload, or the handler",
+        "wait_timed_out": "no signal came in time; reset that wait (onward effects reset), then replay",
     }
 )
 """By rule, what an operator may do, unless the error or the application says it better."""

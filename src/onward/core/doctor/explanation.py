@@ -19,8 +19,12 @@ from onward.core.doctor.diagnosis import (
 )
 from onward.core.doctor.facts import JobFacts
 from onward.core.doctor.findings import patience, servers
+from onward.core.doctor.following import waits_for
 from onward.core.doctor.health import dry_run
 from onward.core.doctor.holding import breaker_open, held
+from onward.core.doctor.limiting import waits_for_slot
+from onward.core.doctor.queueing import waits_for_queue
+from onward.core.doctor.waiting import waits_for_signal
 from onward.core.job import Job, JobState
 
 __all__ = ["explain"]
@@ -46,7 +50,8 @@ def _standing(facts: JobFacts) -> Iterator[Finding]:
         case JobState.RUNNING:
             yield _running(facts)
         case JobState.BLOCKED:
-            yield fine("blocked", "it waits for another job", **_about(job))
+            slot = facts.slot
+            yield waits_for_slot(job, slot, facts.holders) if slot else waits_for(job, facts.awaited)
         case JobState.SUCCEEDED:
             yield _succeeded(job)
         case JobState.DEAD:
@@ -65,7 +70,9 @@ def _scheduled(facts: JobFacts) -> Iterator[Finding]:
             **_failure(job),
             **_about(job),
         )
-    if left.total_seconds() > 0:
+    if facts.signal is not None:
+        yield waits_for_signal(job, facts.signal)
+    elif left.total_seconds() > 0:
         when = f"it is due in {lasting(left)}, at {stamp(job.run_at)}"
         yield fine("waiting_for_time", when, run_at=job.run_at, **_about(job))
     elif -left > patience(facts.workers or (), facts.now):
@@ -102,6 +109,8 @@ def _hindrances(facts: JobFacts) -> Iterator[Finding]:
         if hold.name == own[hold.scope]:
             yield held(hold)
     yield from map(breaker_open, facts.breakers)
+    if facts.load is not None and (waits := waits_for_queue(job, facts.load)):
+        yield waits
     if facts.workers is not None:
         yield from _unserved(facts)
 

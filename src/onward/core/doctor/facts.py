@@ -12,6 +12,8 @@ from onward.core.breaker import Breaker
 from onward.core.category import Slo
 from onward.core.effect import Effect
 from onward.core.job import Job
+from onward.core.limit import SlotSeen
+from onward.core.wait import Awaited as AwaitedSignal
 
 __all__ = [
     "Burn",
@@ -19,12 +21,18 @@ __all__ = [
     "DeadSeen",
     "Facts",
     "FailureSeen",
+    "FollowedDead",
     "Hold",
     "HolderSeen",
     "JobFacts",
+    "ParentSeen",
+    "QueueLoad",
     "QueueSeen",
     "RunningSeen",
+    "ScheduleSeen",
     "SinkSeen",
+    "SlotHolder",
+    "SlotWaiting",
     "TypeSeen",
     "VacuumHolder",
     "WorkerSeen",
@@ -52,6 +60,7 @@ class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, int | None] | None = None
     job_types: frozenset[str] | None = None
     providers: Mapping[str, str] = {}
+    schedules: frozenset[str] | None = None
     started_at: datetime
     seen_at: datetime
     lease_until: datetime
@@ -79,6 +88,10 @@ class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
         """Tell whether it has a handler for a job type."""
         return self.job_types is None or job_type in self.job_types
 
+    def defines(self, schedule: str) -> bool:
+        """Tell whether its code defines a schedule."""
+        return self.schedules is None or schedule in self.schedules
+
 
 class QueueSeen(msgspec.Struct, frozen=True):
     """A queue with ready jobs: how many, up to a cap, and since when the oldest is due."""
@@ -86,6 +99,26 @@ class QueueSeen(msgspec.Struct, frozen=True):
     name: str
     jobs: int
     oldest: datetime
+
+
+class QueueLoad(msgspec.Struct, frozen=True):
+    """A queue with bounds: how many of it run, up to as many as may, and how long none may start."""
+
+    name: str
+    running: int
+    concurrency: int | None
+    rate: float | str | None
+    wait: timedelta = timedelta()
+
+    @property
+    def full(self) -> bool:
+        """Tell whether as many run as may."""
+        return self.concurrency is not None and self.running >= self.concurrency
+
+    @property
+    def reached(self) -> bool:
+        """Tell whether its bounds keep jobs back; with a rate they do, but for moments."""
+        return self.full or self.rate is not None
 
 
 class TypeSeen(msgspec.Struct, frozen=True):
@@ -134,6 +167,38 @@ class DeadSeen(msgspec.Struct, frozen=True):
     newest: datetime
 
 
+class ParentSeen(msgspec.Struct, frozen=True):
+    """A job for which another waits; one that was removed has neither type nor state."""
+
+    id: str
+    job_type: str
+    state: str
+
+
+class FollowedDead(msgspec.Struct, frozen=True):
+    """A dead job for whose replay others wait, and how many."""
+
+    id: str
+    job_type: str
+    jobs: int
+
+
+class SlotHolder(msgspec.Struct, frozen=True):
+    """A job that holds a slot of a limit: it is ready, or runs on a worker."""
+
+    id: str
+    state: str
+    worker_id: str | None
+
+
+class SlotWaiting(msgspec.Struct, frozen=True):
+    """A key of a limit for which jobs wait: how many, up to a cap, and since when the oldest is due."""
+
+    slot: SlotSeen
+    jobs: int
+    oldest: datetime
+
+
 class SinkSeen(msgspec.Struct, frozen=True):
     """A sink of alerts that did not take messages: how many wait or were given up, and what it said last."""
 
@@ -141,6 +206,22 @@ class SinkSeen(msgspec.Struct, frozen=True):
     messages: int
     tries: int
     error: str
+
+
+class ScheduleSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that is overdue, or whose last slot came late, was refused or failed."""
+
+    name: str
+    job_type: str
+    source: str
+    next_at: datetime | None
+    warm_up: timedelta = timedelta()
+    slot: datetime | None = None
+    fired_at: datetime | None = None
+    late: bool = False
+    outcome: str | None = None
+    error: str | None = None
+    job_id: str | None = None
 
 
 class Burn(msgspec.Struct, frozen=True):
@@ -189,16 +270,20 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     holds: Sequence[Hold] = ()
     workers: Sequence[WorkerSeen] = ()
     ready: Sequence[QueueSeen] = ()
+    loads: Mapping[str, QueueLoad] = {}
     types: Sequence[TypeSeen] = ()
     running: Sequence[RunningSeen] = ()
     silent: Sequence[HolderSeen] = ()
     next_due: datetime | None = None
     overdue: int = 0
+    schedules: Sequence[ScheduleSeen] = ()
     failures: Sequence[FailureSeen] = ()
     dead: Sequence[DeadSeen] = ()
+    dead_followed: Sequence[FollowedDead] = ()
     newest_ended: Mapping[str, int] = {}
     burns: Sequence[Burn] = ()
     breakers: Sequence[Breaker] = ()
+    slots: Sequence[SlotWaiting] = ()
     sinks: Sequence[SinkSeen] = ()
     listeners: int | None = None
 
@@ -220,7 +305,12 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     holds: Sequence[Hold] = ()
     workers: Sequence[WorkerSeen] | None = None
     ahead: int | None = None
+    load: QueueLoad | None = None
     breakers: Sequence[Breaker] = ()
     effects: Sequence[Effect] = ()
+    awaited: Sequence[ParentSeen] = ()
+    signal: AwaitedSignal | None = None
+    slot: SlotSeen | None = None
+    holders: Sequence[SlotHolder] = ()
     resolution: str | None = None
     dry_run: bool = False

@@ -12,7 +12,11 @@ from typing import Any
 
 from onward.core.doctor.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, warning
 from onward.core.doctor.facts import Facts, QueueSeen, WorkerSeen
+from onward.core.doctor.following import dead_followed
 from onward.core.doctor.holding import breaker_open, held
+from onward.core.doctor.limiting import limits_reached
+from onward.core.doctor.queueing import queue_bound
+from onward.core.doctor.timetable import silent_schedules
 
 __all__ = ["OVERDUE", "diagnose", "last_seen", "patience", "servers"]
 
@@ -164,6 +168,8 @@ def _unclaimed(facts: Facts) -> Iterator[Finding]:
                 f"onward worker APP -q {quoted(queue.name)}",
                 **evidence,
             )
+        elif queue.name in facts.loads and facts.loads[queue.name].reached:
+            yield queue_bound(queue, facts.loads[queue.name], lasting(wait))
         elif wait > _UNCLAIMED and not facts.holds and not facts.breakers:
             yield problem(
                 "not_claimed",
@@ -191,6 +197,7 @@ def _stuck(facts: Facts) -> Iterator[Finding]:
 
 
 def _silent_schedule(facts: Facts) -> Iterator[Finding]:
+    yield from silent_schedules(facts, patience(facts.workers, facts.now), servers(facts.workers, facts.now))
     if facts.overdue and facts.next_due is not None:
         late = facts.now - facts.next_due
         if late <= patience(facts.workers, facts.now):
@@ -254,6 +261,14 @@ def _dead(facts: Facts) -> Iterator[Finding]:
             "dead_growth", f"{recent} jobs died in the last hour, {before} in the one before; {cause}",
             "onward dead list", last_hour=recent, hour_before=before, types=kinds,
         )  # fmt: skip
+
+
+def _dead_followed(facts: Facts) -> Iterator[Finding]:
+    yield from dead_followed(facts.dead_followed)
+
+
+def _limits(facts: Facts) -> Iterator[Finding]:
+    yield from limits_reached(facts.slots, facts.now)
 
 
 def _failing(facts: Facts) -> Iterator[Finding]:
@@ -347,6 +362,7 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _holds, _workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
+    _dead_followed, _limits,
     _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
 )  # fmt: skip
 

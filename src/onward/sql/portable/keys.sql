@@ -1,7 +1,7 @@
 -- fragment: reset_columns
 id, org_id, project_id, job_type, queue, category, state, priority, run_at, max_attempts, lease, key, subject, payload,
 cost_micros, actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, deadline,
-timeout_micros, created_at
+timeout_micros, created_at, flow, limit_key, fair
 
 -- fragment: key_columns
 nullif(org_id, ''), nullif(project_id, ''), key, {text(job_id)}, status, {micros(first_seen_at)}, {micros(last_seen_at)},
@@ -39,7 +39,9 @@ AND (org_id, project_id, key) <= (:end_org::text, :end_project::text, :end_key::
 
 -- name: read_held_job
 -- By itself, after the lock: only so it sees what was committed while the lock was waited for.
-SELECT live.state, {text(live.payload)}, {text(rerun.payload)}
+SELECT
+    live.state, {text(live.payload)}, {text(rerun.payload)}, {micros(live.created_at)}, {micros(live.started_at)},
+    {micros(live.run_at)}, live.attempt, {micros(:now::clock)}
 FROM {live} AS live LEFT JOIN {reruns} AS rerun ON rerun.job_id = live.id AND live.rerun_requested
 WHERE live.id = :id::id AND live.job_type = :job_type::text
     AND (:only_org::text IS NULL OR live.org_id = :only_org::text)

@@ -1,8 +1,8 @@
 -- name: find_subject_jobs
-SELECT {text(id)}, category, state FROM {live}
+SELECT {text(id)}, category, state, CASE WHEN (flow & 2) <> 0 THEN {text(batch_id)} END FROM {live}
 WHERE subject = :subject::text AND {+of_org}
 UNION ALL
-SELECT {text(id)}, category, state FROM {ended}
+SELECT {text(id)}, category, state, NULL FROM {ended}
 WHERE subject = :subject::text AND {+of_org}
 
 -- fragment: of_org

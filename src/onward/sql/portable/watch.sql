@@ -43,4 +43,6 @@ SELECT {+control_columns} FROM {controls}
 UNION ALL
 {+suspect_breakers}
 UNION ALL
+{+ruled_queues}
+UNION ALL
 {+spent_budgets}

@@ -2,7 +2,7 @@
 -- Locked first, so that what is decided here is decided about the newest version of each row.
 WITH {+clock},
 target AS MATERIALIZED (
-    SELECT live.id, live.state FROM {live} AS live
+    SELECT live.id, live.state, live.flow, live.limit_key FROM {live} AS live
     WHERE live.id IN (:ids::ids) AND {+of_only_org}
     ORDER BY live.id
     FOR UPDATE
@@ -32,7 +32,9 @@ event AS (
         SELECT 'job.cancelled' AS event, * FROM gone UNION ALL SELECT 'job.cancel_requested' AS event, * FROM asked
     ) AS job
 )
-SELECT CAST(id AS text), CASE WHEN state = 'running' THEN 'running' ELSE 'cancelled' END FROM target
+SELECT CAST(id AS text), CASE WHEN state = 'running' THEN 'running' ELSE 'cancelled' END,
+    CASE WHEN state <> 'running' AND flow > 0 THEN 1 ELSE 0 END, CASE WHEN state = 'queued' THEN limit_key END
+FROM target
 
 -- name: set_control
 -- What holds already for this reason is left as it is, with who set it and since when.

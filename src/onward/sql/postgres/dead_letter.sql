@@ -78,11 +78,11 @@ back AS (
     -- The lease grows: else whoever ended the job could end it once more.
     INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
     SELECT
-        id, org_id, project_id, job_type, queue, category, CASE WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END,
-        priority, {later(now, wait)}, max_attempts, lease + 1, key, subject, payload, cost_micros, actor_type, actor_id,
+        id, org_id, project_id, job_type, queue, category,
+        CASE WHEN wait > 0 THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END, priority, {later(now, wait)}, max_attempts, lease + 1, key, subject, payload, cost_micros, actor_type, actor_id,
         request_id, correlation_id, traceparent, parent_id, batch_id, tags,
-        CASE WHEN deadline > {later(now, wait)} THEN deadline END, timeout_micros, created_at,
-        CASE WHEN :reset::int = 1 THEN 0 ELSE attempt END, CASE WHEN :reset::int = 1 THEN 0 ELSE waits END,
+        CASE WHEN deadline > {later(now, wait)} THEN deadline END, timeout_micros, created_at, abs(flow),
+        limit_key, fair, CASE WHEN :reset::int = 1 THEN 0 ELSE attempt END, CASE WHEN :reset::int = 1 THEN 0 ELSE waits END,
         CASE WHEN :reset::int = 1 THEN 0 ELSE crashes END
     FROM (SELECT *, :delay::int + (row_number() OVER (ORDER BY id) - 1) * :every::int AS wait FROM gone) AS turn, clock
     RETURNING *
@@ -151,11 +151,11 @@ resolved AS (
 job AS (
     INSERT INTO {live} ({+new_columns})
     SELECT
-        asked.id, asked.org_id, asked.project_id, asked.job_type, asked.queue, asked.category, 'queued', asked.priority,
-        asked.now, asked.max_attempts, CASE WHEN target.owns THEN target.key END, asked.subject, asked.payload,
+        asked.id, asked.org_id, asked.project_id, asked.job_type, asked.queue, asked.category,
+        CASE WHEN target.limit_key IS NULL THEN 'queued' ELSE 'blocked' END, asked.priority, asked.now, asked.max_attempts, CASE WHEN target.owns THEN target.key END, asked.subject, asked.payload,
         asked.actor_type, asked.actor_id, asked.request_id, asked.correlation_id, asked.traceparent, asked.parent_id,
         asked.batch_id, asked.tags, CASE WHEN {instant(asked.deadline)} > asked.now THEN {instant(asked.deadline)} END,
-        asked.timeout_micros, asked.now
+        asked.timeout_micros, asked.now, 0, 0, target.limit_key, target.fair
     FROM asked JOIN resolved ON resolved.successor_id = asked.id JOIN target ON target.id = resolved.job_id
     RETURNING *
 ),

@@ -10,16 +10,22 @@ clock AS MATERIALIZED (SELECT :now::clock AS now)
         id uuid, org_id text, project_id text, job_type text, queue text, category text, priority smallint,
         run_at bigint, delay bigint, max_attempts integer, key text, lifetime bigint, subject text, payload jsonb,
         actor_type text, actor_id text, request_id text, correlation_id text, traceparent text, parent_id uuid,
-        batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint
+        batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint, limit_key text, ties smallint,
+        pending integer, fair smallint
     ) OFFSET 0) AS read
 ) AS asked
 
 -- fragment: insert_asked
 INSERT INTO {live} ({+new_columns})
 SELECT
-    id, org_id, project_id, job_type, queue, category, CASE WHEN due <= now THEN 'queued' ELSE 'scheduled' END,
-    priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
-    traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now
+    id, org_id, project_id, job_type, queue, category, CASE
+        WHEN pending > 0 THEN 'blocked'
+        WHEN due > now THEN 'scheduled'
+        WHEN limit_key IS NOT NULL THEN 'blocked'
+        ELSE 'queued'
+    END, priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
+    traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now,
+    coalesce(ties, 0), coalesce(pending, 0), limit_key, coalesce(fair, 0) = 1
 
 -- fragment: enqueued
 event AS (
@@ -34,7 +40,11 @@ event AS (
 -- fragment: not_simply_queued
 -- Wakes on the way: pg_notify is never null, and many notifications of one queue are sent as one.
 SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job
-WHERE state <> 'queued' OR ({+someone_idles} AND pg_notify('{channel}', queue) IS NULL)
+WHERE (
+    -- Whoever hears of a limit sees whether the job may be ready.
+    (state = 'queued' OR (state = 'blocked' AND pending = 0)) AND {+someone_idles}
+    AND pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL
+) OR state <> 'queued'
 
 -- fragment: someone_idles
 -- A notification for every insert would cut commits to a third, so only when a worker says that it idles; and
@@ -50,7 +60,8 @@ EXISTS (
 WITH job AS (
     {+insert_asked}
     FROM {+asked}
-    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at,
+        pending, limit_key
 ),
 {+enqueued}
 {+not_simply_queued}
@@ -86,7 +97,8 @@ job AS (
     {+insert_asked}
     FROM asked
     WHERE id NOT IN (SELECT id FROM settled WHERE job_id <> id)
-    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at,
+        pending, limit_key
 ),
 {+enqueued}
 {+not_simply_queued}

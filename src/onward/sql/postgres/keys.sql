@@ -32,8 +32,9 @@ waiting AS (
         run_at = CASE WHEN t.kind = 'coalesced' THEN live.run_at ELSE t.due END,
         state = CASE
             WHEN t.kind = 'coalesced' OR live.state = 'blocked' THEN live.state
-            WHEN t.due <= t.now THEN 'queued'
-            ELSE 'scheduled'
+            WHEN t.due > t.now THEN 'scheduled'
+            WHEN live.limit_key IS NULL OR live.state = 'queued' THEN 'queued'
+            ELSE 'blocked'
         END,
         deadline = CASE WHEN t.kind = 'coalesced' THEN live.deadline ELSE {instant(t.deadline)} END,
         attempt = CASE WHEN t.kind = 'reset' THEN 0 ELSE live.attempt END,
@@ -83,9 +84,10 @@ back AS (
     -- The lease grows: else whoever ended the job could end it once more.
     INSERT INTO {live} ({+reset_columns})
     SELECT
-        id, org_id, project_id, job_type, queue, category, CASE WHEN due <= now THEN 'queued' ELSE 'scheduled' END,
-        to_priority, due, to_max_attempts, lease + 1, key, subject, to_payload, cost_micros, actor_type, actor_id,
-        request_id, correlation_id, traceparent, parent_id, batch_id, tags, to_deadline, to_timeout_micros, created_at
+        id, org_id, project_id, job_type, queue, category,
+        CASE WHEN due > now THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END, to_priority, due, to_max_attempts, lease + 1, key, subject, to_payload, cost_micros, actor_type, actor_id,
+        request_id, correlation_id, traceparent, parent_id, batch_id, tags, to_deadline, to_timeout_micros, created_at,
+        abs(flow), limit_key, fair
     FROM gone
     RETURNING *, 'reset' AS change
 ),
@@ -183,6 +185,7 @@ taken AS (
 ),
 back AS (
     UPDATE {live} AS live
+    -- One with a limit keeps its slot.
     SET state = CASE WHEN taken.run_at <= now THEN 'queued' ELSE 'scheduled' END, run_at = taken.run_at,
         payload = taken.payload, priority = taken.priority, max_attempts = taken.max_attempts,
         deadline = taken.deadline, timeout_micros = taken.timeout_micros, attempt = 0, waits = 0, crashes = 0,

@@ -45,7 +45,7 @@ LIMIT :limit::int
 -- plan: steady
 WITH {+clock},
 due AS (
-    UPDATE {live} SET state = 'queued'
+    UPDATE {live} SET state = CASE WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {live}
         WHERE state = 'scheduled' AND run_at <= (SELECT now FROM clock)
@@ -53,14 +53,17 @@ due AS (
         LIMIT :limit::int
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING queue
+    RETURNING queue, limit_key
 ),
 woken AS MATERIALIZED (
-    SELECT count(pg_notify('{channel}', queue)) AS sent FROM (SELECT DISTINCT queue FROM due) AS ready
+    SELECT count(pg_notify('{channel}', queue)) AS sent
+    FROM (SELECT DISTINCT queue FROM due WHERE limit_key IS NULL) AS ready
     WHERE {+someone_idles}
 )
-SELECT queue, count(*) FROM due GROUP BY queue
+SELECT queue, count(*), NULL FROM due WHERE limit_key IS NULL GROUP BY queue
 UNION ALL
-SELECT NULL, {micros(min(run_at))} FROM {live} WHERE state = 'scheduled' AND run_at > (SELECT now FROM clock)
+SELECT DISTINCT NULL, CAST(NULL AS bigint), limit_key FROM due WHERE limit_key IS NOT NULL
 UNION ALL
-SELECT NULL, NULL FROM woken WHERE sent < 0
+SELECT NULL, {micros(min(run_at))}, NULL FROM {live} WHERE state = 'scheduled' AND run_at > (SELECT now FROM clock)
+UNION ALL
+SELECT NULL, NULL, NULL FROM woken WHERE sent < 0

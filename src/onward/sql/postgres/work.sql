@@ -22,6 +22,17 @@ FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'run
 {+claim_in_order}
 
 -- fragment: claim_ready
+{+claim_those}
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+
+-- fragment: claim_in_order
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+{+claimed_those}
+
+-- fragment: claim_those
 -- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
 -- and claim more than it was asked for. One row of nulls says that the worker has no right to claim.
 WITH {+clock},
@@ -33,13 +44,8 @@ job AS (
     SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
         started_at = (SELECT now FROM clock)
     WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
-        SELECT ctid FROM {live}
-        WHERE queue = :queue::text AND state = 'queued'
 
--- fragment: claim_in_order
-        ORDER BY priority, run_at, id
-        LIMIT :limit::int
-        FOR UPDATE SKIP LOCKED
+-- fragment: claimed_those
     ))
     RETURNING *
 ),
@@ -142,6 +148,12 @@ woken AS MATERIALIZED (
     WHERE {+someone_idles}
 )
 SELECT CAST(job_id AS text), 'lost' FROM refused
+UNION ALL
+SELECT CAST(id AS text), 'tied' FROM gone WHERE flow > 0
+UNION ALL
+SELECT DISTINCT limit_key, 'slot' FROM gone WHERE limit_key IS NOT NULL
+UNION ALL
+SELECT DISTINCT limit_key, 'slot' FROM back WHERE limit_key IS NOT NULL
 UNION ALL
 SELECT CAST(id AS text), 'again' FROM missed WHERE again
 UNION ALL

@@ -8,11 +8,11 @@ FROM {live} WHERE id IN (:ids::ids) AND (cancel_requested_at IS NULL OR rerun_re
 DELETE FROM {reruns} WHERE job_id IN (SELECT id FROM {live} WHERE id IN (:ids::ids) AND {+of_only_org});
 UPDATE {live} SET cancel_requested_at = coalesce(cancel_requested_at, :now), rerun_requested = 0
 WHERE id IN (:ids::ids) AND state = 'running' AND {+of_only_org}
-RETURNING id, 'running';
+RETURNING id, 'running', 0, NULL;
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT {carried}, 'cancelled', attempt, waits, crashes, :error, NULL, 'cancelled', :now
 FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+of_only_org}
-RETURNING id, 'cancelled';
+RETURNING id, 'cancelled', flow > 0, limit_key;
 DELETE FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+of_only_org}
 
 -- name: set_control

@@ -68,10 +68,10 @@ FROM {ended} AS gone WHERE {+replayable} AND {+ended_running};
 -- The lease grows: else whoever ended the job could end it once more.
 INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
 SELECT
-    id, org_id, project_id, job_type, queue, category, CASE WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END, priority,
-    :now + wait, max_attempts, lease + 1, key, subject, payload, cost_micros, actor_type, actor_id, request_id,
+    id, org_id, project_id, job_type, queue, category,
+    CASE WHEN wait > 0 THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END, priority, :now + wait, max_attempts, lease + 1, key, subject, payload, cost_micros, actor_type, actor_id, request_id,
     correlation_id, traceparent, parent_id, batch_id, tags, CASE WHEN deadline > :now + wait THEN deadline END,
-    timeout_micros, created_at, CASE WHEN :reset = 1 THEN 0 ELSE attempt END, CASE WHEN :reset = 1 THEN 0 ELSE waits END,
+    timeout_micros, created_at, abs(flow), limit_key, fair, CASE WHEN :reset = 1 THEN 0 ELSE attempt END, CASE WHEN :reset = 1 THEN 0 ELSE waits END,
     CASE WHEN :reset = 1 THEN 0 ELSE crashes END
 FROM (
     SELECT gone.*, :delay + (row_number() OVER (ORDER BY gone.id) - 1) * :every AS wait
@@ -94,6 +94,9 @@ SELECT gone.id, lease, org_id, 'discarded', :now, :actor_type, :actor_id, :reaso
 FROM {ended} AS gone WHERE {+asked_and_unresolved}
 RETURNING job_id
 
+-- fragment: fixed_limit
+(SELECT dead.limit_key FROM {ended} AS dead WHERE dead.id = :id)
+
 -- fragment: just_fixed
 EXISTS (SELECT 1 FROM {dead_letters} WHERE successor_id = :successor AND {+of_only_org})
 
@@ -104,12 +107,13 @@ FROM {ended} AS gone WHERE gone.id = :id AND lease = :lease AND state = 'dead' A
 -- all jobs
 INSERT INTO {live} ({+new_columns})
 SELECT
-    :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category, 'queued', :jobs.priority,
-    :now, :jobs.max_attempts, (
+    :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category,
+    CASE WHEN {+fixed_limit} IS NULL THEN 'queued' ELSE 'blocked' END, :jobs.priority, :now, :jobs.max_attempts, (
         SELECT gone.key FROM {ended} AS gone JOIN {keys} AS k ON {+own_key} WHERE gone.id = :id
     ), :jobs.subject, :jobs.payload, :jobs.actor_type, :jobs.actor_id, :jobs.request_id, :jobs.correlation_id,
     :jobs.traceparent, :jobs.parent_id, :jobs.batch_id, :jobs.tags,
-    CASE WHEN :jobs.deadline > :now THEN :jobs.deadline END, :jobs.timeout_micros, :now
+    CASE WHEN :jobs.deadline > :now THEN :jobs.deadline END, :jobs.timeout_micros, :now,
+    0, 0, {+fixed_limit}, coalesce(:jobs.fair, 0)
 FROM :jobs::rows AS jobs
 WHERE {+just_fixed};
 UPDATE {keys}

@@ -2,10 +2,16 @@
 INSERT INTO {live} ({+new_columns})
 VALUES (
     :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category,
-    CASE WHEN coalesce(:jobs.run_at, :now + :jobs.delay, :now) <= :now THEN 'queued' ELSE 'scheduled' END,
+    CASE
+        WHEN :jobs.pending > 0 THEN 'blocked'
+        WHEN coalesce(:jobs.run_at, :now + :jobs.delay, :now) > :now THEN 'scheduled'
+        WHEN :jobs.limit_key IS NOT NULL THEN 'blocked'
+        ELSE 'queued'
+    END,
     :jobs.priority, coalesce(:jobs.run_at, :now + :jobs.delay, :now), :jobs.max_attempts, :jobs.key, :jobs.subject,
     :jobs.payload, :jobs.actor_type, :jobs.actor_id, :jobs.request_id, :jobs.correlation_id, :jobs.traceparent,
-    :jobs.parent_id, :jobs.batch_id, :jobs.tags, :jobs.deadline, :jobs.timeout_micros, :now
+    :jobs.parent_id, :jobs.batch_id, :jobs.tags, :jobs.deadline, :jobs.timeout_micros, :now,
+    coalesce(:jobs.ties, 0), coalesce(:jobs.pending, 0), :jobs.limit_key, coalesce(:jobs.fair, 0)
 )
 
 -- fragment: just_inserted

@@ -37,12 +37,13 @@ WHERE :audited > 1;
 -- all changes
 SELECT live.id, CASE
     WHEN state IN ('running', 'blocked') OR :changes.kind = 'coalesced' THEN state
-    WHEN {+due} <= :now THEN 'queued'
-    ELSE 'scheduled'
+    WHEN {+due} > :now THEN 'scheduled'
+    WHEN limit_key IS NULL OR state = 'queued' THEN 'queued'
+    ELSE 'blocked'
 END, {+change_of}
 FROM {+held_changed}
 UNION ALL
-SELECT gone.id, CASE WHEN {+due} <= :now THEN 'queued' ELSE 'scheduled' END, 'reset' FROM {+ended_changed}
+SELECT gone.id, {+reset_state}, 'reset' FROM {+ended_changed}
 UNION ALL
 SELECT live.id, live.state, NULL
 FROM :changes::rows AS changes CROSS JOIN {live} AS live
@@ -80,8 +81,9 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     deadline = CASE WHEN {+keeps_time} THEN deadline ELSE :changes.deadline END,
     state = CASE
         WHEN {+keeps_time} OR state = 'blocked' THEN state
-        WHEN {+due} <= :now THEN 'queued'
-        ELSE 'scheduled'
+        WHEN {+due} > :now THEN 'scheduled'
+        WHEN limit_key IS NULL OR state = 'queued' THEN 'queued'
+        ELSE 'blocked'
     END,
     attempt = CASE WHEN {+starts_again} THEN 0 ELSE attempt END,
     waits = CASE WHEN {+starts_again} THEN 0 ELSE waits END,
@@ -100,14 +102,16 @@ WHERE {+ended_running};
 -- all changes
 INSERT INTO {live} ({+reset_columns})
 SELECT
-    gone.id, org_id, project_id, job_type, queue, category, CASE WHEN {+due} <= :now THEN 'queued' ELSE 'scheduled' END,
-    :changes.priority, {+due}, :changes.max_attempts, lease + 1, gone.key, subject, :changes.payload, cost_micros,
+    gone.id, org_id, project_id, job_type, queue, category, {+reset_state}, :changes.priority, {+due}, :changes.max_attempts, lease + 1, gone.key, subject, :changes.payload, cost_micros,
     actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, :changes.deadline,
-    :changes.timeout_micros, created_at
+    :changes.timeout_micros, created_at, abs(flow), limit_key, fair
 FROM {+ended_changed};
 -- all changes
 DELETE FROM {ended}
 WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELECT id FROM {live}) AND {+of_only_org}
+
+-- fragment: reset_state
+CASE WHEN {+due} > :now THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END
 
 -- fragment: keeps_time
 (state = 'running' OR :changes.kind = 'coalesced')
@@ -151,7 +155,12 @@ SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, :runs.
 FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id;
 -- all runs
 UPDATE {live} AS live
-SET state = CASE WHEN rerun.run_at <= :now THEN 'queued' ELSE 'scheduled' END, run_at = rerun.run_at,
+SET state = CASE
+        WHEN rerun.run_at > :now THEN 'scheduled'
+        -- Who is ready still has his slot.
+        WHEN limit_key IS NULL OR state = 'queued' THEN 'queued'
+        ELSE 'blocked'
+    END, run_at = rerun.run_at,
     payload = rerun.payload, priority = rerun.priority, max_attempts = rerun.max_attempts, deadline = rerun.deadline,
     timeout_micros = rerun.timeout_micros, attempt = 0, waits = 0, crashes = 0, error = NULL, progress = NULL,
     cancel_requested_at = NULL, rerun_requested = 0
@@ -162,9 +171,11 @@ WHERE live.id = :runs.id AND live.rerun_requested = 1 AND state <> 'running' AND
 INSERT INTO {live} ({+reset_columns})
 SELECT
     gone.id, org_id, project_id, job_type, queue, category,
-    CASE WHEN rerun.run_at <= :now THEN 'queued' ELSE 'scheduled' END, rerun.priority, rerun.run_at, rerun.max_attempts,
+    CASE WHEN rerun.run_at > :now THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END, rerun.priority,
+    rerun.run_at, rerun.max_attempts,
     lease + 1, gone.key, subject, rerun.payload, cost_micros, gone.actor_type, gone.actor_id, gone.request_id,
-    gone.correlation_id, traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at
+    gone.correlation_id, traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at,
+    abs(flow), limit_key, fair
 FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id JOIN {reruns} AS rerun ON rerun.job_id = gone.id;
 -- all runs
 DELETE FROM {ended} WHERE id IN (SELECT :runs.id FROM :runs::rows AS runs);

@@ -14,9 +14,9 @@ ORDER BY id
 LIMIT :limit
 
 -- name: promote_jobs
-UPDATE {live} SET state = 'queued'
+UPDATE {live} SET state = CASE WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END
 WHERE id IN (
     SELECT id FROM {live} WHERE state = 'scheduled' AND run_at <= :now ORDER BY run_at LIMIT :limit
 )
-RETURNING queue, 1;
-SELECT NULL, min(run_at) FROM {live} WHERE state = 'scheduled' AND run_at > :now
+RETURNING CASE WHEN limit_key IS NULL THEN queue END, CASE WHEN limit_key IS NULL THEN 1 END, limit_key;
+SELECT NULL, min(run_at), NULL FROM {live} WHERE state = 'scheduled' AND run_at > :now

@@ -137,7 +137,17 @@ SELECT
     :ended.result, :ended.outcome, :now
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON {+ended_of};
 -- all ended
+-- packed
+SELECT json_group_array(DISTINCT json_array(limit_key, 'slot')) FROM {ended}
+WHERE rowid > {+before_these} AND limit_key IS NOT NULL;
+-- all ended
 DELETE FROM {live} WHERE id IN (SELECT id FROM {ended} WHERE rowid > {+before_these});
+-- Nearly always none. Also what somebody else has not settled yet: whoever comes by does it.
+-- all ended
+-- packed
+SELECT json_group_array(json_array(id, 'tied')) FROM (
+    SELECT id FROM {ended} INDEXED BY {prefix}ended_unsettled WHERE flow > 0 LIMIT 500
+);
 -- when audited >= 2
 -- all returned
 INSERT INTO {audit} ({+audit_columns}, action)
@@ -182,6 +192,11 @@ SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END
     attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
     error = coalesce(:returned.error, live.error)
 FROM :returned::rows AS returned WHERE {+returned_of} AND live.cancel_requested_at IS NULL;
+-- all returned
+-- packed
+SELECT json_group_array(json_array(live.limit_key, 'slot'))
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id
+WHERE live.limit_key IS NOT NULL AND live.state <> 'running';
 -- Reset while they ran: they have ended, or gone back, and are to start again; nearly always none.
 -- packed
 SELECT json_group_array(json_array(id, 'again')) FROM {live} INDEXED BY {prefix}live_rerun

@@ -1,0 +1,145 @@
+"""What the tables of a database take up, how much of it is of no use, and what to do about that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+__all__ = ["Advice", "FileSize", "IndexSize", "SizeReport", "TableSize", "advise"]
+
+_PAGE_SHARE = 0.9
+_ROW_BYTES = 28
+_ENTRY_BYTES = 16
+_WORTHWHILE = 32 * 2**20
+_BLOATED = 0.5
+_MANY_DEAD = 10_000
+_DEAD_SHARE = 0.2
+_OLD_AGE = 1_000_000_000
+_UNSEEN = timedelta(days=1)
+
+
+class TableSize(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of PostgreSQL: what it takes up, by the statistics of its last analysis."""
+
+    name: str
+    bytes: int
+    """With its indexes, and with what is kept apart because it is large."""
+    heap_bytes: int
+    live_rows: int
+    dead_rows: int
+    row_bytes: int | None
+    """The width of a row on average; None before the first analysis."""
+    fill: int = 100
+    vacuumed_at: datetime | None = None
+    analyzed_at: datetime | None = None
+
+    @property
+    def bloat(self) -> float | None:
+        """Estimate the share of its pages that holds nothing; None where no analysis tells."""
+        if self.row_bytes is None or not self.heap_bytes:
+            return None
+        needed = self.live_rows * (self.row_bytes + _ROW_BYTES) / (self.fill / 100)
+        return max(0.0, 1 - needed / self.heap_bytes)
+
+
+class IndexSize(msgspec.Struct, frozen=True, kw_only=True):
+    """An index of PostgreSQL."""
+
+    name: str
+    table: str
+    bytes: int
+    entries: int
+    key_bytes: int | None
+
+    @property
+    def bloat(self) -> float | None:
+        """Estimate the share of a B-tree that holds nothing; None where no analysis tells."""
+        if self.key_bytes is None or not self.bytes:
+            return None
+        needed = self.entries * (self.key_bytes + _ENTRY_BYTES) / _PAGE_SHARE
+        return max(0.0, 1 - needed / self.bytes)
+
+
+class FileSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole database; for SQLite with what is free in its file, and with its log."""
+
+    bytes: int
+    free_bytes: int = 0
+    log_bytes: int = 0
+    oldest_transaction: int | None = None
+    """On PostgreSQL: how many transactions ago the oldest row was written that is not frozen."""
+    held_back: int | None = None
+    """On PostgreSQL: how many transactions ago the oldest snapshot was taken that somebody still uses."""
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """Something worth doing, and the statement that does it, to be pasted."""
+
+    what: str
+    sql: str
+
+
+class SizeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tables take up, the largest first, and what to do about it."""
+
+    file: FileSize
+    tables: tuple[TableSize, ...] = ()
+    indexes: tuple[IndexSize, ...] = ()
+    advice: tuple[Advice, ...] = ()
+
+
+def advise(report: SizeReport, now: datetime) -> list[Advice]:
+    """Say what is worth doing."""
+    return [*_of_file(report.file), *_of_tables(report, now), *_of_indexes(report)]
+
+
+def _of_file(file: FileSize) -> Iterator[Advice]:
+    if file.free_bytes > _WORTHWHILE and file.free_bytes > _BLOATED * file.bytes:
+        yield Advice(
+            f"{_size(file.free_bytes)} of the file's {_size(file.bytes)} are free; new jobs use them again, "
+            "or give them back while no worker runs",
+            "VACUUM",
+        )
+    if (file.oldest_transaction or 0) > _OLD_AGE:
+        yield Advice(
+            f"the oldest rows were not frozen for {file.oldest_transaction} transactions; at 2 000 000 000 "
+            "PostgreSQL stops writing",
+            "VACUUM (FREEZE)",
+        )
+
+
+def _of_tables(report: SizeReport, now: datetime) -> Iterator[Advice]:
+    for table in report.tables:
+        if table.dead_rows > max(_MANY_DEAD, _DEAD_SHARE * (table.live_rows + table.dead_rows)):
+            yield Advice(
+                f"{table.name} has {table.dead_rows} dead rows beside {table.live_rows} live ones",
+                f"VACUUM (ANALYZE) {table.name}",
+            )
+            if table.vacuumed_at is None or now - table.vacuumed_at > _UNSEEN:
+                yield Advice(
+                    f"autovacuum has not come to {table.name} for a day; have it come sooner",
+                    f"ALTER TABLE {table.name} SET (autovacuum_vacuum_scale_factor = 0.02, "
+                    "autovacuum_vacuum_cost_delay = 0)",
+                )
+        elif table.heap_bytes > _WORTHWHILE and (table.bloat or 0) > _BLOATED:
+            yield Advice(
+                f"about {table.bloat:.0%} of {table.name} ({_size(table.heap_bytes)}) is empty; new rows use "
+                "it again, or give it back while nobody works: this locks the table",
+                f"VACUUM (FULL, ANALYZE) {table.name}",
+            )
+
+
+def _of_indexes(report: SizeReport) -> Iterator[Advice]:
+    for index in report.indexes:
+        if index.bytes > _WORTHWHILE and (index.bloat or 0) > _BLOATED:
+            yield Advice(
+                f"about {index.bloat:.0%} of {index.name} ({_size(index.bytes)}) is empty; it can be made "
+                "anew while all goes on",
+                f"REINDEX INDEX CONCURRENTLY {index.name}",
+            )
+
+
+def _size(amount: int) -> str:
+    return f"{amount / 2**30:.1f} GiB" if amount >= 2**30 else f"{amount / 2**20:.0f} MiB"

@@ -1,0 +1,108 @@
+"""What becomes of many enqueues of one key in a short time: debounce and throttle."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.arguments import span
+from onward.core.duration import duration
+from onward.core.idempotency import subject_key, type_key
+from onward.core.job import NewJob
+from onward.core.rules import Rules
+from onward.errors import InvalidJob
+
+__all__ = ["Burst", "take_burst"]
+
+_OPTIONS = ("debounce", "debounce_max", "throttle")
+_LEAST = timedelta(milliseconds=1)
+_MERGING = (None, "replace", "coalesce")
+
+
+class Burst(msgspec.Struct, frozen=True):
+    """How long it must be quiet before the one job of a burst runs, or how long one job stands for others."""
+
+    debounce: timedelta | None = None
+    debounce_max: timedelta | None = None
+    throttle: timedelta | None = None
+
+    def check(self) -> None:
+        """Refuse what does not go together."""
+        if self.debounce is not None and self.throttle is not None:
+            raise InvalidJob("debounce and throttle are both set; give one of them")
+        if self.debounce_max is not None and (self.debounce is None or self.debounce_max < self.debounce):
+            raise InvalidJob(
+                f"debounce_max is {self.debounce_max}, with debounce {self.debounce}; give it beside a "
+                "debounce, and no shorter than that"
+            )
+
+    def applied(self, new: NewJob, rules: Rules) -> NewJob:
+        """Give a job that is treated so; its key is that of its type, if it has none."""
+        if self.debounce is not None:
+            return _debounced(new, self.debounce, self.debounce_max, rules)
+        return new if self.throttle is None else _throttled(new, self.throttle, rules)
+
+
+def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
+    """Take what these options say of bursts out of them; where they say nothing, it is as before."""
+    said = {name: _span(name, options.pop(name)) for name in _OPTIONS if name in options}
+    if not said:
+        return before
+    # The two are ways to treat a burst: the later call decides.
+    if said.get("throttle") and "debounce" not in said:
+        said |= {"debounce": None, "debounce_max": None}
+    if said.get("debounce") and "throttle" not in said:
+        said["throttle"] = None
+    burst = msgspec.structs.replace(before or Burst(), **said)
+    burst.check()
+    return burst
+
+
+def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, rules: Rules) -> NewJob:
+    if new.on_conflict not in _MERGING:
+        raise InvalidJob(
+            f"on_conflict is {new.on_conflict!r}, and debounce replaces what a waiting job has; leave it out"
+        )
+    if new.run_at is not None or new.delay is not None or new.unique is not None:
+        raise InvalidJob("debounce says when the job runs and how long its key is held; leave out run_at, "
+                         "delay and unique")  # fmt: skip
+    # By the database's clock, unless the category asks for an instant.
+    explicit = rules.category(new.category).scheduling == "explicit"
+    first = {"run_at": datetime.now(UTC) + quiet} if explicit else {"delay": quiet}
+    return msgspec.structs.replace(
+        new,
+        key=_key(new, "debounce", rules),
+        # Held no longer than by the job: what is asked for after its end must not be lost.
+        unique="active",
+        on_conflict="replace" if new.merge is None else "coalesce",
+        debounce=quiet,
+        debounce_max=longest,
+        **first,
+    )
+
+
+def _throttled(new: NewJob, period: timedelta, rules: Rules) -> NewJob:
+    if new.on_conflict not in {None, "return", "raise"} or new.unique is not None:
+        raise InvalidJob(
+            "throttle says how long a key is held, and leaves the job that holds it as it is; "
+            "leave out unique, and give on_conflict='raise' or none"
+        )
+    conflict = new.on_conflict or "return"
+    return msgspec.structs.replace(new, key=_key(new, "throttle", rules), unique=period, on_conflict=conflict)
+
+
+def _key(new: NewJob, mode: str, rules: Rules) -> str:
+    """Give the key whose jobs are a burst: within an org and a project, as every key is."""
+    if new.key is not None:
+        return new.key
+    if new.subject is not None and rules.category(new.category).unique_by == "subject":
+        return subject_key(new.job_type, new.subject)
+    return type_key(new.job_type, mode)
+
+
+def _span(name: str, value: Any) -> timedelta | None:
+    if value is None:
+        return None
+    return span(name, duration(name, value, error=InvalidJob), least=_LEAST, error=InvalidJob)

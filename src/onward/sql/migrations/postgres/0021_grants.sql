@@ -1,0 +1,39 @@
+-- As before, and what connects an org's jobs: who waits for whom, batches, signals.
+CREATE OR REPLACE FUNCTION {prefix}grant_to(role text) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    one record;
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA {channel} TO %I', role);
+    -- Not what a worker tells about its machine.
+    EXECUTE format('GRANT SELECT (id, lease_until, idle_since, lost_at) ON {workers} TO %I', role);
+    FOR one IN
+        SELECT * FROM (VALUES
+            ('live', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('ended', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('keys', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('reruns', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('controls', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('artifacts', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('effects', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('followers', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('batches', 'SELECT, INSERT, UPDATE'),
+            ('signals', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('awaited', 'SELECT, INSERT, UPDATE, DELETE'),
+            ('attempts', 'SELECT, INSERT, DELETE'),
+            ('dead_letters', 'SELECT, INSERT, DELETE'),
+            ('audit', 'SELECT, INSERT'),
+            ('usage', 'SELECT'),
+            ('budgets', 'SELECT'),
+            ('settings', 'SELECT'),
+            ('migrations', 'SELECT'),
+            ('jobs', 'SELECT'),
+            ('ledger', 'SELECT')
+        ) AS known (name, rights)
+        WHERE to_regclass('{prefix}' || name) IS NOT NULL
+    LOOP
+        EXECUTE format('GRANT %s ON {prefix}%I TO %I', one.rights, one.name, role);
+    END LOOP;
+END
+$$;

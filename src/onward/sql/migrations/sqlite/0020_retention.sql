@@ -1,0 +1,1 @@
+-- What PostgreSQL needs for its vacuum and its partitions; SQLite has neither.

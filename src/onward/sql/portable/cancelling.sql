@@ -1,0 +1,46 @@
+-- fragment: cancellable
+-- A running job that was asked already is not asked again, unless it was reset since.
+(cancel_requested_at IS NULL OR rerun_requested) AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
+
+-- name: pick_jobs
+SELECT {text(id)} FROM {live} AS live
+WHERE {+narrowed} AND {+cancellable} AND (:retrying::int IS NULL OR attempt > 0)
+    AND (:stuck::int IS NULL OR NOT EXISTS (
+        SELECT 1 FROM {workers} AS w
+        WHERE w.id = live.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
+    ))
+ORDER BY live.id
+LIMIT :limit::int
+
+-- name: pick_jobs_of_subject
+SELECT {text(id)} FROM {live} AS live
+WHERE subject = :subject::text AND (:org_id::text IS NULL OR org_id = :org_id::text) AND {+cancellable}
+ORDER BY live.id
+LIMIT :limit::int
+
+-- name: pick_jobs_of_batch
+SELECT {text(id)} FROM {live} AS live
+WHERE batch_id = :batch_id::id AND (flow & 2) <> 0 AND {+cancellable}
+ORDER BY live.id
+LIMIT :limit::int
+
+-- name: pick_jobs_by_id
+SELECT {text(id)} FROM {live} AS live
+WHERE id IN (:ids::ids) AND {+cancellable}
+ORDER BY live.id
+
+-- name: find_dependents
+-- Who waits for these jobs, and whom they have enqueued.
+SELECT {text(job_id)} FROM {followers} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
+UNION
+SELECT {text(id)} FROM {live} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
+UNION
+SELECT {text(id)} FROM {ended} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
+
+-- name: note_cancel_request
+INSERT INTO {audit} (at, event, job_id, job_type, org_id, actor_type, actor_id, detail)
+SELECT
+    :now::clock, 'jobs.cancel_requested', :job_id::id, :job_type::text, coalesce(:org_id::text, :only_org::text),
+    :actor_type::text, :actor_id::text, :detail::json
+WHERE :only_org::text IS NULL OR :org_id::text IS NULL OR :org_id::text = :only_org::text
+RETURNING event

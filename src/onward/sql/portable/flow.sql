@@ -1,0 +1,11 @@
+-- name: find_unsettled
+SELECT {text(id)} FROM {ended} WHERE flow > 0 LIMIT :limit::int
+
+-- fragment: settled_ties
+-- What a job of a batch was counted as is marked in place of what it was counted as before.
+CASE WHEN (flow & 2) = 0 THEN flow ELSE
+    (flow & ~112) | CASE state WHEN 'succeeded' THEN 16 WHEN 'dead' THEN 32 ELSE 64 END
+END
+
+-- fragment: settled_columns
+{text(id)}, state, outcome, flow, job_type, org_id, {text(batch_id)}, limit_key, {text(error)}, lease, {micros(ended_at)}

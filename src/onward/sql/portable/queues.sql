@@ -1,0 +1,68 @@
+-- name: list_queues
+SELECT {+queue_columns} FROM {queues} ORDER BY name LIMIT :limit::int
+
+-- name: get_queue
+SELECT {+queue_columns} FROM {queues} WHERE name = :queue::text
+
+-- fragment: queue_columns
+name, {text(settings)}, {text(override)}, reason, actor_type, actor_id, {micros(set_at)}, paid_at, {micros(:now::clock)}
+
+-- fragment: ruled_queues
+SELECT 'ruled', name, NULL, NULL, NULL, NULL FROM {queues}
+WHERE {text(settings)} <> '{}' OR override IS NOT NULL
+
+-- name: note_turn
+-- Only by who has locked the row.
+UPDATE {queues} SET paid_at = :paid_at::int, turn = :turn::text WHERE name = :queue::text
+RETURNING name
+
+-- name: find_orgs
+-- plan: steady
+-- From org to org, one probe of the index each, from the one whose turn it is and again from the first one.
+SELECT org_id FROM (
+    WITH RECURSIVE later AS (
+        SELECT (
+            SELECT {+fair_org} FROM {live}
+            WHERE {+fair_jobs} AND {+fair_org} >= :first::text
+            ORDER BY {+fair_org}
+            LIMIT 1
+        ) AS org_id, 1 AS place
+        UNION ALL
+        SELECT (
+            SELECT {+fair_org} FROM {live}
+            WHERE {+fair_jobs} AND {+fair_org} > later.org_id
+            ORDER BY {+fair_org}
+            LIMIT 1
+        ), later.place + 1
+        FROM later
+        WHERE later.org_id IS NOT NULL AND later.place < :limit::int
+    ),
+    earlier AS (
+        SELECT (
+            SELECT {+fair_org} FROM {live}
+            WHERE {+fair_jobs} AND {+fair_org} < :first::text
+            ORDER BY {+fair_org}
+            LIMIT 1
+        ) AS org_id, 1 AS place
+        UNION ALL
+        SELECT (
+            SELECT {+fair_org} FROM {live}
+            WHERE {+fair_jobs} AND {+fair_org} > earlier.org_id AND {+fair_org} < :first::text
+            ORDER BY {+fair_org}
+            LIMIT 1
+        ), earlier.place + 1
+        FROM earlier
+        WHERE earlier.org_id IS NOT NULL AND earlier.place < :limit::int
+    )
+    SELECT org_id FROM later WHERE org_id IS NOT NULL
+    UNION ALL
+    SELECT org_id FROM earlier WHERE org_id IS NOT NULL
+    UNION ALL
+    -- In an order that only this index has: else a planner that knows of no such jobs reads those of all orgs.
+    SELECT NULL WHERE (
+        SELECT 1 FROM {live}
+        WHERE {+fair_jobs} AND {+fair_org} IS NULL
+        ORDER BY {+fair_org}, priority
+        LIMIT 1
+    ) IS NOT NULL
+) AS found

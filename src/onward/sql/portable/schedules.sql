@@ -1,0 +1,108 @@
+-- fragment: schedule_columns
+-- Not by the table's name: what SQLite returns from an insert has none.
+name, version, source, org_id, job_type, job, cron, every_micros, tz, {micros(anchor)}, jitter_micros, missed, overlap,
+warm_up_micros, {micros(next_at)}, {micros(last_slot)}, {micros(created_at)}, {micros(changed_at)}, {micros(paused_at)},
+pause_reason, paused_by_type, paused_by_id, {micros(removed_at)}
+
+-- fragment: run_columns
+schedule, {micros(slot)}, source, {micros(fired_at)}, late, {text(job_id)}, outcome, error, {micros(ended_at)}
+
+-- name: list_schedules
+SELECT {+schedule_columns} FROM {schedules} WHERE removed_at IS NULL ORDER BY name LIMIT :limit::int
+
+-- name: get_schedule
+-- One row also for a schedule that is not there: the time is asked for in any case.
+SELECT {micros(:now::clock)}, {+schedule_columns}
+FROM (SELECT :name::text AS asked) AS question LEFT JOIN {schedules} AS schedule ON schedule.name = question.asked
+
+-- name: last_runs
+SELECT {+run_columns} FROM {schedule_runs} AS run
+WHERE run.schedule IN (:names::texts) AND run.slot = (
+    SELECT newest.slot FROM {schedule_runs} AS newest
+    WHERE newest.schedule = run.schedule
+    ORDER BY newest.slot DESC
+    LIMIT 1
+)
+ORDER BY run.fired_at
+
+-- name: list_runs_of
+SELECT {+run_columns} FROM {schedule_runs}
+WHERE schedule = :name::text
+ORDER BY slot DESC, source
+LIMIT :limit::int
+
+-- name: list_runs
+SELECT {+run_columns} FROM {schedule_runs}
+ORDER BY fired_at DESC, slot DESC, schedule
+LIMIT :limit::int
+
+-- fragment: schedule_put
+-- Guarded by the version that was read: of two who have read the same, the second changes nothing and reads again.
+-- Who fires meanwhile moves `next_at` and no version: it is written only where the times themselves are new.
+INSERT INTO {schedules} AS schedule (
+    name, version, source, org_id, job_type, job, cron, every_micros, tz, anchor, jitter_micros, missed, overlap,
+    warm_up_micros, next_at, created_at, changed_at, paused_at, pause_reason, paused_by_type, paused_by_id, removed_at
+)
+VALUES (
+    :name::text, :version::int + 1, :source::text, :org_id::text, :job_type::text, :job::text, :cron::text,
+    :every::int, :tz::text, {instant(:anchor::int)}, :jitter::int, :missed::text, :overlap::text, :warm_up::int,
+    {instant(:next_at::int)}, {instant(:at::int)}, {instant(:at::int)}, {instant(:paused_at::int)},
+    :pause_reason::text,
+    CASE WHEN :event::text = 'schedule.paused' THEN :actor_type::text ELSE :paused_by_type::text END,
+    CASE WHEN :event::text = 'schedule.paused' THEN :actor_id::text ELSE :paused_by_id::text END,
+    {instant(:removed_at::int)}
+)
+ON CONFLICT (name) DO UPDATE
+SET version = excluded.version, source = excluded.source, org_id = excluded.org_id, job_type = excluded.job_type,
+    job = excluded.job, cron = excluded.cron, every_micros = excluded.every_micros, tz = excluded.tz,
+    anchor = excluded.anchor, jitter_micros = excluded.jitter_micros, missed = excluded.missed,
+    overlap = excluded.overlap, warm_up_micros = excluded.warm_up_micros,
+    next_at = coalesce(excluded.next_at, schedule.next_at), changed_at = excluded.changed_at,
+    paused_at = excluded.paused_at, pause_reason = excluded.pause_reason,
+    paused_by_type = excluded.paused_by_type, paused_by_id = excluded.paused_by_id,
+    removed_at = excluded.removed_at
+WHERE schedule.version = :version::int
+RETURNING {+schedule_columns}
+
+-- fragment: may_fire
+-- One that is defined in code is fired by workers that define it, any other by those that know its job type; none
+-- before the worker has been up for as long as the schedule asks.
+paused_at IS NULL AND removed_at IS NULL AND warm_up_micros <= :up::int
+AND (source = 'code' AND name IN (:own::texts) OR source = 'database' AND job_type IN (:types::texts))
+
+-- name: next_schedule
+-- plan: steady
+-- Asked every second by every worker: one probe where there is no schedule.
+SELECT {micros(:now::clock)}, (
+    SELECT {micros(next_at)} FROM {schedules} WHERE {+may_fire} ORDER BY next_at LIMIT 1
+)
+
+-- name: find_open_runs
+-- By the jobs themselves: that one has ended is noted a moment later.
+SELECT run.schedule, {text(run.job_id)}, live.org_id
+FROM {schedule_runs} AS run JOIN {live} AS live ON live.id = run.job_id
+WHERE run.schedule IN (:names::texts) AND run.ended_at IS NULL
+ORDER BY run.fired_at, run.slot
+
+-- name: find_troubled_schedules
+-- Those that are overdue, and those whose last run was late, was refused or has failed.
+SELECT
+    name, job_type, schedule.source, {micros(next_at)}, warm_up_micros, {micros(run.slot)}, {micros(run.fired_at)}, run.late,
+    run.outcome, run.error, {text(run.job_id)}
+FROM {schedules} AS schedule LEFT JOIN {schedule_runs} AS run
+    ON run.schedule = schedule.name AND run.source = 'slot' AND run.slot = schedule.last_slot
+WHERE removed_at IS NULL AND paused_at IS NULL
+    AND (
+        next_at < {instant(:before::int)}
+        OR run.outcome IN ('dead', 'refused')
+        OR run.late = 1 AND run.fired_at > {instant(:recent::int)}
+    )
+ORDER BY name
+LIMIT :limit::int
+
+-- name: note_schedule
+INSERT INTO {audit} (at, event, job_type, org_id, actor_type, actor_id, detail)
+VALUES (
+    :now::clock, :event::text, :job_type::text, :org_id::text, :actor_type::text, :actor_id::text, :detail::json
+)
+RETURNING seq

@@ -1,0 +1,49 @@
+-- name: join_batches
+-- A lock that is in the way of nobody but who closes or ends the batch: it can't end before this transaction does.
+SELECT CAST(id AS text), org_id, {micros(closed_at)}, {micros(cancelled_at)}, {micros(ended_at)}
+FROM {batches} WHERE id IN (:ids::ids) AND {+of_only_org}
+ORDER BY {batches}.id
+FOR KEY SHARE
+
+-- name: count_batches
+-- Locked in one order. Not by a lock that would have to wait for those who add jobs.
+WITH tally AS MATERIALIZED (
+    SELECT * FROM :tallies::rows(id uuid, succeeded integer, dead integer, cancelled integer)
+),
+target AS MATERIALIZED (
+    SELECT batch.id FROM {batches} AS batch WHERE batch.id IN (SELECT tally.id FROM tally)
+    ORDER BY batch.id
+    FOR NO KEY UPDATE
+)
+UPDATE {batches} AS batch
+SET succeeded = batch.succeeded + tally.succeeded, dead = batch.dead + tally.dead,
+    cancelled = batch.cancelled + tally.cancelled
+FROM tally JOIN target ON target.id = tally.id
+WHERE batch.id = tally.id
+RETURNING CAST(batch.id AS text)
+
+-- name: lock_batches
+-- Waits for those who are adding a job just now; whether there is one is asked by the next statement.
+SELECT CAST(id AS text) FROM {batches} WHERE id IN (:ids::ids) AND {+of_only_org}
+ORDER BY {batches}.id
+FOR UPDATE
+
+-- name: close_batch
+-- Locked for update, to wait for those who are adding a job just now.
+WITH target AS MATERIALIZED (SELECT id FROM {batches} WHERE id = :id::id AND {+of_only_org} FOR UPDATE)
+UPDATE {batches} AS batch SET closed_at = coalesce(closed_at, :now::clock) FROM target
+WHERE batch.id = target.id
+RETURNING CAST(batch.id AS text)
+
+-- name: find_idle_batches
+-- `settling` are ends that are being counted. By `= ANY (ARRAY[…])`, which only a probe of the index can serve.
+SELECT CAST(batch.id AS text) FROM {batches} AS batch
+WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+of_only_org}
+    AND NOT EXISTS (
+        SELECT FROM {live} AS live WHERE live.batch_id = ANY (ARRAY[batch.id]) AND (live.flow & 2) <> 0
+    )
+    AND NOT EXISTS (
+        SELECT FROM {ended} AS gone
+        WHERE gone.batch_id = ANY (ARRAY[batch.id]) AND gone.flow > 0 AND (gone.flow & 2) <> 0
+            AND gone.id NOT IN (:settling::ids)
+    )

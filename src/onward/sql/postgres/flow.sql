@@ -1,0 +1,8 @@
+-- name: lock_unsettled
+SELECT {+settled_columns} FROM {ended} WHERE id IN (:ids::ids) AND flow > 0
+ORDER BY id
+FOR UPDATE SKIP LOCKED
+
+-- name: mark_settled
+UPDATE {ended} SET flow = -({+settled_ties}) WHERE id IN (:ids::ids) AND flow > 0
+RETURNING CAST(id AS text)

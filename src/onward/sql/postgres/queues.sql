@@ -1,0 +1,127 @@
+-- name: declare_queues
+INSERT INTO {queues} AS queue (name, settings)
+SELECT name, settings FROM :declared::rows(name text, settings jsonb)
+ORDER BY name
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings WHERE queue.settings <> excluded.settings
+RETURNING name
+
+-- name: lock_queue
+-- Who claims from a queue with a rule waits for who does so already. What it then sees is the row as that one left it;
+-- what it sees of other tables is from before: they are read by the next statement.
+SELECT {text(settings)}, {text(override)}, paid_at, turn, {micros(:now::clock)} FROM {queues}
+WHERE name = :queue::text
+FOR UPDATE
+
+-- name: override_queue
+WITH {+clock},
+made AS (
+    INSERT INTO {queues} AS queue (name, override, reason, actor_type, actor_id, set_at)
+    SELECT :queue::text, :override::json, :reason::text, :actor_type::text, :actor_id::text, now FROM clock
+    ON CONFLICT (name) DO UPDATE
+    SET override = excluded.override, reason = excluded.reason, actor_type = excluded.actor_type,
+        actor_id = excluded.actor_id, set_at = excluded.set_at
+    RETURNING name
+),
+event AS (
+    INSERT INTO {audit} (at, event, actor_type, actor_id, detail)
+    SELECT now, :event::text, :actor_type::text, :actor_id::text, :detail::json FROM made, clock
+)
+SELECT name FROM made
+
+-- name: count_running
+-- By the index of what runs, so that no other job pays for one of its own.
+-- plan: steady
+SELECT count(*) FROM (
+    SELECT 1 FROM {live} WHERE state = 'running' AND queue = :queue::text ORDER BY worker_id LIMIT :most::int
+) AS running
+
+-- fragment: fair_org
+org_id COLLATE "C"
+
+-- fragment: of_asked_org
+-- As a range, so that the order begins with the org and only the index of fair jobs has it; the index of all ready jobs
+-- has it too where the org is one, and a planner that takes the table for empty chooses either.
+live.org_id COLLATE "C" >= asked.org_id AND live.org_id COLLATE "C" <= asked.org_id
+
+-- fragment: fair_jobs
+state = 'queued' AND fair AND queue = :queue::text
+
+-- name: find_fair_jobs
+-- plan: steady
+WITH asked AS MATERIALIZED (SELECT * FROM :heads::rows(org_id text, share integer))
+SELECT head.* FROM asked CROSS JOIN LATERAL (
+    SELECT {+claim_candidate} FROM {live} AS live
+    WHERE {+fair_jobs} AND {+of_asked_org} AND {+type_not_paused}
+    ORDER BY live.{+fair_org}, live.priority, live.run_at, live.id
+    LIMIT asked.share
+) AS head
+UNION ALL
+SELECT head.* FROM asked CROSS JOIN LATERAL (
+    SELECT {+claim_candidate} FROM {live} AS live
+    WHERE {+fair_jobs} AND live.{+fair_org} IS NULL AND {+type_not_paused}
+    ORDER BY live.{+fair_org}, live.priority, live.run_at, live.id
+    LIMIT asked.share
+) AS head
+WHERE asked.org_id IS NULL
+UNION ALL
+{+unmarked_jobs}
+
+-- name: find_aged_fair_jobs
+-- The heads of every priority of each org: which of them goes first depends on how long each waits.
+WITH asked AS MATERIALIZED (SELECT * FROM :levels::rows(org_id text, priority integer, share integer))
+SELECT head.* FROM asked CROSS JOIN LATERAL (
+    SELECT {+claim_candidate} FROM {live} AS live
+    WHERE {+fair_jobs} AND {+of_asked_org} AND live.priority = asked.priority AND {+type_not_paused}
+    ORDER BY live.{+fair_org}, live.run_at, live.id
+    LIMIT asked.share
+) AS head
+UNION ALL
+SELECT head.* FROM asked CROSS JOIN LATERAL (
+    SELECT {+claim_candidate} FROM {live} AS live
+    WHERE {+fair_jobs} AND live.{+fair_org} IS NULL AND live.priority = asked.priority AND {+type_not_paused}
+    ORDER BY live.{+fair_org}, live.run_at, live.id
+    LIMIT asked.share
+) AS head
+WHERE asked.org_id IS NULL
+UNION ALL
+{+unmarked_jobs}
+
+-- name: find_aged_jobs
+WITH asked AS MATERIALIZED (SELECT * FROM :ages::rows(priority integer, share integer))
+SELECT head.* FROM asked CROSS JOIN LATERAL (
+    SELECT {+claim_candidate} FROM {live} AS live
+    WHERE queue = :queue::text AND state = 'queued' AND live.priority = asked.priority AND {+type_not_paused}
+        AND {+org_not_paused}
+    ORDER BY live.run_at, live.id
+    LIMIT asked.share
+) AS head
+
+-- fragment: claim_candidate
+{text(live.id)}, live.org_id, live.priority, {micros(live.run_at)}
+
+-- fragment: unmarked_jobs
+-- Jobs of who does not know that the queue is fair, as far as they are among the next of the queue.
+SELECT {+claim_candidate} FROM (
+    SELECT * FROM {live} AS live
+    WHERE queue = :queue::text AND state = 'queued'
+    ORDER BY priority, run_at, id
+    LIMIT :unmarked::int
+) AS live
+WHERE NOT live.fair AND {+type_not_paused}
+
+-- fragment: type_not_paused
+live.job_type NOT IN (:types::texts)
+
+-- fragment: org_not_paused
+(live.org_id IS NULL OR live.org_id NOT IN (:orgs::texts))
+
+-- name: claim_picked_jobs
+-- plan: steady
+-- By `= ANY (ARRAY[…])`, which nothing but a probe of the primary key can serve, and with a state for which there is no
+-- partial index: with `state = 'queued'` the planner has read all ready jobs and compared each with each.
+{+claim_those}
+        SELECT live.ctid FROM (:picked::ids) AS picked(id)
+        JOIN {live} AS live ON live.id = ANY (ARRAY[picked.id])
+        WHERE live.state || '' = 'queued'
+        FOR UPDATE OF live SKIP LOCKED
+{+claimed_those}

@@ -1,0 +1,30 @@
+-- name: join_batches
+-- Changes nothing, but makes a caller's transaction the writer. RETURNING can't be asked what is null: SQLite 3.40 takes
+-- it for what is not.
+UPDATE {batches} SET org_id = org_id WHERE id IN (:ids::ids) AND {+of_only_org}
+RETURNING id, org_id, closed_at, cancelled_at, ended_at
+
+-- name: count_batches
+-- each tallies
+UPDATE {batches}
+SET succeeded = succeeded + :tallies.succeeded, dead = dead + :tallies.dead, cancelled = cancelled + :tallies.cancelled
+WHERE id = :tallies.id
+RETURNING id
+
+-- name: lock_batches
+UPDATE {batches} SET org_id = org_id WHERE id IN (:ids::ids) AND {+of_only_org}
+RETURNING id
+
+-- name: close_batch
+UPDATE {batches} SET closed_at = coalesce(closed_at, :now) WHERE id = :id AND {+of_only_org}
+RETURNING id
+
+-- name: find_idle_batches
+-- `settling` are ends that are being counted.
+SELECT batch.id FROM {batches} AS batch
+WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+of_only_org}
+    AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE live.batch_id = batch.id AND (live.flow & 2) <> 0)
+    AND NOT EXISTS (
+        SELECT 1 FROM {ended} AS gone
+        WHERE gone.batch_id = batch.id AND gone.flow > 0 AND (gone.flow & 2) <> 0 AND gone.id NOT IN (:settling::ids)
+    )

@@ -1,0 +1,7 @@
+-- name: lock_unsettled
+SELECT {+settled_columns} FROM {ended} WHERE id IN (:ids::ids) AND flow > 0
+ORDER BY id
+
+-- name: mark_settled
+UPDATE {ended} SET flow = -({+settled_ties}) WHERE id IN (:ids::ids) AND flow > 0
+RETURNING id

@@ -1,0 +1,67 @@
+-- fragment: name_of_limit
+substr(asked.limit_key, 1, instr(asked.limit_key || '/', '/') - 1)
+
+-- name: lock_slots
+-- Gives those keys for which a job waits. The writer is alone, so it only has to be one.
+DELETE FROM {slots} WHERE false;
+SELECT asked.value FROM json_each(:keys) AS asked
+WHERE EXISTS (
+    SELECT 1 FROM {live} AS live
+    WHERE live.limit_key = asked.value AND live.state = 'blocked' AND live.pending = 0
+)
+
+-- name: admit_jobs
+-- In a line who has begun comes first, then whoever became due first, of any priority: the first of each are compared.
+-- each rooms
+UPDATE {live} SET state = 'queued'
+WHERE id IN (
+    SELECT id FROM {live}
+    WHERE limit_key = :rooms.limit_key AND state = 'blocked' AND pending = 0
+    ORDER BY priority, run_at, id
+    LIMIT :rooms.jobs
+)
+RETURNING limit_key, queue, 1;
+-- each lines
+UPDATE {live} SET state = 'queued'
+WHERE id IN (
+    SELECT one.id FROM (
+        SELECT begun.id, begun.run_at, 0 AS rank FROM {live} AS begun
+        WHERE begun.limit_key = :lines.limit_key AND begun.lease > 0 AND begun.state IN ('blocked', 'scheduled')
+            AND begun.state = 'blocked' AND begun.pending = 0
+        UNION ALL
+        SELECT first.id, first.run_at, 1
+        FROM json_each('[1,2,3,4,5,6,7,8,9,10]') AS level CROSS JOIN {live} AS first ON first.id IN (
+            SELECT live.id FROM {live} AS live
+            WHERE live.limit_key = :lines.limit_key AND live.priority = level.value AND live.state = 'blocked'
+                AND live.pending = 0 AND live.lease = 0
+            ORDER BY live.run_at, live.id
+            LIMIT :lines.jobs
+        )
+    ) AS one
+    ORDER BY one.rank, one.run_at, one.id
+    LIMIT :lines.jobs
+)
+RETURNING limit_key, queue, 1
+
+-- name: put_slots
+-- each paid
+INSERT INTO {slots} (limit_key, paid_at) VALUES (:paid.limit_key, :paid.paid_at)
+ON CONFLICT (limit_key) DO UPDATE SET paid_at = excluded.paid_at
+RETURNING limit_key
+
+-- name: declare_limits
+-- What is declared already is left alone: every worker says it at its start.
+-- each terms
+INSERT INTO {limits} (name, declared, declared_at) VALUES (:terms.name, :terms.declared, :now)
+ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, declared_at = excluded.declared_at
+WHERE declared <> excluded.declared
+RETURNING name
+
+-- name: override_limit
+INSERT INTO {audit} (at, event, actor_type, actor_id, detail)
+SELECT :now, :event, :actor_type, :actor_id, :detail FROM {limits}
+WHERE name = :name AND (override IS NOT NULL OR :override IS NOT NULL);
+UPDATE {limits}
+SET override = :override, set_at = :now, reason = :reason, actor_type = :actor_type, actor_id = :actor_id
+WHERE name = :name AND (override IS NOT NULL OR :override IS NOT NULL)
+RETURNING name

@@ -1,0 +1,101 @@
+-- name: declare_queues
+-- each declared
+INSERT INTO {queues} (name, settings) VALUES (:declared.name, :declared.settings)
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings WHERE settings <> excluded.settings
+RETURNING name
+
+-- name: lock_queue
+-- Nothing is deleted: it makes the transaction the writer before it reads.
+DELETE FROM {queues} WHERE name IS NULL;
+SELECT settings, override, paid_at, turn, :now FROM {queues} WHERE name = :queue
+
+-- name: override_queue
+INSERT INTO {queues} (name, override, reason, actor_type, actor_id, set_at)
+VALUES (:queue, :override, :reason, :actor_type, :actor_id, :now)
+ON CONFLICT (name) DO UPDATE
+SET override = excluded.override, reason = excluded.reason, actor_type = excluded.actor_type,
+    actor_id = excluded.actor_id, set_at = excluded.set_at
+RETURNING name;
+INSERT INTO {audit} (at, event, actor_type, actor_id, detail)
+VALUES (:now, :event, :actor_type, :actor_id, :detail)
+
+-- name: count_running
+-- By the index of what runs, so that no other job pays for one of its own.
+SELECT count(*) FROM (
+    SELECT 1 FROM {live} INDEXED BY {prefix}live_held
+    WHERE state = 'running' AND queue = :queue
+    LIMIT :most
+)
+
+-- fragment: fair_org
+org_id
+
+-- fragment: fair_jobs
+state = 'queued' AND fair = 1 AND queue = :queue
+
+-- name: find_fair_jobs
+-- each heads
+-- packed
+SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
+    SELECT id, org_id, priority, run_at FROM {live} AS live
+    WHERE {+fair_jobs} AND org_id IS :heads.org_id AND {+type_not_paused}
+    ORDER BY priority, run_at, id
+    LIMIT :heads.share
+);
+-- packed
+{+unmarked_jobs}
+
+-- name: find_aged_fair_jobs
+-- The heads of every priority of each org: which of them goes first depends on how long each waits.
+-- each levels
+-- packed
+SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
+    SELECT id, org_id, priority, run_at FROM {live} AS live
+    WHERE {+fair_jobs} AND org_id IS :levels.org_id AND priority = :levels.priority AND {+type_not_paused}
+    ORDER BY run_at, id
+    LIMIT :levels.share
+);
+-- packed
+{+unmarked_jobs}
+
+-- name: find_aged_jobs
+-- each ages
+-- packed
+SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
+    SELECT id, org_id, priority, run_at FROM {live}
+    WHERE queue = :queue AND state = 'queued' AND priority = :ages.priority AND {+type_not_paused}
+        AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+    ORDER BY run_at, id
+    LIMIT :ages.share
+)
+
+-- fragment: unmarked_jobs
+-- Jobs of who does not know that the queue is fair, as far as they are among the next of the queue.
+SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
+    SELECT * FROM {live} WHERE queue = :queue AND state = 'queued' ORDER BY priority, run_at, id LIMIT :unmarked
+) AS live
+WHERE NOT live.fair AND {+type_not_paused}
+
+-- fragment: type_not_paused
+job_type NOT IN (:types::texts)
+
+-- name: claim_picked_jobs
+-- when audited >= 2
+{+log_start} {+picked_jobs};
+-- when audited >= 2
+{+start} WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these});
+-- when audited >= 2
+-- packed
+{+started};
+-- when audited < 2
+INSERT INTO {claimed} (job_id) SELECT id FROM {live} {+picked_jobs};
+-- when audited < 2
+{+start} WHERE id IN (SELECT job_id FROM {claimed});
+-- when audited < 2
+-- packed
+{+started_unlogged};
+-- when audited < 2
+{+forget_claimed}
+
+-- fragment: picked_jobs
+WHERE id IN (SELECT value FROM json_each(:picked)) AND state = 'queued' AND {+worker_lives}

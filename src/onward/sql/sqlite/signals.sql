@@ -1,0 +1,60 @@
+-- name: store_signal
+INSERT INTO {signals} (id, org_id, event, key, payload, at, expires_at, actor_type, actor_id)
+SELECT :id, :org_id, :event, :key, :payload, :now, :now + :keep, :actor_type, :actor_id
+WHERE :only_org IS NULL OR :only_org = :org_id
+RETURNING id;
+INSERT INTO {audit} (at, event, org_id, actor_type, actor_id, detail)
+SELECT at, 'signal.sent', nullif(org_id, ''), actor_type, actor_id, :detail
+FROM {signals} WHERE id = :id AND :audited > 1 AND {+of_only_org}
+
+-- name: park_jobs
+-- In one transaction with the finish of their runs, by which they are scheduled under the next lease.
+-- all parked
+UPDATE {live} AS live SET run_at = :parked.until
+FROM :parked::rows AS parked
+WHERE live.id = :parked.id AND live.lease = :parked.lease AND live.state = 'scheduled';
+-- all parked
+INSERT OR REPLACE INTO {awaited} (job_id, lease, org_id, event, key, until, seen)
+SELECT
+    live.id, live.lease, coalesce(live.org_id, ''), :parked.event, coalesce(:parked.key, ''), live.run_at, :parked.seen
+FROM :parked::rows AS parked CROSS JOIN {live} AS live ON live.id = :parked.id AND live.lease = :parked.lease
+WHERE :parked.event IS NOT NULL AND live.state = 'scheduled'
+RETURNING job_id
+
+-- name: wake_waiting
+-- Looks at what is fresh, or at one signal, and sets the jobs due whose signal is there.
+UPDATE {live} SET run_at = :now
+WHERE state = 'scheduled' AND id IN (SELECT waits.job_id FROM {+met_signal} WHERE {+still_waits}
+    UNION SELECT waits.job_id FROM {+met_job} WHERE {+still_waits})
+RETURNING 1;
+DELETE FROM {awaited} WHERE job_id IN (SELECT waits.job_id FROM {+met_signal} UNION SELECT waits.job_id FROM {+met_job});
+UPDATE {signals} SET fresh = 0
+WHERE fresh = 1 AND (:signal IS NULL OR id = :signal) AND {+of_only_org};
+UPDATE {awaited} SET fresh = 0 WHERE fresh = 1 AND :signal IS NULL AND {+of_only_org}
+
+-- fragment: met_signal
+{signals} AS sent CROSS JOIN {awaited} AS waits
+ON sent.fresh = 1 AND (:signal IS NULL OR sent.id = :signal) AND (:only_org IS NULL OR sent.org_id = :only_org)
+AND waits.org_id = sent.org_id AND waits.event = sent.event AND waits.key = sent.key
+AND sent.id NOT IN (SELECT value FROM json_each(waits.seen))
+
+-- fragment: met_job
+{awaited} AS waits CROSS JOIN {signals} AS kept
+ON waits.fresh = 1 AND :signal IS NULL AND (:only_org IS NULL OR waits.org_id = :only_org)
+AND kept.org_id = waits.org_id AND kept.event = waits.event AND kept.key = waits.key AND kept.expires_at > :now
+AND kept.id NOT IN (SELECT value FROM json_each(waits.seen))
+
+-- name: prune_signals
+DELETE FROM {signals} WHERE id IN (
+    SELECT id FROM {signals} WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit
+)
+RETURNING id
+
+-- name: prune_awaited
+DELETE FROM {awaited} WHERE job_id IN (
+    SELECT waits.job_id FROM {awaited} AS waits WHERE NOT EXISTS (
+        SELECT 1 FROM {live} AS job WHERE job.id = waits.job_id AND job.lease = waits.lease AND job.state = 'scheduled'
+    )
+    LIMIT :limit
+)
+RETURNING job_id

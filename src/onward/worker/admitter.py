@@ -1,0 +1,172 @@
+"""Makes limited jobs ready as soon as their limits allow it; every worker does, and no two too many."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from datetime import datetime
+
+from onward.client_async import AsyncClient
+from onward.errors import StoreError
+from onward.operations.limits import MOST_KEYS
+from onward.stores.wakeups import Wakeups
+from onward.worker.outage import Outage
+
+__all__ = ["Admitter"]
+
+_HEARD = "limit:"
+_ROUND_SECONDS = 1.0
+# Where no limit is declared, for jobs of one that was.
+_RARE_SECONDS = 5.0
+_SHORTEST_PAUSE = 0.01
+_LONGEST_LOOK = 0.05
+_FORGET_SECONDS = 600.0
+
+
+class Admitter:
+    """Asks which keys have jobs that need not wait, and makes those ready.
+
+    Whoever ends a job gives its slot on at once. This is for new jobs, for what a rate allows by and by, for
+    limits that were raised, and for slots that somebody had no time to give on.
+    """
+
+    def __init__(self, client: AsyncClient, outage: Outage) -> None:
+        self._client = client
+        self._outage = outage
+        # Who is told of queues with a ready job; it is set later, since it waits for what this overhears.
+        self.ready: Callable[[Iterable[str]], None] = lambda _queues: None
+        self._own = bool(client.rules.limits)
+        self._rated = any(limit.rate is not None for limit in client.rules.limits.values())
+        self._declared = False
+        self._heard: set[str] = set()
+        self._all = True
+        self._cursor = ""
+        self._woken = asyncio.Event()
+        self._next_round = self._last = float("-inf")
+        self._forget_at = time.monotonic() + _FORGET_SECONDS
+
+    async def run(self) -> None:
+        """Admit until cancelled."""
+        while True:
+            try:
+                pause = await self._once()
+            except Exception as error:  # noqa: BLE001 - no error may end this
+                pause = self._outage.pause("admitter", error)
+            else:
+                self._outage.over("admitter")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+            self._woken.clear()
+            # On SQLite every change wakes: many that come together are looked at once.
+            await asyncio.sleep(max(0.0, self._last + _SHORTEST_PAUSE - time.monotonic()))
+
+    async def more(self) -> bool:
+        """Tell a worker that would end whether jobs were made ready, or will be within a second."""
+        try:
+            await self._declare()
+            made, again = await self._round("")
+        except StoreError:
+            return False
+        if not made and again is not None and again < _ROUND_SECONDS:
+            await asyncio.sleep(again)
+            return True
+        return made
+
+    def overhear(self, wakeups: Wakeups) -> Wakeups:
+        """Give wake-ups that tell this as well: whoever enqueues a limited job names its key."""
+        return _Overheard(wakeups, self)
+
+    def hear(self, woken: frozenset[str]) -> frozenset[str]:
+        """Take what concerns limits of what a wake-up named; gives the rest."""
+        limits = {name for name in woken if name.startswith(_HEARD)}
+        self._heard |= {name.removeprefix(_HEARD) for name in limits}
+        # One that names nothing may be about anything.
+        self._all = self._all or (not woken and self._own)
+        if limits or self._all:
+            self._woken.set()
+        return woken - limits
+
+    async def _once(self) -> float:
+        await self._declare()
+        heard, self._heard = self._heard, set()
+        self._last = now = time.monotonic()
+        again: float | None = None
+        if heard and len(heard) <= MOST_KEYS:
+            _, again = await self._look(keys=heard)
+        if self._all or len(heard) > MOST_KEYS or now >= self._next_round:
+            self._all = False
+            _, later = await self._round(self._cursor)
+            again = _sooner(again, later)
+            pause = _ROUND_SECONDS if self._own else _RARE_SECONDS
+            self._next_round = time.monotonic() + pause * random.uniform(0.75, 1.0)  # noqa: S311
+        if again is not None:
+            self._next_round = min(self._next_round, time.monotonic() + again)
+        if self._rated and now >= self._forget_at:
+            self._forget_at = now + _FORGET_SECONDS
+            await self._client.limits.forget()
+        return max(0.0, self._next_round - time.monotonic())
+
+    async def _declare(self) -> None:
+        if not self._declared:
+            await self._client.limits.declare()
+            self._declared = True
+
+    async def _round(self, cursor: str) -> tuple[bool, float | None]:
+        """Look from key to key for a moment; the next round goes on where this one ends."""
+        made, again = False, None
+        until = time.monotonic() + _LONGEST_LOOK
+        while True:
+            cursor, (some, later) = await self._part(cursor)
+            made, again = made or some, _sooner(again, later)
+            self._cursor = cursor
+            if not cursor or time.monotonic() > until:
+                return made, again
+
+    async def _part(self, cursor: str) -> tuple[str, tuple[bool, float | None]]:
+        found = await self._client.limits.find(cursor)
+        made = await self._admit(found.keys)
+        return found.cursor or "", (made, _seconds(found.again, found.now))
+
+    async def _look(self, keys: Collection[str]) -> tuple[bool, float | None]:
+        found = await self._client.limits.find(keys=keys)
+        return await self._admit(found.keys), _seconds(found.again, found.now)
+
+    async def _admit(self, keys: Collection[str]) -> bool:
+        made = False
+        while keys:
+            admitted = await self._client.limits.admit(keys)
+            if admitted.queues:
+                made = True
+                self.ready(admitted.queues)
+            keys = admitted.left
+        return made
+
+
+class _Overheard:
+    """Wake-ups of which somebody else takes his part."""
+
+    def __init__(self, wakeups: Wakeups, admitter: Admitter) -> None:
+        self._wakeups = wakeups
+        self._admitter = admitter
+
+    async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109 - as those it stands for
+        woken = await self._wakeups.wait(timeout)
+        return None if woken is None else self._admitter.hear(woken)
+
+    def wake(self) -> None:
+        self._wakeups.wake()
+
+    async def close(self) -> None:
+        await self._wakeups.close()
+
+
+def _seconds(again: datetime | None, now: datetime | None) -> float | None:
+    return None if again is None or now is None else max(0.0, (again - now).total_seconds())
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)

@@ -1,0 +1,141 @@
+"""Fires the schedules, and runs what the application wants done at the start of a worker.
+
+Every worker fires: nobody leads, because the database lets each slot through once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from itertools import groupby
+
+from onward.client_async import AsyncClient
+from onward.core.built_in import BUILT_IN
+from onward.core.doctor.diagnosis import lasting, stamp
+from onward.handlers.handler import Handler
+from onward.handlers.starting import StartHook
+from onward.logs import get_logger
+from onward.operations.firing import Fired, Known
+from onward.worker.outage import Outage
+from onward.worker.threads import Threads
+
+__all__ = ["Scheduler"]
+
+log = get_logger("onward.worker")
+
+_LONGEST_WAIT = 1.0
+_SHORTEST_WAIT = 0.05
+
+
+class Scheduler:
+    """Enqueues what is due of the schedules that this worker's code defines, or whose job types it knows."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        outage: Outage,
+        handlers: Mapping[str, Handler],
+        *,
+        drain: bool,
+    ) -> None:
+        self._client = client
+        self._outage = outage
+        self._hooks: Collection[StartHook] = ()
+        self._ready: Callable[[Iterable[str]], None] | None = None
+        self._drain = drain
+        self._types = frozenset(handlers)
+        self._defined = [one.schedule for one in handlers.values() if one.schedule is not None]
+        self._built_in = BUILT_IN & self._types
+        self._started = time.monotonic()
+        self._told: dict[str, str] = {}
+
+    async def begin(self, ready: Callable[[Iterable[str]], None], hooks: Collection[StartHook] = ()) -> None:
+        """Store what the code defines; one that only drains fires at once, before it looks for work.
+
+        `ready` is told the queues of what is fired.
+        """
+        self._ready = ready
+        # Who comes for a moment has no start to speak of.
+        self._hooks = () if self._drain else hooks
+        self._started = time.monotonic()
+        if self._built_in:
+            await self._client.maintenance.declare()
+        if self._defined:
+            await self._client.schedules.declare(self._defined)
+        if self._drain:
+            fired = await self._fire()
+            while fired.more and fired.jobs:
+                fired = await self._fire()
+
+    async def run(self) -> None:
+        """Fire each slot within a moment of its time, and call each hook once its delay is over."""
+        async with asyncio.TaskGroup() as group:
+            for hook in self._hooks:
+                group.create_task(_run_hook(hook))
+            await self._fire_all()
+
+    async def _fire_all(self) -> None:
+        while True:
+            try:
+                pause = await self._once()
+            except Exception as error:  # noqa: BLE001 - no error may end this
+                pause = self._outage.pause("scheduler", error)
+            else:
+                self._outage.over("scheduler")
+            await asyncio.sleep(pause)
+
+    async def _once(self) -> float:
+        # Asked first, because to fire is to write, and there is mostly nothing to do.
+        due = await self._client.schedules.next_due(self._known())
+        if due.next_at is None:
+            return _LONGEST_WAIT
+        if due.next_at > due.now:
+            return min(_LONGEST_WAIT, (due.next_at - due.now).total_seconds())
+        fired = await self._fire()
+        if fired.errors:
+            return _LONGEST_WAIT
+        # With nothing fired another worker has just done it, or is about to.
+        return 0.0 if fired.jobs or fired.more else _SHORTEST_WAIT
+
+    async def _fire(self) -> Fired:
+        fired = await self._client.schedules.fire(self._known())
+        if fired.queues and self._ready is not None:
+            self._ready(fired.queues)
+        self._tell(fired)
+        return fired
+
+    def _known(self) -> Known:
+        up = timedelta.max if self._drain else timedelta(seconds=time.monotonic() - self._started)
+        return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
+
+    def _tell(self, fired: Fired) -> None:
+        late = [slot for slot in fired.late if slot.schedule not in BUILT_IN]
+        for name, slots in groupby(late, key=lambda slot: slot.schedule):
+            first, *others = slots
+            also = f", and {len(others)} more after it" if others else ""
+            log.warning(
+                "schedule %s: the slot of %s was fired %s late%s",
+                name, stamp(first.slot), lasting(first.drift), also,
+            )  # fmt: skip
+        for name, error in fired.errors.items():
+            if self._told.get(name) != error:
+                log.error("schedule %s could not be fired: %s", name, error)
+        self._told = {**self._told, **fired.errors}
+
+
+async def _run_hook(hook: StartHook) -> None:
+    await asyncio.sleep(hook.delay.total_seconds())
+    if not hook.begin():
+        return
+    try:
+        if hook.is_async:
+            await hook.function()
+        else:
+            # In a thread that keeps nobody from ending, should the hook never come back.
+            threads = Threads()
+            await threads.call(hook.function, {})
+            threads.close()
+    except (Exception, SystemExit):
+        log.exception("on_start hook %s failed; the worker goes on", hook.name)

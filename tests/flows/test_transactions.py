@@ -1,0 +1,122 @@
+"""Followers in a caller's transaction, and while their parents end: nobody waits, nothing is forgotten."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from onward import Client, JobNotFound, Succeeded
+from onward.core.flow import group
+from tests.flows.conftest import WORKER, die, new, ready, run, state
+from tests.stores.postgres_schema import fresh_schema
+from tests.stores.test_keys import open_transaction
+
+
+def test_a_flow_is_stored_with_the_callers_transaction_or_not_at_all(working: Client) -> None:
+    with open_transaction(working) as tx:
+        gone = working.within(tx).enqueue_flow(new("a").then(new("b")))
+        tx.rollback()
+        kept = working.within(tx).enqueue_flow(new("c").then(new("d")))
+        tx.commit()
+    with pytest.raises(JobNotFound):
+        working.get(gone[0].id)
+    assert [run(working), run(working)] == [["c"], ["d"]]
+    assert state(working, kept[1].id) == "succeeded"
+
+
+def test_what_one_transaction_stores_bit_by_bit_is_tied_in_it(working: Client) -> None:
+    with open_transaction(working) as tx:
+        bound = working.within(tx)
+        first = bound.enqueue(new("a"))
+        bound.enqueue(new("b", after=(first.id,)))
+        tx.commit()
+    # Without any loop: the parent knew of its follower when it could first be claimed.
+    assert [run(working), run(working)] == [["a"], ["b"]]
+
+
+@pytest.fixture
+def postgres(postgres_url: str) -> Iterator[Client]:
+    """A client on PostgreSQL: SQLite has one writer at a time, so nobody meets the lock of a row there."""
+    with fresh_schema(postgres_url) as store:
+        client = Client(store=store)
+        client.register(WORKER, lease=timedelta(days=1))
+        yield client
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "dead"])
+def test_an_open_transaction_that_waits_for_a_running_job_holds_nobody_up(postgres: Client, outcome) -> None:
+    client = postgres
+    parent = client.enqueue(new("a"))
+    [job] = ready(client)
+    with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
+        child = client.within(tx).enqueue(new("b", after=(parent.id,)))
+        # The worker finishes while the caller's transaction is still open.
+        leases = pool.submit(client.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        assert leases.result(10).held == {parent.id}
+        tx.commit()
+    assert state(client, child.id) == "blocked"
+    assert client.settle() == 1
+    assert state(client, child.id) == ("queued" if outcome == "succeeded" else "cancelled")
+
+
+def test_a_parent_that_somebody_has_locked_is_followed_later(postgres: Client) -> None:
+    client = postgres
+    parent = client.enqueue(new("a"))
+    with open_transaction(client) as tx:
+        client.within(tx).cancel(parent.id, reason="perhaps")
+        child = client.enqueue(new("b", after=(parent.id,)))
+        # It can't be tied yet, and nobody waits for that.
+        assert (child.state, client.settle()) == ("blocked", 0)
+        tx.rollback()
+    client.settle()
+    assert [run(client), run(client)] == [["a"], ["b"]]
+
+
+def test_followers_that_are_stored_while_their_parents_end_are_all_released(working: Client) -> None:
+    # Some are stored in time, some find the end, some meet it half done.
+    done = threading.Event()
+    children: list[str] = []
+
+    def work() -> None:
+        while not done.is_set():
+            run(working)
+
+    def store(seed: int) -> None:
+        dice = random.Random(seed)
+        for at in range(12):
+            parents = [one.id for one in working.enqueue_many([new(f"p{seed}.{at}") for _ in range(3)])]
+            child = new("c", after=tuple(dice.sample(parents, 2)))
+            if dice.random() < 0.5:
+                children.append(working.enqueue(child).id)
+                continue
+            with open_transaction(working) as tx:
+                children.append(working.within(tx).enqueue(child).id)
+                tx.commit()
+
+    with ThreadPoolExecutor(4) as pool:
+        worker = pool.submit(work)
+        for one in [pool.submit(store, seed) for seed in range(3)]:
+            one.result(60)
+        done.set()
+        worker.result(60)
+    while run(working) or working.settle():
+        pass
+    states = {str(job.state) for job in working.get_many(children).values()}
+    assert (len(children), states) == (36, {"succeeded"})
+
+
+def test_two_parents_that_end_at_once_release_their_followers_once(working: Client) -> None:
+    count = 30
+    working.enqueue_flow(group(*[new(f"p{at}") for at in range(4)]).then(*[new("c") for _ in range(count)]))
+    parents = ready(working)
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(working.finish, [(job, Succeeded())]) for job in parents]:
+            one.result(60)
+    while working.settle():
+        pass
+    assert len(ready(working)) == count

@@ -1,0 +1,1 @@
+"""Limits: how many at once, how fast, and in what order."""

@@ -1,0 +1,58 @@
+"""Jobs of a limit, and how it stands with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from onward import Client, Job, Limit, NewJob, Succeeded
+from onward.core.rules import Rules
+
+__all__ = ["NOW", "SECOND", "declared", "put", "started", "states", "url_of", "work_off"]
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def declared(client: Client, **limits: Limit) -> Client:
+    """Give a client of an application with these limits, which a worker has declared."""
+    made = Client(store=client.store, rules=Rules(limits=limits))
+    made.limits.declare()
+    made.register("w", lease=timedelta(days=1), now=NOW)
+    return made
+
+
+def put(client: Client, key: str, count: int = 1, **about: object) -> list[str]:
+    """Enqueue limited jobs, each a moment after the other."""
+    jobs = []
+    for at in range(count):
+        new = NewJob(job_type="t", limit_key=key, **about)  # type: ignore[arg-type]
+        jobs.append(client.enqueue(new, now=NOW + at * timedelta(milliseconds=1)).id)
+    return jobs
+
+
+def states(client: Client, ids: Collection[str]) -> list[str]:
+    """Read the states of jobs, in their order."""
+    found = client.get_many(ids)
+    return [found[job_id].state.value for job_id in ids]
+
+
+def started(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> list[Job]:
+    """Claim whatever is ready."""
+    return client.claim("q:default", 100, worker_id=worker_id, now=now)
+
+
+def url_of(client: Client) -> str:
+    """Tell where the database is, for a connection of one's own."""
+    store: Any = client.store
+    return str(store.url if store.database == "postgres" else store.file.path)
+
+
+def work_off(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> list[str]:
+    """Run all jobs one claim after the other; gives them in the order in which they started."""
+    order: list[str] = []
+    while jobs := started(client, now, worker_id=worker_id):
+        order += [job.id for job in jobs]
+        client.finish([(job, Succeeded()) for job in jobs], now=now)
+    return order

@@ -1,0 +1,115 @@
+"""What the doctor says of schedules: nobody fires them, they come late, or their runs fail."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from onward import Client, Failed, Finding, NewJob
+from onward.core.built_in import PRUNE
+from onward.core.doctor.facts import Facts, ScheduleSeen, WorkerSeen
+from onward.core.doctor.findings import diagnose
+from onward.operations.firing import Known
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+def worker(*, job_types: set[str], schedules: Collection[str] = (), kind: str = "worker") -> WorkerSeen:
+    return WorkerSeen(
+        id="w", kind=kind, job_types=frozenset(job_types), schedules=frozenset(schedules),
+        started_at=NOW - HOUR, seen_at=NOW, lease_until=NOW + MINUTE,
+    )  # fmt: skip
+
+
+def seen(**about) -> ScheduleSeen:
+    facts: dict[str, Any] = {
+        "name": "nightly", "job_type": "report", "source": "code", "next_at": NOW + HOUR,
+    }  # fmt: skip
+    return ScheduleSeen(**facts | about)
+
+
+def said(one: ScheduleSeen, *workers: WorkerSeen) -> Finding | None:
+    found = diagnose(Facts(now=NOW, here=NOW, workers=workers, schedules=[one]))
+    return next((finding for finding in found if finding.code == "silent_schedule"), None)
+
+
+KNOWS = worker(job_types={"report"}, schedules={"nightly"})
+
+
+@pytest.mark.parametrize(
+    ("workers", "why", "remedy"),
+    [
+        ([], "nobody fires it", "onward worker APP"),
+        ([KNOWS], "nobody fires it", "onward worker APP"),
+        ([worker(job_types={"other"})], "no worker knows the job type report", "onward worker APP"),
+        (
+            [worker(job_types={"report"})],
+            "no worker's code defines it any more",
+            "onward schedules remove nightly",
+        ),
+    ],
+)
+def test_a_slot_that_nobody_fires_is_a_problem(workers, why, remedy):
+    finding = said(seen(next_at=NOW - 2 * MINUTE), *workers)
+    assert finding is not None
+    assert (finding.severity, finding.evidence["schedule"], finding.remedy) == ("problem", "nightly", remedy)
+    assert finding.title.startswith("schedule nightly is due for 2 min, and nobody fires it")
+    assert finding.title.endswith(why)
+
+
+def test_a_warm_up_is_waited_for():
+    late = seen(next_at=NOW - 2 * MINUTE, warm_up=2 * MINUTE)
+    assert said(late, KNOWS) is None
+
+
+@pytest.mark.parametrize("outcome", ["dead", "refused"])
+def test_a_run_that_failed_is_a_warning(outcome):
+    finding = said(seen(slot=NOW - HOUR, fired_at=NOW - HOUR, outcome=outcome, error="it is gone"), KNOWS)
+    assert finding is not None
+    assert (finding.severity, finding.remedy) == ("warning", "onward schedules show nightly")
+    assert finding.title == f"the last run of schedule nightly was {outcome}: it is gone"
+
+
+def test_a_late_slot_is_a_warning():  # S4-67
+    late = seen(slot=NOW - 2 * MINUTE, fired_at=NOW, late=True)
+    finding = said(late, KNOWS)
+    assert finding is not None
+    assert (finding.severity, finding.title) == (
+        "warning", "the last slot of schedule nightly was fired 2 min late",
+    )  # fmt: skip
+    assert said(late, worker(job_types={"report"}, kind="tick")) is None, "ticks come when they come"
+
+
+def test_where_nobody_works_the_jobs_of_onward_itself_do_not_matter():
+    own = seen(name=PRUNE, job_type=PRUNE, next_at=NOW - HOUR)
+    assert said(own) is None
+    assert said(own, worker(job_types={PRUNE}, schedules={PRUNE})) is not None
+
+
+def test_the_doctor_finds_the_schedules_of_which_not_all_is_well(client):
+    at = datetime.now(UTC)
+    client.schedules.add("silent", "other", every="1h", anchor=at - 2 * HOUR, now=at - 2 * HOUR)
+    client.schedules.add("held", "other", every="1h", anchor=at - 2 * HOUR, now=at - 2 * HOUR)
+    client.schedules.pause("held", reason="holidays")
+    client.schedules.add("fine", "report", every="1h", anchor=at, now=at - MINUTE)
+    failing = NewJob(job_type="report", max_attempts=1)
+    client.schedules.add("failing", failing, every="1h", anchor=at, now=at - MINUTE)
+    fired = client.schedules.fire(Known({"report"}), now=at)
+    kill(client, fired.jobs["failing"][0])
+    found = [one for one in client.doctor.check() if one.code == "silent_schedule"]
+    assert {one.evidence["schedule"]: one.severity for one in found} == {
+        "silent": "problem",
+        "failing": "warning",
+    }
+
+
+def kill(client: Client, job_id: str) -> None:
+    client.register("w")
+    jobs = {job.id: job for job in client.claim("q:default", 10, worker_id="w")}
+    client.finish([(jobs[job_id], Failed("it is gone"))])
+    client.release([job for job in jobs.values() if job.id != job_id])

@@ -1,0 +1,62 @@
+"""The operations on queues and their rules, driven with canned rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from onward.core.queue_rule import QueueRule
+from onward.operations import queues, ruled_claim
+from onward.operations.statement import Operation
+
+__all__ = ["QUEUE_RUNS", "QUEUE_SETS"]
+
+QUEUE_SETS = {
+    "declared": queues.DECLARED,
+    "heads": ruled_claim.HEADS,
+    "levels": ruled_claim.LEVELS,
+    "ages": ruled_claim.AGES,
+}
+
+ID = "019b7c2e-9f00-7000-8000-000000000001"
+QUEUE = ("q", '{"rate": "1/s"}', None, None, None, None, None, 5, 1_000_000)
+HEAD = (ID, "a", 5, 1)
+PAUSED = {"paused_orgs": ["o"], "paused_types": ["t"]}
+
+
+def claim(**options: Any) -> Callable[[], Operation[Any]]:
+    """Claim by a rule."""
+    return partial(ruled_claim.claim_ruled, "q", 2, worker_id="w", **options)
+
+
+QUEUE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
+    "declare queues": (
+        partial(queues.declare, {"q": QueueRule.of(concurrency=2), "r": QueueRule.of(fair=True)}),
+        [[]],
+    ),
+    "list queues": (queues.list_queues, [[QUEUE]]),
+    "get a queue": (partial(queues.get_queue, "q"), [[]]),
+    "limit a queue": (partial(queues.limit_queue, "q", concurrency=2, reason="r"), [[], [], [], [QUEUE]]),
+    "claim fairly, with room": (
+        claim(**PAUSED),
+        [
+            [('{"fair": true, "concurrency": 5}', None, None, None, 1)],
+            [(3,)],
+            [("a",), ("o",)],
+            [HEAD],
+            [],
+            [],
+        ],
+    ),
+    "claim fairly, by age": (
+        claim(),
+        [[('{"fair": true, "ageing": 5}', None, None, None, 1)], [("a",)], [HEAD], [], []],
+    ),
+    "claim by age": (claim(), [[('{"ageing": 5}', None, None, None, 1)], [HEAD], []]),
+    "claim at a rate": (
+        claim(declared=QueueRule.of(rate="1/s")),
+        [[], [], [('{"rate": "1/s"}', None, None, None, 1)], []],
+    ),
+    "claim without a rule": (claim(), [[], []]),
+}

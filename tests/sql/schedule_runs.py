@@ -1,0 +1,67 @@
+"""The operations on schedules, driven with canned rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from onward.core.flow import Tie
+from onward.core.ids import first_id_at
+from onward.core.job import JobState, NewJob, micros
+from onward.core.rules import Rules
+from onward.operations import firing, schedules, settled
+from onward.operations.statement import Operation
+
+__all__ = ["SCHEDULE_RUNS", "SCHEDULE_SETS"]
+
+SCHEDULE_SETS = {"fired": firing.FIRED, "moves": firing.MOVES, "run_ends": schedules.RUN_ENDS}
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+ID = first_id_at(NOW)
+SPAN = timedelta(seconds=30)
+TIMED = schedules.checked_schedule("n", NewJob(job_type="t"), {"every": "1m", "overlap": "skip"}, Rules())
+SCHEDULE = (
+    "n", 1, "database", None, "t", TIMED.job, None, 60_000_000, "UTC", 0, 0, "last", "wait", 0, micros(NOW),
+    None, 1, 1, None, None, None, None, None,
+)  # fmt: skip
+NO_SCHEDULE = (micros(NOW), *[None] * len(SCHEDULE))
+KNOWN = firing.Known({"t"}, ["t"], SPAN)
+RUN = ("n", micros(NOW), "slot", 1, 0, ID, None, None, None)
+ENDED_RUN = settled.Settled(
+    ID, JobState.SUCCEEDED, "skipped", Tie.SCHEDULED, "t", None, None, None, None, 1, NOW
+)
+
+SCHEDULE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
+    "list schedules": (schedules.list_schedules, [[SCHEDULE], [RUN]]),
+    "get a schedule": (partial(schedules.get_schedule, "n"), [[(1, *SCHEDULE)], [RUN]]),
+    "put a schedule": (partial(schedules.put, TIMED), [[NO_SCHEDULE], [SCHEDULE]]),
+    "put a schedule after another": (
+        partial(schedules.declare, [TIMED]),
+        [[NO_SCHEDULE], [], [(micros(NOW), *SCHEDULE)], [SCHEDULE]],
+    ),
+    "pause a schedule": (
+        partial(schedules.pause, "n", reason="r"),
+        [[(micros(NOW), *SCHEDULE)], [SCHEDULE]],
+    ),
+    "list runs": (schedules.list_runs, [[RUN]]),
+    "list runs of a schedule": (partial(schedules.list_runs, "n"), [[RUN]]),
+    "end runs": (partial(schedules.settle_runs, [ENDED_RUN]), [[("n",)]]),
+    "next schedule": (partial(firing.next_due, KNOWN), [[(1, None)]]),
+    "fire": (
+        partial(firing.fire, KNOWN, lambda: ID),
+        [
+            [(micros(NOW), *SCHEDULE)],
+            [],
+            [("n", micros(NOW))],
+            [(ID, "other", "queued", 0)],
+            [("n",)],
+            [("n",)],
+        ],
+    ),
+    "run a schedule": (
+        partial(firing.run_now, "n", lambda: ID, reason="r"),
+        [[(micros(NOW), *SCHEDULE)], [], [("n", micros(NOW))], [], [(1,)]],
+    ),
+}
