@@ -240,27 +240,27 @@ class Onward:
     def schedule(
         self,
         name: str,
-        job: JobType[..., Any] | NewJob,
+        job: JobType[..., Any] | NewJob | str,
         *,
         payload: Mapping[str, Any] | None = None,
         reason: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Store a schedule for a job type or a job, or change the one of its name; workers see it at once."""
-        new = schedule_of(name, job, payload, options, self.rules)
+        new = schedule_of(name, job, payload, options, self.rules, jobs=self.jobs)
         return self.client.schedules.put(new, reason=reason)
 
     async def aschedule(
         self,
         name: str,
-        job: JobType[..., Any] | NewJob,
+        job: JobType[..., Any] | NewJob | str,
         *,
         payload: Mapping[str, Any] | None = None,
         reason: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Do the same, awaited."""
-        new = schedule_of(name, job, payload, options, self.rules)
+        new = schedule_of(name, job, payload, options, self.rules, jobs=self.jobs)
         return await self.aclient.schedules.put(new, reason=reason)
 
     def alert_sink(self, function: S) -> S:

@@ -129,12 +129,15 @@ class SecretInPayload(PayloadRejected):
 
     code = "ON-PAY-003"
 
-    def __init__(self, path: str, kind: str) -> None:
-        """Name the place, and what told that there is a secret."""
+    def __init__(self, path: str, kind: str, advice: str | None = None) -> None:
+        """Name the place, what told that there is a secret, and what else than a reference may be meant."""
         place = f"payload at {path}" if path.startswith("$") else path
+        advice = advice or (
+            "if it has to be there, say so with the options secrets ('allow') and secrets_reason of its job "
+            "type"
+        )
         super().__init__(
-            f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, if it has to be "
-            "there, say so with the options secrets ('allow') and secrets_reason of its job type"
+            f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, {advice}"
         )
         self.path = path
         self.kind = kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -130,6 +131,17 @@ def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_onc
         pass
     assert crew.called() == ["on_complete", "on_failure"]
     assert crew.counts(batch_id) == (0, 0, 1, 1, 0)
+
+
+def test_an_end_of_just_now_is_left_alone_with_patience(crew):
+    batch_id, [only] = crew.batch(1)
+    crew.claim()
+    unsettled(crew, only, Succeeded())
+    hour = timedelta(hours=1)
+    assert crew.client.settle(patience=hour) == 0
+    assert crew.read(batch_id).ended_at is None
+    assert crew.client.settle(patience=hour, now=datetime.now(UTC) + 2 * hour) == 1
+    assert crew.called() == ["on_complete", "on_success"]
 
 
 def test_many_who_settle_at_the_same_time_end_a_batch_once(crew):

@@ -69,6 +69,28 @@ def test_what_is_wrong_is_refused_before_anything_is_stored(client, jobs, option
     assert client.batches.list().batches == []
 
 
+def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app):
+    app.job(name="need")(lambda a: None)
+    for payload in ({"z": 1}, {}):
+        with pytest.raises(InvalidJob, match="argument"), app.batch(on_complete=new("need", payload=payload)):
+            pass
+    assert app.client.batches.list().batches == []
+    with app.batch(on_complete=new("of another application", payload={"z": 1})) as batch:
+        assert batch.progress().open
+
+
+def test_a_batch_is_not_used_before_its_block(app):
+    step = app.job(name="step")(lambda: None)
+    batch = app.batch()
+    for use in (lambda: batch.add(step.build()), batch.progress, lambda: step.using(batch=batch)):
+        with pytest.raises(InvalidSetting, match="use it in a `with`"):
+            use()
+    with pytest.raises(InvalidJob, match="'x' is not a batch id"):
+        app.client.batches.get("x")
+    with batch:
+        assert len(batch.add(step.build())) == 1
+
+
 def test_what_is_no_job_is_no_callback(client):
     with pytest.raises(InvalidSetting, match="on_success is 'mail'"):
         client.batches.enqueue([], on_success="mail")

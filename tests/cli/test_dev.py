@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from onward import Client, NewJob
 from onward.cli.dev import source_stamps
 from tests.cli.program import Program
@@ -50,6 +52,21 @@ def test_code_that_can_not_be_imported_is_told_and_waited_for(folder):
         dev.wait_for("ready in ")
         dev.send(signal.SIGTERM)
         assert dev.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nosuch:app", 'there is no module "nosuch" in '),
+        ("app.nosuch:app", 'there is no module "app.nosuch" in '),
+        ("app.py", '"app.py" names no module; give module:attribute, such as app:app'),
+    ],
+)
+def test_a_module_that_is_not_there_is_told_and_not_waited_for(onward, folder, name, said):
+    (folder / "app.py").write_text(APP)
+    ran = onward("dev", name)
+    assert ran.code == 2
+    assert said in ran.err
 
 
 def test_only_sources_of_the_project_are_watched(folder):

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Onward
+from onward import Client, NewJob, Onward
 from onward.cli.opening import describe_jobs
+from onward.core.rules import Rules
 from onward.operations.firing import Known
+from onward.operations.schedules import checked_schedule
 
 _NIGHT = datetime(2026, 1, 5, 2, tzinfo=UTC)
 
@@ -64,7 +66,7 @@ def test_a_schedule_is_shown_with_its_next_times_and_its_last_runs(onward, clien
     assert "jitter      5m\n" in shown
     assert "2026-01-05 02:00:00" not in shown.partition("last runs")[0]
     assert shown.partition("next times")[2].count(" in ") == 5
-    assert f"2m    not ended  {job_id}" in shown.partition("last runs")[2]
+    assert f"2026-01-05 02:00:00 WET  clock  2m    not ended  {job_id}" in shown.partition("last runs")[2]
     told = json.loads(onward("schedules", "show", "nightly", "--json").out)
     assert len(told["next_times"]) == 5
     assert [(run["slot"], run["drift"], run["late"], run["job_id"]) for run in told["runs"]] == [
@@ -90,8 +92,8 @@ def test_the_history_says_what_became_of_each_run(onward, client):
     client.settle([first])
     [second] = fire(client, _NIGHT + timedelta(days=1))
     heading, newest, oldest = onward("schedules", "history", "nightly").out.splitlines()
-    assert heading.split() == ["SLOT", "LATE", "OUTCOME", "JOB", "ERROR"]
-    assert newest.split()[2:] == ["not", "ended", second]
+    assert heading.split() == ["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"]
+    assert newest.split()[1:] == ["02:00:00", "WET", "clock", "not", "ended", second]
     assert "cancelled" in oldest
     runs = json.loads(onward("schedules", "history", "nightly", "--limit", "1", "--json").out)["runs"]
     assert [(run["job_id"], run["outcome"]) for run in runs] == [(second, None)]
@@ -104,7 +106,8 @@ def test_a_schedule_is_run_now_beside_its_times(onward, client):
     assert ran.code == 0
     assert client.get(ran.out.strip()).job_type == "report"
     assert client.schedules.get("nightly").next_at == before
-    assert "by hand" in onward("schedules", "history", "nightly").out
+    [_, line] = onward("schedules", "history", "nightly").out.splitlines()
+    assert line.split()[3:6] == ["hand", "not", "ended"]
     told = json.loads(onward("schedules", "run", "nightly", "--json").out)
     assert client.get(told["job_id"]).job_type == "report"
     newest, oldest = [record for record in client.audit.list().records if record.event == "schedule.run_now"]
@@ -138,6 +141,23 @@ def test_a_schedule_is_removed_for_a_reason(onward, client):
     said = onward("schedules", "remove", "nightly", "--reason", "no more reports")
     assert said.err == "nightly is removed\n"
     assert client.schedules.list() == []
+
+
+def test_the_history_of_a_removed_schedule_is_told_in_utc(onward, client):
+    add_nightly(client)
+    fire(client, _NIGHT)
+    client.schedules.remove("nightly", reason="no more reports")
+    assert "2026-01-05 02:00:00 UTC" in onward("schedules", "history", "nightly").out
+
+
+def test_who_removes_what_code_defines_is_told_that_it_comes_back(onward, client):
+    new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Rules(), source="code")
+    client.schedules.declare([new])
+    said = onward("schedules", "remove", "report", "--reason", "no more reports")
+    assert said.err == (
+        "report is removed\ncode defines it: it comes back when a worker starts; "
+        "to have no runs: onward schedules pause --reason … report\n"
+    )
 
 
 def test_a_pause_without_a_reason_is_refused(onward, client):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 
 import pytest
 from hypothesis import given
@@ -108,6 +110,16 @@ def test_what_an_end_means(needs, on_failure, expected):
     assert [judge(needs, on_failure, state) for state in STATES] == expected
 
 
+def test_lists_are_taken_as_well_as_single_jobs():
+    a, b, c = new("a"), new("b"), new("c")
+    assert group([a, b]) == group(one for one in (a, b)) == group(a, b)
+    assert a.then([b, c]) == a.then(b, c)
+    assert group([a.then(b)], c) == group(a.then(b), c)
+    for wrong in ("ab", [1], [], ["a"]):
+        with pytest.raises(InvalidJob):
+            group(wrong)  # type: ignore[arg-type]
+
+
 def test_no_replay_is_awaited_of_a_death_that_is_final():
     assert judge("succeeded", "wait", JobState.DEAD, final=True) == "broken"
 
@@ -127,4 +139,4 @@ def test_where_a_job_goes_that_waits_for_no_other(ahead, limit_key, expected):
 
 
 def test_the_ties_are_bits_of_their_own():
-    assert sum(Tie) == 2 ** len(Tie) - 1
+    assert sum(Tie) == reduce(or_, Tie)

@@ -34,6 +34,10 @@ _SECOND = timedelta(seconds=1)
         ({"cron": "@daily", "tz": ""}, "tz is ''"),
         ({"cron": "@daily", "tz": timezone(timedelta(hours=1))}, "tz is"),
         ({"cron": "@daily", "tz": []}, "tz is"),
+        ({"cron": "@daily", "tz": "UTC+1"}, "'Europe/Lisbon', or 'Etc/GMT-1' for UTC\\+1 all year"),
+        ({"cron": "@daily", "tz": "gmt-03:00"}, "'Etc/GMT\\+3' for UTC-3"),
+        ({"cron": "@daily", "tz": "+05:30"}, "no zone; give that of a city, such as 'Europe/Lisbon'$"),
+        ({"cron": "0 2 ? * *"}, "day of month is '\\?'.*write \\* instead of \\?"),
         ({"cron": "@daily", "anchor": _NOW}, "leave it out with cron="),
         ({"every": "999ms"}, "from 1 second"),
         ({"every": "367d"}, "366 days"),
@@ -137,6 +141,13 @@ def test_a_slot_is_on_time_within_the_tolerance_of_a_minute() -> None:
     assert timedelta(seconds=60) == TOLERANCE
     assert missed("skip", [slot], slot + TOLERANCE) == (slot,)
     assert missed("skip", [slot], slot + TOLERANCE + timedelta(microseconds=1)) == ()
+
+
+@pytest.mark.parametrize(("policy", "count"), [("skip", 1), ("last", 1), (3, 3), ("all", 20)])
+def test_a_slot_after_which_another_is_due_is_not_on_time(policy: Missed, count: int) -> None:
+    for timing in (Timing.of(every="1s"), Timing.of(cron="* * * * * *")):
+        found = due(timing, policy, after=_NOW - 20 * _SECOND, now=_NOW, most=100)
+        assert found == tuple(_NOW - back * _SECOND for back in reversed(range(count)))
 
 
 @given(

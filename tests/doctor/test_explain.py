@@ -60,6 +60,8 @@ def test_a_job_waits_behind_more_urgent_ones(client):
     said = told(client, enqueued(client, priority=6))
     assert said["behind_others"].evidence["ahead"] == 3
     assert set(said) == {"behind_others"}
+    second = told(client, enqueued(client, priority=1))["behind_others"].title
+    assert second == "1 job of queue q:default comes before it (priority 1)"
 
 
 def test_a_job_waits_for_its_time_or_for_somebody_to_make_it_ready(client):

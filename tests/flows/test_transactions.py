@@ -77,6 +77,26 @@ def test_a_parent_that_somebody_has_locked_is_followed_later(postgres: Client) -
     assert [run(client), run(client)] == [["a"], ["b"]]
 
 
+@pytest.mark.parametrize("outcome", ["succeeded", "dead"])
+def test_a_follower_that_a_caller_holds_keeps_no_end_waiting(postgres: Client, outcome) -> None:
+    client = postgres
+    parent = client.enqueue(new("a"))
+    held, free = (client.enqueue(new("b", after=(parent.id,))) for _ in range(2))
+    [job] = ready(client)
+    after = "queued" if outcome == "succeeded" else "cancelled"
+    with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
+        client.within(tx).cancel(held.id, reason="perhaps")
+        leases = pool.submit(client.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        assert leases.result(10).held == {parent.id}
+        assert (state(client, held.id), state(client, free.id)) == ("blocked", after)
+        assert client.settle(patience=timedelta(microseconds=1)) == 0, (
+            "a worker's loop need not ask again at once"
+        )
+        tx.rollback()
+    assert client.settle() == 1
+    assert (state(client, held.id), client.settle()) == (after, 0)
+
+
 def test_followers_that_are_stored_while_their_parents_end_are_all_released(working: Client) -> None:
     # Some are stored in time, some find the end, some meet it half done.
     done = threading.Event()

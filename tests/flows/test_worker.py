@@ -96,13 +96,19 @@ def test_a_whole_flow_can_be_cancelled(app: Onward) -> None:
 def test_what_a_job_waits_for_is_given_by_handles_jobs_or_ids(app: Onward) -> None:
     step = app.job(name="step")(lambda: None)
     handle = step.enqueue()
-    for after in ([handle], [handle.id], (one for one in [handle.refresh()])):
+    for after in (handle, handle.id, [handle], [handle.id], (one for one in [handle.refresh()])):
         assert step.using(after=after).build().after == (handle.id,)
     assert step.using(after=[handle]).using(after=None).build().after == ()
     assert step.using(after=[handle], after_needs=None).build().after_needs == "succeeded"
     wrong: Any
-    for wrong in (handle.id, handle, [42]):
+    for wrong in (42, [42], "soon", [None]):
         with pytest.raises(InvalidJob):
             step.using(after=wrong)
+    for wrong in (step.build(), [step.build()], [step.build().then(step.build())]):
+        with pytest.raises(InvalidJob, match="enqueue it first, or put both into a flow"):
+            step.using(after=wrong)
+    for option in ("after_needs", "after_failure"):
+        with pytest.raises(InvalidJob, match=f"{option} is 'waits'; give"):
+            step.using(**{option: "waits"})  # type: ignore[arg-type]
     with pytest.raises(InvalidSetting, match="after_needs"):
         step.using(after_need="ended")  # type: ignore[call-arg]

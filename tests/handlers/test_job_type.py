@@ -98,7 +98,7 @@ def test_a_deadline_may_be_a_time_from_the_enqueue(app):
     ("options", "message"),
     [
         ({"dely": 1}, r'using\(\) has no option "dely". Did you mean "delay"\?'),
-        ({"after": []}, r'using\(\) has no option "after"'),
+        ({"before": []}, r'using\(\) has no option "before"'),
         ({"delay": "soon"}, "delay is 'soon'"),
         ({"unique": "never"}, "unique is 'never'"),
         ({"actor": "ada"}, "actor is 'ada'; give 'type:id'"),

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from onward import Context, JobState, Limit, Onward, Retry, RetryPolicy
+from onward.worker.admitter import Admitter
+from onward.worker.outage import Outage
 from tests.worker.waiting import drain, until
 
 pytestmark = pytest.mark.anyio
@@ -171,3 +173,15 @@ def _place(app: Onward) -> dict[str, Any]:
     if store.database == "postgres":
         return {"url": store.url, "schema": store.prefix.rstrip(".")}
     return {"url": f"sqlite:///{store.file.path}"}
+
+
+async def test_after_an_admission_a_worker_knows_when_the_rate_has_more(served: Onward):
+    @served.job(limit=Limit(rate="20/s", burst=1))
+    async def work() -> None: ...
+
+    await served.aenqueue_many(work.build() for _ in range(3))
+    admitter = Admitter(served.aclient, Outage())
+    made, again = await admitter._round("")
+    assert made
+    assert again is not None
+    assert again <= 0.05

@@ -49,6 +49,15 @@ def test_it_asks_before_it_removes_anything(onward, client, monkeypatch):
     assert left(client, *old) == old
 
 
+def test_where_nobody_can_be_asked_it_removes_nothing_and_says_so(onward, client, monkeypatch):
+    old = [put_ended(client)]
+    change_times(client, old)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    ran = onward("prune")
+    assert (ran.code, left(client, *old)) == (2, old)
+    assert "there is nobody to ask; give --yes" in ran.err
+
+
 def test_the_retention_is_that_of_the_app(onward, client, folder):
     old = [put_ended(client)]
     change_times(client, old)

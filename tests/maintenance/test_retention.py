@@ -75,5 +75,7 @@ def test_an_application_says_how_long_and_whether(tmp_path):
     assert not app.rules.maintenance
     with pytest.raises(InvalidSetting, match="retention is '1d'"):
         Onward(f"sqlite:///{tmp_path}/o.db", retention="1d")  # type: ignore[arg-type]
+    with pytest.raises(InvalidSetting, match="planning"):
+        Onward(f"sqlite:///{tmp_path}/o.db", retention=Retention(by_category={"plannin": {"dead": "1d"}}))
     with pytest.raises(InvalidSetting, match="maintenance is 'off'"):
         Onward(f"sqlite:///{tmp_path}/o.db", maintenance="off")  # type: ignore[arg-type]

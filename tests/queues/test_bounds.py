@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import psycopg
 import pytest
 
 from onward import Client, JobState, NewJob, Onward, Succeeded
@@ -26,6 +28,24 @@ def test_no_more_jobs_run_than_the_queue_may(claims):
     assert claims.take(5) == []
     claims.client.finish([(first[0], Succeeded())]).require()
     assert len(claims.take(5)) == 1
+
+
+@pytest.mark.parametrize("app", ["postgres"], indirect=True)
+def test_by_the_record_a_job_starts_after_the_end_of_the_one_whose_place_it_takes(claims):
+    claims.app.queue(Q, concurrency=1)
+    claims.put(None, 2)
+    [first] = claims.take(1)
+    with ThreadPoolExecutor() as pool, psycopg.connect(claims.client.store.url) as other:
+        row = f"SELECT FROM {claims.client.store.prefix}queues WHERE name = %s FOR UPDATE"
+        other.execute(row, [Q])
+        claiming = pool.submit(claims.take, 1)
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+        while not other.execute(waiting).fetchall():
+            other.execute("SELECT pg_stat_clear_snapshot()")
+        claims.client.finish([(first, Succeeded())]).require()
+        other.commit()
+        [second] = claiming.result()
+    assert second.started_at >= claims.client.get(first.id).ended_at
 
 
 def test_jobs_that_ran_before_the_rule_came_count_too(claims):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -171,3 +172,15 @@ def test_a_fair_claim_writes_what_every_claim_writes(claims):
     assert (job.id, job.attempt, job.lease, job.worker_id) == (job_id, 1, 1, "w")
     assert [event.event for event in claims.client.events(job_id)] == ["job.enqueued", "job.started"]
     claims.client.finish([(job, Succeeded())]).require()
+
+
+@pytest.mark.parametrize("count", [100, 130, 200])
+def test_of_very_many_orgs_each_has_its_turn(claims, count):
+    claims.app.queue(Q, fair=True)
+    jobs = [NewJob(job_type="t", queue=Q, org_id=f"{org:03}") for org in range(250) for _ in range(6)]
+    claims.client.enqueue_many(jobs)
+    had: Counter[str | None] = Counter()
+    for _ in range(6):
+        had.update(job.org_id for job in claims.take(count))
+    assert len(had) == 250
+    assert max(had.values()) - min(had.values()) <= 3

@@ -86,7 +86,7 @@ def fire_until_the_end(url: str, schema: str, clock: Clock, seed: int) -> None:
             fire = partial(firing.fire, KNOWN, _ids.make, Rules(), now=now)
             fired = client._run(partial(mortal_of, fire, dice), atomic=True)
             # One that was passed over is held by another, who may yet be killed: asked without a lock.
-            due = client.schedules.next_due(KNOWN, now=now).next_at
+            due = client.chores(KNOWN, now=now).next_slot
             if now >= BEGIN + DAYS and not fired.more and (due is None or due > now):
                 return
             clock.go_on(now, dice.uniform(0.0, LONGEST_STEP))
@@ -98,7 +98,7 @@ def main(url: str, schema: str, seed: int) -> int:
     # What is read and compiled here, those that are forked need not.
     with Client(store=open_store(url, schema=schema)) as client:
         client.schedules.fire(KNOWN, now=BEGIN)
-        client.schedules.next_due(KNOWN, now=BEGIN)
+        client.chores(KNOWN, now=BEGIN)
 
     def start() -> None:
         nonlocal seed

@@ -87,6 +87,47 @@ def test_a_schedule_is_added_at_run_time_for_a_job_type(app):
         app.schedule("weekly", report, payload={"kind": "sales"}, crom="0 8 * * 1")
 
 
+def test_a_schedule_is_added_for_the_name_of_a_job_type_with_its_defaults(app):
+    @app.job(priority=2)
+    def report(kind: str, copies: int = 3) -> None: ...
+
+    stored = app.schedule("weekly", "report", payload={"kind": "sales"}, cron="0 8 * * 1")
+    assert (stored.job_type, stored.payload["kind"]) == ("report", "sales")
+    assert stored.job_at(stored.next_at).priority == 2
+    with pytest.raises(ValueError, match="kind"):
+        app.schedule("weekly", "report", cron="0 8 * * 1")
+
+
+def test_a_schedule_of_something_else_is_refused(unused):
+    @unused.job
+    def report() -> None: ...
+
+    for name, job, said in (
+        ("weekly", "reprot", "no job type 'reprot'; did you mean 'report'"),
+        ("report", "weekly", "First comes the schedule's name"),
+        (report, "weekly", "give the name of the schedule, a text, and then"),
+        ("weekly", print, "what @app.job made"),
+        ("weekly", None, "what @app.job made"),
+    ):
+        with pytest.raises(InvalidSetting, match=said):
+            unused.schedule(name, job, every="1h")
+    with pytest.raises(InvalidSetting, match='Did you mean "tz"'):
+        unused.schedule("weekly", report, cron="@weekly", timezone="Europe/Lisbon")
+
+
+def test_a_client_of_an_application_takes_the_names_of_its_job_types(app):
+    assert app.client.schedules.add("any", "elsewhere", every="1h").job_type == "elsewhere"
+
+    @app.job
+    def report() -> None: ...
+
+    with pytest.raises(InvalidSetting, match=r"did you mean 'report'[\s\S]*NewJob\(job_type="):
+        app.client.schedules.add("typo", "reprot", every="1h")
+    assert app.client.schedules.add("other", NewJob(job_type="elsewhere"), every="1h")
+    with pytest.raises(InvalidSetting, match="leave payload= out"):
+        app.client.schedules.add("other", NewJob(job_type="elsewhere"), payload={}, every="1h")
+
+
 @pytest.mark.anyio
 async def test_a_schedule_is_added_at_run_time_for_a_job(app):
     stored = await app.aschedule("weekly", NewJob(job_type="elsewhere", payload={"a": 1}), every="7d")

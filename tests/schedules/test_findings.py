@@ -50,7 +50,7 @@ KNOWS = worker(job_types={"report"}, schedules={"nightly"})
         (
             [worker(job_types={"report"})],
             "no worker's code defines it any more",
-            "onward schedules remove nightly",
+            "onward schedules remove --reason … nightly",
         ),
     ],
 )
@@ -60,6 +60,13 @@ def test_a_slot_that_nobody_fires_is_a_problem(workers, why, remedy):
     assert (finding.severity, finding.evidence["schedule"], finding.remedy) == ("problem", "nightly", remedy)
     assert finding.title.startswith("schedule nightly is due for 2 min, and nobody fires it")
     assert finding.title.endswith(why)
+
+
+def test_a_job_type_that_is_spelt_wrong_is_told_its_neighbour():
+    finding = said(seen(source="database", job_type="reprot", next_at=NOW - 2 * MINUTE), KNOWS)
+    assert finding is not None
+    assert finding.title.endswith("no worker knows the job type reprot; report is one")
+    assert finding.remedy == "onward schedules remove --reason … nightly"
 
 
 def test_a_warm_up_is_waited_for():

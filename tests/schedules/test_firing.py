@@ -33,7 +33,7 @@ def jobs(client: Client) -> list[str]:
 
 def test_a_slot_is_fired_when_it_is_due_and_once(client):
     add(client)
-    assert client.schedules.next_due(KNOWN, now=T).next_at == T + 10 * MINUTE
+    assert client.chores(KNOWN, now=T).next_slot == T + 10 * MINUTE
     assert client.schedules.fire(KNOWN, now=T + 9 * MINUTE).jobs == {}
     fired = client.schedules.fire(KNOWN, now=T + 10 * MINUTE)
     assert client.schedules.fire(KNOWN, now=T + 10 * MINUTE).jobs == {}
@@ -89,6 +89,14 @@ def test_missed_slots_are_made_up_for_as_the_policy_says(client, missed, fired):
     assert client.schedules.get("nightly").next_at == T + 60 * MINUTE
     client.schedules.fire(KNOWN, now=T + 60 * MINUTE)
     assert slots(client) == [*fired, 60]
+
+
+@pytest.mark.parametrize(("missed", "fired"), [("skip", 1), ("last", 1), (5, 5), ("all", 20)])
+def test_a_short_stop_of_a_quick_schedule_brings_no_burst(client, missed, fired):
+    client.schedules.add("often", "report", every="1s", missed=missed, now=T)
+    back = client.schedules.fire(KNOWN, now=T + timedelta(seconds=20.5))
+    assert len(back.jobs["often"]) == fired
+    assert len(client.schedules.fire(KNOWN, now=T + timedelta(seconds=21)).jobs["often"]) == 1
 
 
 def test_many_missed_slots_are_made_up_for_in_parts(client):
@@ -198,7 +206,7 @@ def test_a_job_that_may_not_be_enqueued_uses_up_its_slot_and_says_why(client):
 def test_only_who_knows_its_job_type_fires_a_schedule(client):
     add(client)
     stranger = Known({"other"}, ["nightly"])
-    assert client.schedules.next_due(stranger, now=T + 10 * MINUTE).next_at is None
+    assert client.chores(stranger, now=T + 10 * MINUTE).next_slot is None
     assert client.schedules.fire(stranger, now=T + 10 * MINUTE).jobs == {}
     assert "nightly" in client.schedules.fire(KNOWN, now=T + 10 * MINUTE).jobs
 

@@ -127,6 +127,15 @@ def test_the_runs_of_all_schedules_are_told_together(client):
     assert len(client.schedules.runs(limit=1)) == 1
 
 
+def test_the_runs_of_a_schedule_that_never_was_are_asked_for_in_vain(client):
+    with pytest.raises(ScheduleNotFound, match="no schedule is named 'zzz'"):
+        client.schedules.runs("zzz")
+    client.schedules.add("nightly", "report", every="1h", now=T)
+    assert client.schedules.runs("nightly") == []
+    client.schedules.remove("nightly", reason="no more reports", now=T)
+    assert client.schedules.runs("nightly") == [], "it was one"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -135,6 +144,8 @@ def test_the_runs_of_all_schedules_are_told_together(client):
         ({"every": "1h", "overlap": "maybe"}, "overlap is 'maybe'; give one of 'allow', 'skip', 'wait'"),
         ({"every": "1h", "missed": "some"}, "missed is 'some'"),
         ({"every": "1h", "jitter": "-1s"}, "jitter"),
+        ({"every": "1h", "jitter": "61m"}, "jitter is 1:01:00, and the slots are 1:00:00 apart"),
+        ({"cron": "0,5 9 * * *", "jitter": "6m"}, "give at most 0:05:00"),
         ({"every": "1h", "warm_up": "8d"}, "warm_up is 8 days"),
         ({"cron": "0 0 30 2 *"}, "never"),
         ({"cron": "0 2 * * *", "tz": "Atlantis"}, "Atlantis"),
@@ -145,10 +156,27 @@ def test_what_makes_no_sense_is_refused(options, said):
         checked_schedule("nightly", NewJob(job_type="report"), options, Rules())
 
 
-@pytest.mark.parametrize("field", [{"run_at": T}, {"delay": HOUR}, {"deadline": T}, {"after": ("x",)}])
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"run_at": T},
+        {"delay": HOUR},
+        {"deadline": T},
+        {"after": ("x",)},
+        {"debounce": HOUR, "delay": HOUR},
+    ],
+)
 def test_a_job_with_a_time_of_its_own_has_no_schedule(field):
     with pytest.raises(InvalidSetting, match=f"leave {next(iter(field))} out"):
         checked_schedule("nightly", NewJob(job_type="report", **field), {"every": "1h"}, Rules())
+
+
+@pytest.mark.parametrize(
+    "times", [{"every": "1h"}, {"cron": "@hourly"}, {"cron": "@hourly", "tz": "Asia/Tokyo"}]
+)
+def test_jitter_may_be_as_long_as_the_interval(times):
+    new = checked_schedule("nightly", NewJob(job_type="report"), {**times, "jitter": "1h"}, Rules())
+    assert new.jitter == HOUR
 
 
 def test_what_is_refused_is_not_written(client):

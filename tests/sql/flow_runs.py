@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ID, OTHER = first_id_at(NOW), first_id_at(NOW + timedelta(seconds=1))
 
 PARENT = (OTHER, "o", "running", "t", 0)
-WAITING = (ID, "o", 1, 1, None, 2)
+WAITING = (ID, "o", 1, 1, None, 2, 0)
 EDGE_ROW = (ID, OTHER, "o", "succeeded", "cancel")
 EDGE = followers.Edge(ID, OTHER, "o", "succeeded", "cancel")
 ENDED_PARENT = Settled(

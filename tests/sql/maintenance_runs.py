@@ -42,7 +42,7 @@ MAINTENANCE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]
     **both("batches", [(ID,)], [(ID,)]),
     **both("schedule_runs", [RUN], [("s",)]),
     "prune signals and waits": (partial(KINDS["signals"], Rules(), REAL), [[(ID,)], [(ID,)]]),
-    "count signals to prune": (partial(KINDS["signals"], Rules(), DRY), [[(ID,)]]),
+    "count signals and waits to prune": (partial(KINDS["signals"], Rules(), DRY), [[(ID,)], [(ID,)]]),
     "count artifacts to prune": (partial(maintenance.count_expired, DRY), [[(ID,)]]),
     "count audit to prune": (partial(maintenance.count_audit, {NOW: ["default"]}, ["default"], 1), [[(1,)]]),
     "read the place": (maintenance.read_place, [[("{}",)]]),

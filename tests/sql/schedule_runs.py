@@ -11,7 +11,7 @@ from onward.core.flow import Tie
 from onward.core.ids import first_id_at
 from onward.core.job import JobState, NewJob, micros
 from onward.core.rules import Rules
-from onward.operations import firing, schedules, settled
+from onward.operations import chores, firing, schedules, settled
 from onward.operations.statement import Operation
 
 __all__ = ["SCHEDULE_RUNS", "SCHEDULE_SETS"]
@@ -48,7 +48,7 @@ SCHEDULE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] =
     "list runs": (schedules.list_runs, [[RUN]]),
     "list runs of a schedule": (partial(schedules.list_runs, "n"), [[RUN]]),
     "end runs": (partial(schedules.settle_runs, [ENDED_RUN]), [[("n",)]]),
-    "next schedule": (partial(firing.next_due, KNOWN), [[(1, None)]]),
+    "find chores": (partial(chores.chores, KNOWN), [[(1, None, 2, None, 1, None, None)]]),
     "fire": (
         partial(firing.fire, KNOWN, lambda: ID),
         [

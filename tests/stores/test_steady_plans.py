@@ -15,7 +15,7 @@ from onward.connections.parameters import postgres_call
 from onward.core.job import JobState
 from onward.core.lifecycle import End, Transition
 from onward.core.usage import Usage
-from onward.operations import firing, limits, rescue, usage, watch, work
+from onward.operations import chores, limits, rescue, usage, watch, work
 from onward.operations.firing import Known
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
@@ -71,7 +71,7 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
         {"live_pkey", "live_waiting"},
     ),
     "find who may be admitted": (limits.find_admissible, {"live_begun", "live_limited", "live_waiting"}),
-    "look for schedules": (lambda: firing.next_due(Known(["t"])), set()),
+    "chores": (lambda: chores.chores(Known(["t"])), {"live_due"}),
     "count what runs of a queue": (lambda: ruled_claim("count_running"), {"live_held"}),
     "find orgs": (lambda: ruled_claim("find_orgs"), {"live_fair"}),
     "find jobs of orgs": (lambda: ruled_claim("find_fair_jobs"), {"live_fair", "live_ready"}),

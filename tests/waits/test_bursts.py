@@ -219,6 +219,21 @@ def test_what_does_not_go_together_is_refused_before_anything_is_written(app, op
     assert app.client.count().total(JobState.QUEUED) == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"debounce": "5s", "unique": "active"}, "leave out run_at, delay and unique"),
+        ({"debounce": "5s", "on_conflict": "raise"}, "on_conflict is 'raise'"),
+        ({"throttle": "5s", "unique": "forever"}, "leave out unique"),
+        ({"throttle": "5s", "on_conflict": "replace"}, "give on_conflict='raise' or none"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_when_the_job_type_is_defined(app, options, message):
+    with pytest.raises(InvalidJob, match=message):
+        app.job(name="report", **options)(lambda: None)
+    assert app.jobs == {}
+
+
 @given(
     asks=st.lists(st.integers(1, 90), min_size=1, max_size=30),
     quiet=st.integers(1, 60),

@@ -85,8 +85,11 @@ def test_a_signal_leaves_a_line_in_the_audit(client):
 
 
 def test_the_same_secrets_are_refused_as_in_a_payload(client):
-    with pytest.raises(SecretInPayload):
+    with pytest.raises(
+        SecretInPayload, match=r"pass a reference, or, for signals .*secrets='redact'"
+    ) as told:
         client.signals.send("approved", payload={"password": "hunter2-and-more"})
+    assert "job type" not in str(told.value)
     with pytest.raises(SecretInPayload):
         client.signals.send("approved", payload="sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc")
     assert client.signals.list() == []

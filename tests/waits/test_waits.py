@@ -211,7 +211,9 @@ def test_what_is_left_of_waits_that_are_over_is_pruned(runs):
     for ctx in (stays, goes):
         runs.leave(ctx, lambda ctx=ctx: ctx.wait_for("approved"))
     runs.client.cancel(goes.job.id, reason="no longer wanted")
-    assert [runs.client.signals.prune(), runs.client.signals.prune()] == [1, 0]
+    dry = runs.client.maintenance.prune(dry_run=True)
+    assert (dry.counts, dry.more) == ({"waits": 1}, False)
+    assert [runs.client.maintenance.prune().counts, runs.client.signals.prune()] == [{"waits": 1}, 0]
     assert [one.job_id for one in runs.client.signals.awaited("approved")] == [stays.job.id]
 
 

@@ -188,7 +188,8 @@ def test_a_retry_after_a_wait_does_not_wait_again(app):
         return said
 
     handle = order.enqueue()
-    app.tick()
+    parked = app.tick()
+    assert (parked.processed, parked.retried) == (1, 0)
     app.signal("approved", payload="yes", keep="1h")
-    app.tick()
+    assert app.tick().retried == 1
     assert handle.result() == "yes"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.lines import clean, say
+from onward.cli.loading import check_module
 from onward.cli.logs import LEVELS
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def command(*, app: str, concurrency: int, grace: str, url: str | None, log_leve
     """Run the jobs of APP here, which is module:attribute, and start again when a .py file changes."""
     if url is not None:
         os.environ["ONWARD_URL"] = url
+    # Wrong code is mended and waited for; a wrong name is not.
+    check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
     return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())
 

@@ -8,6 +8,8 @@ import tomllib
 import traceback
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +22,7 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
-__all__ = ["Found", "find_app", "load_app", "look_for_app", "show_trace"]
+__all__ = ["Found", "check_module", "find_app", "load_app", "look_for_app", "show_trace"]
 
 
 class Found(NamedTuple):
@@ -63,13 +65,35 @@ def _placed(reference: str, url: str | None) -> _Named:
     return named
 
 
-def _named(reference: str) -> _Named:
-    from onward.app import Onward
+def check_module(reference: str) -> None:
+    """Refuse a module that is not there, without importing it: what is wrong inside can be mended."""
+    name, _ = _split(reference)
+    _look_here()
+    parts = name.split(".")
+    try:
+        found = find_spec(parts[0])
+        for end in range(2, len(parts) + 1):
+            places = found and found.submodule_search_locations
+            found = PathFinder.find_spec(".".join(parts[:end]), places) if places else None
+    except ValueError:
+        # A module that is there, but was not found by anybody.
+        return
+    if found is None:
+        raise _missing(name)
 
+
+def _split(reference: str) -> tuple[str, str]:
     name, _, attribute = reference.partition(":")
     if name.endswith(".py") or "/" in name or not all(part.isidentifier() for part in name.split(".")):
         advice = name.removesuffix(".py").strip("./").replace("/", ".") or "app"
         raise InvalidSetting(f'"{reference}" names no module; give module:attribute, such as {advice}:app')
+    return name, attribute
+
+
+def _named(reference: str) -> _Named:
+    from onward.app import Onward
+
+    name, attribute = _split(reference)
     module = _import(name)
     apps = {key: value for key, value in vars(module).items() if isinstance(value, Onward)}
     if not attribute:
@@ -135,18 +159,25 @@ def _has_an_app(folder: Path) -> bool:
     return file is not None and "Onward(" in file.read_text(encoding="utf-8", errors="replace")
 
 
-def _import(name: str) -> ModuleType:
+def _look_here() -> None:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+
+
+def _missing(name: str) -> InvalidSetting:
+    near = get_close_matches(name, [path.stem for path in Path.cwd().glob("*.py")], 1)
+    return InvalidSetting(f'there is no module "{name}" in {Path.cwd()} or installed.{_meant(near)}')
+
+
+def _import(name: str) -> ModuleType:
+    _look_here()
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error) from error
-        modules = [path.stem for path in Path.cwd().glob("*.py")]
-        near = get_close_matches(name, modules, 1)
-        raise InvalidSetting(f'there is no module "{name}" in {here} or installed.{_meant(near)}') from None
+        raise _missing(name) from None
     except (Exception, SystemExit) as error:
         raise _broken(name, error) from error
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onward.cli.dead_target import confirmed
 from onward.cli.lines import say, shown_json
 from onward.cli.operating import AS_JSON, PLACE, WHO, given, open_client, operator
 
@@ -36,7 +37,7 @@ def command(
             _show("would go", counted.counts, more=counted.more)
             if dry_run or not counted.counts:
                 return
-            click.confirm("Remove them?", abort=True, err=True)
+            confirmed("Remove them?", yes=False)
         removed = _prune(client, actor)
     if as_json:
         click.echo(shown_json({"counts": removed, "more": False}))

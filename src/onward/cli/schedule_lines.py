@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from onward.cli.lines import clean, lasting, table
@@ -28,19 +28,20 @@ def schedule_table(schedules: Sequence[Schedule], now: datetime) -> list[str]:
     return table(["NAME", "WHEN", "NEXT", "LAST RUN"], rows)
 
 
-def run_table(runs: Sequence[ScheduleRun]) -> list[str]:
-    """Give one line for each run, below a heading; none for none."""
+def run_table(runs: Sequence[ScheduleRun], tz: str) -> list[str]:
+    """Give one line for each run, as the clocks of its zone show it, below a heading; none for none."""
     rows = [
         [
-            f"{run.slot.astimezone():%Y-%m-%d %H:%M:%S}",
-            "by hand" if run.source == "run_now" else _drift(run),
+            f"{slot:%Y-%m-%d %H:%M:%S %Z}",
+            "hand" if run.source == "run_now" else "clock",
+            _drift(run),
             run.outcome or "not ended",
             run.job_id or "",
             run.error or "",
         ]
-        for run in runs
+        for run, slot in zip(runs, _shown([run.slot for run in runs], tz), strict=True)
     ]
-    return table(["SLOT", "LATE", "OUTCOME", "JOB", "ERROR"], rows)
+    return table(["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"], rows)
 
 
 def schedule_lines(
@@ -62,16 +63,21 @@ def schedule_lines(
     lines = [f"{name:<11} {clean(value)}" for name, value in facts.items() if value]
     upcoming = [f"  {line}" for line in time_lines(schedule, times, now)]
     lines += ["", "next times, once it goes on" if schedule.pause else "next times", *upcoming]
-    return [*lines, "", "last runs", *(f"  {line}" for line in run_table(runs) or ["none yet"])]
+    history = run_table(runs, schedule.timing.tz) or ["none yet"]
+    return [*lines, "", "last runs", *(f"  {line}" for line in history)]
 
 
 def time_lines(schedule: Schedule, times: Sequence[datetime], now: datetime) -> list[str]:
     """Give each time as the clocks of the schedule's zone show it, and how long that is from now."""
+    shown = _shown(times, schedule.timing.tz)
+    return [f"{one:%a %Y-%m-%d %H:%M:%S %Z}  in {lasting(max(one - now, _NONE))}" for one in shown]
+
+
+def _shown(times: Sequence[datetime], tz: str) -> list[datetime]:
     from zoneinfo import ZoneInfo
 
-    zone = ZoneInfo(schedule.timing.tz) if schedule.timing.tz != "UTC" else None
-    shown = [time.astimezone(zone) if zone else time for time in times]
-    return [f"{one:%a %Y-%m-%d %H:%M:%S %Z}  in {lasting(max(one - now, _NONE))}" for one in shown]
+    zone = ZoneInfo(tz) if tz != "UTC" else UTC
+    return [time.astimezone(zone) for time in times]
 
 
 def timing_of(timing: Timing) -> str:

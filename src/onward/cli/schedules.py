@@ -19,6 +19,8 @@ from onward.cli.schedule_lines import (
     schedule_table,
     time_lines,
 )
+from onward.core.doctor.diagnosis import positional
+from onward.errors import ScheduleNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,10 +88,12 @@ def history(*, name: str, limit: int, as_json: bool, app: str | None, url: str |
     """Print the last runs of a schedule, the newest first."""
     with open_client(app, url) as client:
         runs = client.schedules.runs(name, limit=limit)
-        if not runs:
-            # One that was removed has a history still; one that never was is an error.
-            client.schedules.get(name)
-    _tell({"runs": [plain_run(run) for run in runs]}, run_table(runs), as_json=as_json)
+        try:
+            tz = client.schedules.get(name).timing.tz
+        except ScheduleNotFound:
+            # One that was removed has a history still.
+            tz = "UTC"
+    _tell({"runs": [plain_run(run) for run in runs]}, run_table(runs, tz), as_json=as_json)
     if not runs and not as_json:
         say(clean(f"{name} has not run yet"), timed=False)
 
@@ -140,8 +144,12 @@ def resume(*, name: str, reason: str | None, actor: str | None, app: str | None,
 def remove(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
     with open_client(app, url) as client:
+        in_code = client.schedules.get(name).source == "code"
         client.schedules.remove(name, reason=reason, **operator(actor))
     say(f"{clean(name)} is removed", timed=False)
+    if in_code:
+        pause = f"onward schedules pause --reason … {positional(name)}"
+        say(f"code defines it: it comes back when a worker starts; to have no runs: {pause}", timed=False)
 
 
 def _now() -> datetime:

@@ -86,12 +86,12 @@ class Batches:
 
     def close(self, batch_id: JobId | UUID, *, now: datetime | None = None) -> None:
         """Take no more jobs from outside; waits for those who are adding. Raises BatchNotFound."""
-        asked = normalise_id(batch_id)
+        asked = normalise_id(batch_id, of="batch")
         self._run(lambda: batches.close(asked, now=now), atomic=True)
 
     def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch, and how far it has come; raises BatchNotFound."""
-        asked = normalise_id(batch_id)
+        asked = normalise_id(batch_id, of="batch")
         return self._run(lambda: batches.get_one(asked), write=False)
 
     def list(
@@ -111,7 +111,7 @@ class Batches:
 
     def jobs(self, batch_id: JobId | UUID, *, limit: int = 50, cursor: JobId | None = None) -> Page:
         """Read a page of the jobs of a batch, newest first; its callbacks are not among them."""
-        asked = normalise_id(batch_id)
+        asked = normalise_id(batch_id, of="batch")
         return self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
 
     def _new(self, name: str | None, *callbacks: NewJob | None) -> NewBatch:

@@ -87,12 +87,12 @@ class AsyncBatches:
 
     async def close(self, batch_id: JobId | UUID, *, now: datetime | None = None) -> None:
         """Take no more jobs from outside; waits for those who are adding. Raises BatchNotFound."""
-        asked = normalise_id(batch_id)
+        asked = normalise_id(batch_id, of="batch")
         await self._run(lambda: batches.close(asked, now=now), atomic=True)
 
     async def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch, and how far it has come; raises BatchNotFound."""
-        asked = normalise_id(batch_id)
+        asked = normalise_id(batch_id, of="batch")
         return await self._run(lambda: batches.get_one(asked), write=False)
 
     async def list(
@@ -112,7 +112,7 @@ class AsyncBatches:
 
     async def jobs(self, batch_id: JobId | UUID, *, limit: int = 50, cursor: JobId | None = None) -> Page:
         """Read a page of the jobs of a batch, newest first; its callbacks are not among them."""
-        asked = normalise_id(batch_id)
+        asked = normalise_id(batch_id, of="batch")
         return await self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
 
     def _new(self, name: str | None, *callbacks: NewJob | None) -> NewBatch:

@@ -32,8 +32,10 @@ _MANY = 10_000
 _make_id = IdMaker(time.time_ns, os.urandom).make
 
 
-def _normalised(ids: Collection[JobId | UUID]) -> Collection[JobId]:
-    check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
+def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobId]:
+    if isinstance(ids, str | UUID):
+        return {normalise_id(ids)}
+    check_kind("ids", ids, list | tuple | set | frozenset, "give a job id, or a list of them")
     return {normalise_id(job_id) for job_id in ids}
 
 
@@ -90,7 +92,7 @@ class AsyncDead:
 
     async def replay(
         self,
-        ids: Collection[JobId | UUID],
+        ids: JobId | UUID | Collection[JobId | UUID],
         *,
         reason: str,
         actor_type: str | None = None,
@@ -111,7 +113,7 @@ class AsyncDead:
 
     async def discard(
         self,
-        ids: Collection[JobId | UUID],
+        ids: JobId | UUID | Collection[JobId | UUID],
         *,
         reason: str,
         actor_type: str | None = None,

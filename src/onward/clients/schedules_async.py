@@ -15,9 +15,9 @@ from onward.core.ids import IdMaker
 from onward.core.job import Enqueued, NewJob
 from onward.core.rules import Rules
 from onward.core.schedule import Missed
-from onward.core.scheduled import NewSchedule, Overlap, Schedule, ScheduleRun
+from onward.core.scheduled import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
 from onward.operations import firing, schedules
-from onward.operations.firing import Due, Fired, Known
+from onward.operations.firing import Fired, Known
 
 __all__ = ["AsyncSchedules"]
 
@@ -65,7 +65,7 @@ class AsyncSchedules:
 
         One of that name is changed; if only its job changes, its slots go on as they were.
         """
-        new = NewJob(job_type=job, payload=dict(payload or {})) if isinstance(job, str) else job
+        new = job_of(job, payload, self._rules.checks)
         options = {
             "cron": cron, "every": every, "tz": tz, "anchor": anchor, "jitter": jitter, "missed": missed,
             "overlap": overlap, "warm_up": warm_up,
@@ -151,7 +151,7 @@ class AsyncSchedules:
         return schedule.next_times(at, count)
 
     async def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
-        """Read the last runs of a schedule, or of all, the newest first."""
+        """Read the last runs of a schedule, or of all, the newest first; raises ScheduleNotFound."""
         return await self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
 
     async def declare(
@@ -159,10 +159,6 @@ class AsyncSchedules:
     ) -> Sequence[Schedule]:
         """Store, as a worker does when it starts, what its code defines."""
         return await self._run(lambda: schedules.declare(list(defined), now=now))
-
-    async def next_due(self, known: Known, *, now: datetime | None = None) -> Due:
-        """Tell a worker when to fire next."""
-        return await self._run(lambda: firing.next_due(known, now=now), write=False)
 
     async def fire(self, known: Known, *, limit: int = 100, now: datetime | None = None) -> Fired:
         """Enqueue, as every worker does, what is due of the schedules that it may fire; each slot once."""

@@ -106,4 +106,4 @@ class Signals:
 
     def prune(self, limit: int = 1000, *, now: datetime | None = None) -> int:
         """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""
-        return self._run(lambda: signals.prune(limit, now=now))
+        return sum(self._run(lambda: signals.prune(limit, now=now)))

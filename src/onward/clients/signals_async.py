@@ -105,4 +105,4 @@ class AsyncSignals:
 
     async def prune(self, limit: int = 1000, *, now: datetime | None = None) -> int:
         """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""
-        return await self._run(lambda: signals.prune(limit, now=now))
+        return sum(await self._run(lambda: signals.prune(limit, now=now)))

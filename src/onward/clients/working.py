@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -17,7 +18,9 @@ from onward.core.ids import JobId
 from onward.core.job import Job
 from onward.core.lifecycle import End, Outcome, Released
 from onward.errors import StoreError
-from onward.operations import flow, followers, leader, rescue, watch, work
+from onward.operations import chores, flow, followers, leader, rescue, watch, work
+from onward.operations.chores import Chores
+from onward.operations.firing import Known
 from onward.operations.rescue import Promoted, Swept
 from onward.operations.watch import Look, Watch
 from onward.operations.work import Leases
@@ -25,7 +28,10 @@ from onward.operations.work import Leases
 __all__ = ["Working"]
 
 LEASE = timedelta(seconds=30)
-_WAVES = 20
+# One after the other: who ends a job does not go on for long, a worker's loop does.
+_WAVES, _MOST_WAVES = 20, 1000
+# Whoever is in the way is mostly settling the same, and through with it in a moment.
+_PAUSES = (0.005, 0.02, 0.08)
 
 
 class Working(Parts):
@@ -34,6 +40,10 @@ class Working(Parts):
     def look(self, *, now: datetime | None = None) -> Look:
         """Tell which queues have a ready job, and when the next one is due."""
         return self._run(lambda: watch.look(now=now), write=False)
+
+    def chores(self, known: Known, *, now: datetime | None = None) -> Chores:
+        """Tell a worker, which knows some schedules, what there is to do by the clock."""
+        return self._run(lambda: chores.chores(known, now=now), write=False)
 
     def watch(self, worker_id: str, *, now: datetime | None = None) -> Watch:
         """Tell a worker whether its lease holds, which of its jobs to cancel, and what is paused."""
@@ -87,7 +97,7 @@ class Working(Parts):
         the queue is paused, a worker asks before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        if queue in self.rules.queues:
+        if isinstance(queue, str) and queue in self.rules.queues:
             return (self.queues.claim(queue, limit, worker_id=worker_id, **paused, now=now)).jobs
         return self._run(lambda: work.claim(queue, limit, worker_id=worker_id, **paused, now=now))
 
@@ -103,14 +113,22 @@ class Working(Parts):
         leases = self._run(lambda: work.finish(settled, now=now), atomic=parked)
         return self._settle(leases, now)
 
-    def write(self, ends: Sequence[End], *, org_id: str | None = None, now: datetime | None = None) -> Leases:
+    def write(
+        self,
+        ends: Sequence[End],
+        *,
+        org_id: str | None = None,
+        keep_slots: bool = False,
+        now: datetime | None = None,
+    ) -> Leases:
         """Write ends that are settled already; says which leases still held.
 
-        `org_id` is whose jobs they are, where the database has policies.
+        `org_id` is whose jobs they are, where the database has policies. With `keep_slots` the caller sees to
+        the slots that they free.
         """
         several = any(end.usage or end.transition.wait for end in ends)
         leases = self._run(lambda: work.finish(ends, now=now), atomic=several, org_id=org_id)
-        return self._settle(leases, now)
+        return self._settle(leases, now, slots=() if keep_slots else leases.slots)
 
     def release(
         self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
@@ -147,36 +165,47 @@ class Working(Parts):
         ids: Collection[JobId] | None = None,
         *,
         slots: Collection[str] = (),
+        patience: timedelta = timedelta(0),
         now: datetime | None = None,
     ) -> int:
         """Do what follows from ends: of these jobs, or of any that are not settled; says of how many.
 
-        Those that somebody else is settling just now are among them, so at 0 all of it can be seen.
+        Those that somebody else is settling just now are among them, so at 0 all of it can be seen; with
+        `patience` they are left alone so long, and not counted.
         """
         done, left = 0, frozenset(ids or ())
         found = 0
         if ids is None:
-            left = frozenset(self._run(flow.find_unsettled, write=False))
+            finding = partial(flow.find_unsettled, patience=patience, now=now)
+            left = frozenset(self._run(finding, write=False))
             found = len(left)
             edges = self._run(followers.find_untied, write=False)
             if edges:
                 tied = self._run(partial(flow.tie_left, edges, now=now), atomic=True)
                 done, left = tied.count, left | tied.more
-        for _ in range(_WAVES):
+        pauses, busy = iter(_PAUSES), frozenset[JobId]()
+        for _ in range(_WAVES if ids is not None else _MOST_WAVES):
             if not left and not slots:
-                break
+                pause = next(pauses, None) if busy else None
+                if pause is None:
+                    break
+                time.sleep(pause)
+                left, busy = busy, frozenset()
             part = self._run(partial(flow.settle_ties, left, slots, self.rules, now=now), atomic=True)
-            done, left, slots = done + part.count, part.more, ()
-        return max(done, found)
+            done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
+        return done if patience else max(done, found)
 
-    def _settle(self, leases: Leases, now: datetime | None) -> Leases:
+    def _settle(
+        self, leases: Leases, now: datetime | None, *, slots: Collection[str] | None = None
+    ) -> Leases:
         """Do what follows from ends that were written just now.
 
         A worker's loop does it where it can't be done here: in a caller's transaction, whose locks others
         would wait for, for a client of one org, or while the database is away.
         """
-        if leases.tied or leases.slots:
-            self._settle_some(leases.tied, now, slots=leases.slots)
+        freed = leases.slots if slots is None else slots
+        if leases.tied or freed:
+            self._settle_some(leases.tied, now, slots=freed)
         return leases
 
     def _settle_some(

@@ -113,6 +113,7 @@ def _values(shown: str, name: str, part: str) -> frozenset[Any]:
         return frozenset(Field(list(_FIELDS).index(name)).parse(part))
     except (CronSimError, AssertionError):
         turned = "; a range goes from the lower to the higher" if _BACKWARDS.fullmatch(part) else ""
+        turned = "; for any value write * instead of ?" if "?" in part else turned
         raise InvalidSetting(
             f"cron is {shown!r:.80}, whose {name} is {part!r:.40}; give {_FIELDS[name]}, "
             f"a list (1,5), a range (1-5), a step (*/5) or *{turned}"

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `timedelta`, seconds, or text such as "90s", "10m", "1h30m", "7d"."""
+"""Lengths of time as people write them: `timedelta`, seconds, or text such as "90s", "5 minutes", "1h30m"."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ __all__ = ["Duration", "duration"]
 Duration = timedelta | float | str
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_TERM = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-_TEXT = re.compile(rf"(?:{_TERM.pattern})+", re.ASCII)
+_UNIT = r"ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?"
+_TERM = re.compile(rf"(\d+(?:\.\d+)?) ?({_UNIT})")
+_TEXT = re.compile(rf"{_TERM.pattern}(?: ?{_TERM.pattern})*", re.ASCII)
 
 
 def duration(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> timedelta:
@@ -28,8 +29,11 @@ def duration(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting
             case int() | float():
                 return timedelta(seconds=value)
             case str() if _TEXT.fullmatch(value):
-                terms = [timedelta(**{_UNITS[unit]: float(number)}) for number, unit in _TERM.findall(value)]
-                return sum(terms, timedelta())
+                return sum((_length(*term) for term in _TERM.findall(value)), timedelta())
     except (OverflowError, ValueError):
         pass
     raise error(f"{name} is {value!r:.80}; give a timedelta, seconds, or a text such as '90s', '10m' or '7d'")
+
+
+def _length(number: str, unit: str) -> timedelta:
+    return timedelta(**{_UNITS["ms" if unit == "ms" else unit[0]]: float(number)})

@@ -7,6 +7,7 @@ the jobs of the orgs are interleaved evenly; within an org the more urgent goes 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 __all__ = ["Candidate", "Turn", "by_age", "in_turn", "pick", "quotas"]
@@ -24,6 +25,9 @@ class Candidate(NamedTuple):
     run_at: int
 
 
+_urgency = attrgetter("priority", "run_at", "id")
+
+
 class Turn(NamedTuple):
     """The org whose turn it is, and how many of its jobs have gone in this turn."""
 
@@ -33,10 +37,11 @@ class Turn(NamedTuple):
 
 def by_age(candidates: Sequence[Candidate], now: int, ageing: int | None) -> list[Candidate]:
     """Put jobs in the order in which they go, each raised by one priority for every span that it waits."""
+    if not ageing:
+        return sorted(candidates, key=_urgency)
 
     def urgency(job: Candidate) -> tuple[int, int, str]:
-        raised = max(0, now - job.run_at) // ageing if ageing else 0
-        return job.priority - raised, job.run_at, job.id
+        return job.priority - max(0, now - job.run_at) // ageing, job.run_at, job.id
 
     return sorted(candidates, key=urgency)
 
@@ -109,7 +114,8 @@ def _interleaved(
     for place, (org, count) in enumerate(chosen.items()):
         weight = _weight(org, weights)
         order += [((at + 0.5) / weight, place, job) for at, job in enumerate(waiting[org][:count])]
-    order.sort(key=lambda one: one[:2])
+    # No two have the same place in the same round, so this never compares jobs.
+    order.sort()
     return [job for _, _, job in order]
 
 

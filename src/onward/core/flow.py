@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import IntFlag
-from typing import Literal, get_args
+from typing import Any, Literal, Union, get_args
 
 import msgspec
 
@@ -21,10 +21,12 @@ __all__ = [
     "Flow",
     "Needs",
     "OnFailure",
+    "Part",
     "Tie",
     "Verdict",
     "cause_of",
     "check_after",
+    "check_needs",
     "group",
     "judge",
     "state_when_ready",
@@ -39,6 +41,10 @@ Needs = Literal["succeeded", "ended"]
 OnFailure = Literal["cancel", "wait"]
 Verdict = Literal["met", "broken", "open"]
 """What an end means to a follower: nothing more to wait for, never to run, or to wait on for a replay."""
+
+
+Part = Union[NewJob, "Flow", Iterable[Union[NewJob, "Flow"]]]
+"""What a flow is made of: a job, a flow, or many of them."""
 
 
 class Tie(IntFlag):
@@ -82,7 +88,7 @@ class Flow(msgspec.Struct, frozen=True):
             names = ", ".join(sorted(map(repr, orgs)))
             raise InvalidJob(f"a flow with jobs of several orgs ({names}); make one for each org")
 
-    def then(self, *following: NewJob | Flow) -> Flow:
+    def then(self, *following: Part) -> Flow:
         """Give this flow with others after it: each of its last jobs goes before each of their first ones."""
         after = group(*following)
         start = len(self.jobs)
@@ -113,17 +119,27 @@ class Flow(msgspec.Struct, frozen=True):
         ]
 
 
-def group(*parts: NewJob | Flow) -> Flow:
-    """Put jobs and flows side by side: none waits for another."""
+def group(*parts: Part) -> Flow:
+    """Put jobs and flows side by side: none waits for another. Lists of them are taken as well."""
     jobs: list[NewJob] = []
     links: list[tuple[int, int]] = []
-    for part in parts:
+    for part in _flat(parts):
         if isinstance(part, Flow):
             links += [(len(jobs) + before, len(jobs) + behind) for before, behind in part.links]
             jobs += part.jobs
         else:
-            jobs.append(_job(part))
+            jobs.append(part)
     return Flow(tuple(jobs), tuple(links))
+
+
+def _flat(parts: Iterable[Any]) -> Iterator[NewJob | Flow]:
+    for part in parts:
+        if isinstance(part, NewJob | Flow):
+            yield part
+        elif isinstance(part, Iterable) and not isinstance(part, str | bytes):
+            yield from _flat(part)
+        else:
+            yield _job(part)
 
 
 def _job(part: object) -> NewJob:
@@ -133,15 +149,20 @@ def _job(part: object) -> NewJob:
     return part
 
 
+def check_needs(needs: object, on_failure: object) -> None:
+    """Refuse what a job can't ask of those that it waits for."""
+    if needs not in get_args(Needs):
+        raise InvalidJob(f"after_needs is {needs!r:.80}; give 'succeeded' or 'ended'")
+    if on_failure not in get_args(OnFailure):
+        raise InvalidJob(f"after_failure is {on_failure!r:.80}; give 'cancel' or 'wait'")
+
+
 def check_after(new: NewJob) -> tuple[JobId, ...]:
     """Give the ids of the jobs that a job waits for, each once; refuses what can't be meant."""
     after: object = new.after
     if not isinstance(after, tuple | list):
         raise InvalidJob(f"after is {after!r:.80}; give a list of the jobs to wait for")
-    if new.after_needs not in get_args(Needs):
-        raise InvalidJob(f"after_needs is {new.after_needs!r:.80}; give 'succeeded' or 'ended'")
-    if new.after_failure not in get_args(OnFailure):
-        raise InvalidJob(f"after_failure is {new.after_failure!r:.80}; give 'cancel' or 'wait'")
+    check_needs(new.after_needs, new.after_failure)
     if len(new.after) > MOST_PARENTS:
         raise InvalidJob(f"after names {len(new.after)} jobs; the most is {MOST_PARENTS}, or use a batch")
     return tuple(dict.fromkeys(map(normalise_id, new.after)))

@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 from uuid import UUID
 
 from onward.errors import InvalidJob, InvalidSetting
@@ -83,7 +84,7 @@ def is_id(text: str) -> bool:
     return _CANONICAL.fullmatch(text) is not None
 
 
-def normalise_id(value: str | UUID) -> JobId:
+def normalise_id(value: str | UUID, *, of: Literal["job", "batch"] = "job") -> JobId:
     """Give the canonical form of an id; accepts upper case, no hyphens, and UUID objects."""
     text = str(value) if isinstance(value, UUID) else value
     if isinstance(text, str):
@@ -92,7 +93,8 @@ def normalise_id(value: str | UUID) -> JobId:
             return text
         if _BARE.fullmatch(text):
             return _hyphened(text)
-    raise InvalidJob(f"{value!r:.80} is not a job id; give a UUIDv7, such as one that enqueue() returned")
+    maker = "enqueue()" if of == "job" else "enqueue_batch()"
+    raise InvalidJob(f"{value!r:.80} is not a {of} id; give a UUIDv7, such as one that {maker} returned")
 
 
 def bounds_of(beginning: str) -> tuple[JobId, JobId]:

@@ -19,7 +19,7 @@ from onward.core.ids import JobId
 from onward.core.payload import decode
 
 if TYPE_CHECKING:
-    from onward.core.flow import Flow
+    from onward.core.flow import Flow, Part
 
 __all__ = [
     "COLUMNS",
@@ -227,7 +227,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     ties: int = 0
     pending: int = 0
 
-    def then(self, *following: NewJob | Flow) -> Flow:
+    def then(self, *following: Part) -> Flow:
         """Give a flow in which others wait for this job: `a.then(b, c).then(d)`."""
         from onward.core.flow import group
 

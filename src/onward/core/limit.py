@@ -41,8 +41,10 @@ __all__ = [
 
 Per = Literal["type", "org"] | Callable[[NewJob], str | int]
 
-MOST_READY = 1000
+MOST_READY = 4000
 """As many jobs of one key are made ready ahead of their start, however many slots are free."""
+
+_LEAST_READY = 50
 
 _MOST = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
@@ -167,8 +169,11 @@ def turn(terms: Terms, standing: Standing, now: int) -> Turn:
     if terms.ordered:
         # Who has begun goes first; for those who are away, a slot is kept from all who have not.
         free = min(free, standing.begun) + max(0, free - standing.begun - standing.away)
-    free = min(free, MOST_READY - standing.ready)
-    if free <= 0:
+    # By the pace of those that run: whoever is more urgent can't overtake what is ready already.
+    ahead = min(MOST_READY, max(_LEAST_READY, 4 * standing.running))
+    free = min(free, ahead - standing.ready)
+    # Half of that is soon enough: to admit a few each time would cost each of them more.
+    if free <= 0 or 2 * standing.ready > ahead:
         return Turn(0)
     if (every := terms.every) is None:
         return Turn(int(free))

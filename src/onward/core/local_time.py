@@ -9,6 +9,7 @@ a matching time is a slot, in both passes of a fold; a gap, in which no time pas
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -24,6 +25,8 @@ _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 # Of the machine, not of a place, or with leap seconds.
 _NOT_A_PLACE = ("localtime", "posixrules", "posix/", "right/")
+_OFFSET = re.compile(r"(?:UTC|GMT|Z)? ?([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
+_MOST_HOURS = {"+": 14, "-": 12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ def _load(name: str) -> Zone:
 
 
 def _nearest(name: str) -> str:
+    if offset := _OFFSET.fullmatch(name):
+        return _instead_of(*offset.groups(default="00"))
     known = {zone.lower(): zone for zone in available_timezones()}
     if not known:
         return "this machine has no time zones: pip install tzdata"
@@ -123,3 +128,12 @@ def _nearest(name: str) -> str:
     near += [zone for zone in known if zone.rpartition("/")[2] == name.lower().replace(" ", "_")]
     said = ", ".join(dict.fromkeys(known[zone] for zone in near))
     return f"did you mean {said}?" if said else "give a name such as 'Europe/Lisbon' or 'UTC'"
+
+
+def _instead_of(sign: str, hours: str, minutes: str) -> str:
+    """Say what to give for an offset, which knows of no summer: a place, or a zone that has none either."""
+    said = "an offset is no zone; give that of a city, such as 'Europe/Lisbon'"
+    if int(minutes) or not 0 < int(hours) <= _MOST_HOURS[sign]:
+        return said
+    # By POSIX, the sign of these is the other way round.
+    return f"{said}, or 'Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}' for UTC{sign}{int(hours)} all year"

@@ -1,10 +1,10 @@
-"""Texts from outside as they may be shown: one line, and nothing in it that controls a terminal or a page."""
+"""Texts as they are shown: those from outside in one line, with nothing that controls a terminal or page."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["CONTROLS", "one_line"]
+__all__ = ["CONTROLS", "count", "one_line"]
 
 _BLANKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 CONTROLS = re.compile(
@@ -17,3 +17,10 @@ def one_line(text: str, longest: int | None = None) -> str:
     """Give a text as one line without control characters; cut if it is longer than it may be."""
     line = CONTROLS.sub("", _BLANKS.sub(" ", text)).strip()
     return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def count(number: int, what: str, verb: str = "", *, of: str = "") -> str:
+    """Write how many there are, of what, and what they do: `1 job of type mail waits`, `2 jobs wait`."""
+    one = number == 1
+    words = (str(number), what if one else f"{what}s", of, f"{verb}s" if one and verb else verb)
+    return " ".join(filter(None, words))

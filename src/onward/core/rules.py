@@ -158,6 +158,8 @@ class Rules:
             rules.add(one)
         for pattern, queue in routes:
             rules.check_route(pattern, queue)
+        for name in rules.retention.by_category:
+            rules.category(name)
         return rules
 
     def add(self, own: Category) -> Category:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Any, Literal, Self
 
 from onward.core.cron import Cron
@@ -31,6 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST = timedelta(seconds=1)
 _LONGEST = timedelta(days=366)
 _MOST_MISSED = 10_000
+_LOOKED_AT = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ class Timing:
                 return tuple(found)
             span *= 2
 
+    def shortest_gap(self) -> timedelta:
+        """Give how close two slots come; of an expression some are looked at."""
+        if self.every is not None:
+            return self.every
+        # In UTC, because a clock that is set forward moves slots together.
+        slots = Timing(cron=self.cron).next_times(_EPOCH, _LOOKED_AT)
+        return min(later - earlier for earlier, later in pairwise(slots))
+
     def in_words(self) -> str:
         """Say it in English: "At 02:00 every day, Europe/Lisbon", "Every 2 minutes"."""
         if self.every is not None:
@@ -107,15 +116,15 @@ class Timing:
 def missed(
     policy: Missed, slots: Sequence[datetime], now: datetime, tolerance: timedelta = TOLERANCE
 ) -> tuple[datetime, ...]:
-    """Choose the slots to run of those that are due: all that are on time, and of all the newest n.
+    """Choose the slots to run of those that are due, in order: the newest if it is on time, and the newest n.
 
-    "skip" is n = 0, "last" is n = 1. So a slot that is on time is itself the last, and no late one joins it.
+    "skip" is n = 0, "last" is n = 1. A slot after which another is due is late, however often they come.
     """
     if policy == "all":
         return tuple(slots)
-    n = _number(policy)
-    first = len(slots) - n
-    return tuple(slot for at, slot in enumerate(slots) if at >= first or now - slot <= tolerance)
+    on_time = bool(slots) and now - slots[-1] <= tolerance
+    n = max(_number(policy), int(on_time))
+    return tuple(slots[-n:]) if n else ()
 
 
 def due(
@@ -133,11 +142,8 @@ def due(
     """
     if policy == "all":
         return timing.slots(after, now, most)
-    # Just before, because a slot that is late by exactly the tolerance is still on time.
-    begin = max(after, now - tolerance - timedelta(microseconds=1))
-    on_time = timing.slots(begin, now, most)
-    newest = timing.newest(after, now, min(_number(policy), most))
-    return tuple(sorted({*on_time, *newest})[:most])
+    newest = timing.newest(after, now, min(max(_number(policy), 1), most))
+    return missed(policy, newest, now, tolerance)
 
 
 def check_missed(policy: Any) -> Missed:

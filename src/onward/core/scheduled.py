@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import Any, Literal, Self, TypedDict, get_args
 
 import msgspec
@@ -19,7 +20,7 @@ from onward.errors import InvalidSetting
 
 __all__ = [
     "NewSchedule", "Overlap", "Schedule", "ScheduleOptions", "SchedulePause", "ScheduleRun", "Template",
-    "is_late", "job_of_run", "run_error",
+    "is_late", "job_of", "job_of_run", "run_error", "unknown_type",
 ]  # fmt: skip
 
 Overlap = Literal["allow", "skip", "wait"]
@@ -118,7 +119,7 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
             template=_template(job, allowed),
             timing=timing,
             anchored=anchor is not None,
-            jitter=_span("jitter", options.get("jitter")),
+            jitter=_jitter(options.get("jitter"), timing),
             missed=check_missed("last" if options.get("missed") is None else options["missed"]),
             overlap=overlap,
             warm_up=_span("warm_up", options.get("warm_up")),
@@ -225,6 +226,27 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.job, type=Template)
 
 
+def job_of(job: NewJob | str, payload: Mapping[str, Any] | None, known: Collection[str]) -> NewJob:
+    """Give the job of a schedule; a name must be that of a job type, if the application has any."""
+    if isinstance(job, str):
+        if known and job not in known:
+            raise unknown_type(job, known)
+        return NewJob(job_type=job, payload=dict(payload or {}))
+    if payload is not None:
+        raise InvalidSetting("a NewJob has its payload; leave payload= out")
+    return job
+
+
+def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
+    """Say that the application has no such job type, and which may have been meant."""
+    near = get_close_matches(job_type, known, 1)
+    instead = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known)) or 'none'}."
+    return InvalidSetting(
+        f"the application has no job type {job_type!r:.80}; {instead} First comes the schedule's name, then "
+        "its job type; for one of another application give NewJob(job_type=…, payload=…)"
+    )
+
+
 def job_of_run(
     name: str, template: Template, slot: datetime, late: timedelta = timedelta(), *, asked: bool = False
 ) -> NewJob:
@@ -262,7 +284,8 @@ def run_error(error: Mapping[str, Any] | None) -> str | None:
 
 def _template(job: NewJob, allowed: timedelta | None) -> Template:
     plain = NewJob(job_type=job.job_type)
-    for name in NewJob.__struct_fields__:
+    # A debounce first: by it comes a delay, of which nobody knows.
+    for name in ("debounce", *NewJob.__struct_fields__):
         if name not in _KEPT and name not in _DROPPED and getattr(job, name) != getattr(plain, name):
             raise InvalidSetting(
                 f"the job of a schedule has {name}={getattr(job, name)!r:.80}, and its runs get their times "
@@ -277,6 +300,16 @@ def _span(name: str, value: Duration | None) -> timedelta:
     length = span(name, duration(name, value))
     if length > _LONGEST:
         raise InvalidSetting(f"{name} is {length}; give at most {_LONGEST // _DAY} days")
+    return length
+
+
+def _jitter(value: Duration | None, timing: Timing) -> timedelta:
+    length = _span("jitter", value)
+    if length and length > (gap := timing.shortest_gap()):
+        raise InvalidSetting(
+            f"jitter is {length}, and the slots are {gap} apart, so that runs would pass each other; "
+            f"give at most {gap}"
+        )
     return length
 
 

@@ -135,7 +135,7 @@ class OpenBatch(BatchHandle):
     def __enter__(self) -> Self:
         """Make the batch."""
         self._check_new()
-        self.id = self._sync().batches.open(**self._options)
+        self.id = self._clients.sync.batches.open(**self._options)
         return self
 
     def __exit__(
@@ -150,7 +150,7 @@ class OpenBatch(BatchHandle):
     async def __aenter__(self) -> Self:
         """Make the batch."""
         self._check_new()
-        self.id = await self._current().batches.open(**self._options)
+        self.id = await self._clients.current().batches.open(**self._options)
         return self
 
     async def __aexit__(
@@ -161,6 +161,21 @@ class OpenBatch(BatchHandle):
             await self._current().batches.close(self.id)
         else:
             await self.acancel(reason=_why(kind))
+
+    def check_made(self) -> None:
+        """Refuse to be used before the block has begun."""
+        if not self.id:
+            raise InvalidSetting(
+                "this batch is not made yet; use it in a `with`: with app.batch() as batch: …"
+            )
+
+    def _sync(self) -> Client:
+        self.check_made()
+        return super()._sync()
+
+    def _current(self) -> AsyncClient:
+        self.check_made()
+        return super()._current()
 
     def _check_new(self) -> None:
         if self.id:
@@ -201,10 +216,12 @@ def read_batch(value: object) -> JobId | None:
     """Give the id of a batch: of its handle, or what is one itself; None is none."""
     if value is None:
         return None
+    if isinstance(value, OpenBatch):
+        value.check_made()
     found = getattr(value, "id", value)
     if not isinstance(found, str | UUID) or not found:
         raise InvalidJob(f"batch is {value!r:.80}; give a batch, or its id")
-    return normalise_id(found)
+    return normalise_id(found, of="batch")
 
 
 def _why(kind: type[BaseException]) -> str:

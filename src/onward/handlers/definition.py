@@ -140,6 +140,8 @@ def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -
     request = Request(new, key_of=key_of, limit=read_limit(name, options.get("limit"))).using(said)
     # The checks of an enqueue, so that a wrong default is seen at once; who enqueues is not known yet.
     anyone = replace(rules, tenancy="optional", contract="off")
+    if request.burst is not None:
+        request.burst.applied(request.new, anyone)
     asked_row(request.new if key_of is None else structs.replace(request.new, key="any"), "", anyone)
     return request
 

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from onward.core.duration import Duration, duration
+from onward.core.flow import Flow
 from onward.core.ids import JobId, normalise_id
-from onward.core.job import Enqueued, Job, JobState
+from onward.core.job import Enqueued, Job, JobState, NewJob
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.handle import Handle
@@ -24,19 +25,27 @@ class _HasId(Protocol):
     def id(self) -> JobId: ...
 
 
-After = Iterable[_HasId | str | UUID]
-"""The jobs that one waits for: handles, jobs or ids."""
+After = _HasId | str | UUID | Iterable[_HasId | str | UUID]
+"""The jobs that one waits for: a handle, a job or an id, or many of them."""
 
 
 def read_after(value: object) -> tuple[JobId, ...]:
     """Give the ids of jobs to wait for; None is nobody."""
     if value is None:
         return ()
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidJob(f"after is {value!r:.80}; give a list of handles, jobs or ids")
-    return tuple(
-        normalise_id(one if isinstance(one, str | UUID) else getattr(one, "id", "")) for one in value
-    )
+    given: Iterable[Any] = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return tuple(map(_read_id, given))
+
+
+def _read_id(one: Any) -> JobId:
+    if isinstance(one, NewJob | Flow):
+        raise InvalidJob(
+            "after has a job that is not stored yet; enqueue it first, or put both into a flow: a.then(b)"
+        )
+    found = getattr(one, "id", one)
+    if not isinstance(found, str | UUID):
+        raise InvalidJob(f"after has {one!r:.80}; give handles, jobs or ids")
+    return normalise_id(found)
 
 
 class FlowHandle(Sequence[Handle[Any]]):

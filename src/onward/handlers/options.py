@@ -13,7 +13,7 @@ import msgspec
 from onward.ambient import filled
 from onward.core.category import OnConflict
 from onward.core.duration import Duration, duration
-from onward.core.flow import Needs, OnFailure
+from onward.core.flow import Needs, OnFailure, check_needs
 from onward.core.job import JobState, Merge, NewJob
 from onward.core.limit import Limit, Per, limit_key
 from onward.core.retry import RetryPolicy
@@ -29,6 +29,8 @@ from onward.handlers.handler import Executor, Provider
 from onward.handlers.keying import KeyMaker, NotificationKey, NotificationKeys
 
 __all__ = ["Defaults", "Options", "Request", "check_names", "read_actor"]
+
+_MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 
 class Options(TypedDict, total=False):
@@ -136,6 +138,7 @@ class Request(msgspec.Struct, frozen=True):
                 del changes[name]
         burst = take_burst(self.burst, changes)
         new = msgspec.structs.replace(self.new, **changes)
+        check_needs(new.after_needs, new.after_failure)
         return msgspec.structs.replace(self, new=new, tx=tx, allowed=allowed, burst=burst)
 
     def build(self, payload: dict[str, Any], rules: Rules = DEFAULT_RULES) -> NewJob:
@@ -175,7 +178,7 @@ def check_names(where: str, given: Collection[str], known: Collection[str]) -> N
     """Refuse an option that does not exist, naming its nearest neighbour."""
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1)
+            near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, 1)
             advice = f'Did you mean "{near[0]}"?' if near else f"There are {', '.join(known)}."
             raise InvalidSetting(f'{where} has no option "{name}". {advice}')
 

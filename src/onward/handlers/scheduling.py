@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from onward.ambient import filled
 from onward.core.job import NewJob
 from onward.core.rules import Rules
-from onward.core.scheduled import NewSchedule, ScheduleOptions
+from onward.core.scheduled import NewSchedule, ScheduleOptions, job_of, unknown_type
 from onward.errors import ContractBroken, InvalidArguments, InvalidSetting
 from onward.handlers.options import Defaults, Request, check_names
 from onward.handlers.signature import Signature
@@ -52,23 +52,39 @@ def schedule_in_code(
 
 def schedule_of(
     name: str,
-    job: JobType[..., Any] | NewJob,
+    job: JobType[..., Any] | NewJob | str,
     payload: Mapping[str, Any] | None,
     options: Mapping[str, Any],
     rules: Rules,
+    *,
+    jobs: Mapping[str, JobType[..., Any]],
 ) -> NewSchedule:
-    """Give a schedule to be added at run time, for a job type or for a job."""
+    """Give a schedule to be added at run time, for a job type, by itself or by its name, or for a job."""
     check_names("schedule()", options, ScheduleOptions.__annotations__)
     if isinstance(job, NewJob):
-        if payload is not None:
-            raise InvalidSetting("a NewJob has its payload; leave payload= out")
-        return checked_schedule(name, job, options, rules)
+        return checked_schedule(name, job_of(job, payload, ()), options, rules)
+    job = _job_type(name, job, jobs)
     request, arguments = job.asked_for(dict(payload or {}))
     new = _new(request, arguments, rules)
     # Its runs are nobody's who happens to be here; but they are of the org that it is made for.
     here = filled(new, rules)
     new = replace(new, org_id=here.org_id, project_id=here.project_id)
     return checked_schedule(name, new, options, rules, allowed=request.allowed)
+
+
+def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> JobType[..., Any]:
+    from onward.handlers.job_type import JobType
+
+    if isinstance(name, str) and isinstance(job, JobType):
+        return job
+    if isinstance(name, str) and isinstance(job, str):
+        if job not in jobs:
+            raise unknown_type(job, jobs)
+        return jobs[job]
+    raise InvalidSetting(
+        f"schedule() was given {name!r:.80} and {job!r:.80}; give the name of the schedule, a text, and then "
+        "what @app.job made, its name, or NewJob(job_type=…, payload=…)"
+    )
 
 
 def _new(request: Request, payload: dict[str, Any], rules: Rules) -> NewJob:

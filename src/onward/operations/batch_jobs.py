@@ -109,6 +109,8 @@ def _row(name: str, batch: NewBatch, rules: Rules) -> dict[str, Scalar]:
     asked = batch.callbacks[name]
     [key] = check_keys([asked], rules)
     check_callback(name, asked)
+    if check := rules.checks.get(asked.job_type):
+        check(asked.payload)
     # A key that nobody else has, so that it is enqueued whatever became of other keys.
     key = None if key is None else f"batch:{batch.id}:{name}"
     correlation = asked.correlation_id or batch.origin.correlation_id or batch.id

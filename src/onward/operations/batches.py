@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -57,32 +58,27 @@ def close(batch_id: JobId, *, now: datetime | None = None) -> Operation[None]:
 def settle_batches(
     ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES, *, now: datetime | None = None
 ) -> Operation[None]:
-    """Count these ends in their batches; enqueues what is due after the last job of one."""
+    """Count these ends, marked as settled, in their batches; enqueues what is due after the last of one."""
     tallies: dict[JobId, Tally] = {}
-    for one in ended:
-        if one.batch_id is not None:
-            before = tallies.get(one.batch_id, Tally())
-            tallies[one.batch_id] = before.without(one.ties).plus(one.state)
+    # Most have come to the very same.
+    alike = Counter((one.batch_id, one.ties, one.state) for one in ended if one.batch_id is not None)
+    for (batch_id, ties, state), jobs in alike.items():
+        tallies[batch_id] = tallies.get(batch_id, Tally()).without(ties, jobs).plus(state, jobs)
     values = [
         (batch_id, tally.succeeded, tally.dead, tally.cancelled)
         for batch_id, tally in sorted(tallies.items())
     ]
     yield Statement("count_batches", {"tallies": Rows(TALLIES, values)})
-    yield from end_idle(tallies, settling=[one.id for one in ended], now=now)
+    yield from end_idle(tallies, now=now)
 
 
-def end_idle(
-    ids: Collection[JobId], *, settling: Collection[JobId] = (), now: datetime | None = None
-) -> Operation[None]:
-    """End those of these batches that are closed and have no job left, and enqueue what is due after them.
-
-    `settling` are ends that the caller has counted, and not marked as settled yet.
-    """
-    idle = yield from _idle(ids, settling)
+def end_idle(ids: Collection[JobId], *, now: datetime | None = None) -> Operation[None]:
+    """End those of these batches that are closed and have no job left, and enqueue what is due after them."""
+    idle = yield from _idle(ids)
     if idle:
         # Somebody may be adding: looked at once more when they are through.
         yield Statement("lock_batches", {"ids": as_json(idle)})
-        idle = yield from _idle(idle, settling)
+        idle = yield from _idle(idle)
     if not idle:
         return
     rows = yield Statement("end_batches", {"ids": as_json(idle), "now": moment(now)})
@@ -95,9 +91,8 @@ def end_idle(
         yield storing(Rows(COLUMNS, due), noted=False, now=now)
 
 
-def _idle(ids: Collection[JobId], settling: Collection[JobId]) -> Operation[list[JobId]]:
-    asked = {"ids": as_json(sorted(ids)), "settling": as_json(sorted(settling))}
-    rows = yield Statement("find_idle_batches", asked)
+def _idle(ids: Collection[JobId]) -> Operation[list[JobId]]:
+    rows = yield Statement("find_idle_batches", {"ids": as_json(sorted(ids))})
     return sorted(batch_id for (batch_id,) in rows)
 
 

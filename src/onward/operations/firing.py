@@ -26,7 +26,7 @@ from onward.operations.enqueue import enqueue_many
 from onward.operations.schedules import RUN_ENDS, read_schedule
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json, moment
 
-__all__ = ["FIRED", "MOVES", "Due", "Fired", "Known", "LateSlot", "fire", "next_due", "run_now"]
+__all__ = ["FIRED", "MOVES", "Fired", "Known", "LateSlot", "fire", "run_now"]
 
 FIRED = ("schedule", "slot", "source", "fired_at", "late", "job_id", "outcome", "error")
 MOVES = ("name", "next_at", "last_slot")
@@ -55,14 +55,6 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """The time by the database's clock, and the next slot of all schedules that one may fire."""
-
-    now: datetime
-    next_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class LateSlot:
     """A slot that was fired more than a minute late."""
 
@@ -75,13 +67,14 @@ class LateSlot:
 class Fired:
     """What firing came to: the jobs of each schedule, the slots that were late, and what went wrong where.
 
-    `more` says that slots are due still.
+    `moved` is how many schedules went on to another slot, and `more` says that slots are due still.
     """
 
     jobs: dict[str, list[JobId]] = field(default_factory=dict)
     queues: frozenset[str] = frozenset()
     late: tuple[LateSlot, ...] = ()
     errors: dict[str, str] = field(default_factory=dict)
+    moved: int = 0
     more: bool = False
 
 
@@ -105,12 +98,6 @@ class _Run:
             self.schedule.name, micros(self.slot), source, micros(self.at), int(late),
             None if self.new is None else self.job_id, self.outcome, self.error,
         )  # fmt: skip
-
-
-def next_due(known: Known, *, now: datetime | None = None) -> Operation[Due]:
-    """Tell when to fire next; costs one probe where there are no schedules."""
-    [(at, next_at)] = yield Statement("next_schedule", {**known.params(), "now": moment(now)})
-    return Due(instant(at), None if next_at is None else instant(next_at))
 
 
 def fire(
@@ -148,12 +135,10 @@ def fire(
     jobs = yield from _enqueue(taken, rules, now)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
-    return _told(taken, jobs, errors, rules, more=more)
+    return replace_fields(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
 
 
-def _told(
-    runs: Sequence[_Run], jobs: dict[str, list[JobId]], errors: dict[str, str], rules: Rules, *, more: bool
-) -> Fired:
+def _told(runs: Sequence[_Run], jobs: dict[str, list[JobId]], errors: dict[str, str], rules: Rules) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
     late = (run for run in runs if is_late(run.slot, run.at))
     return Fired(
@@ -161,7 +146,6 @@ def _told(
         frozenset(_queues(runs, rules)),
         tuple(LateSlot(run.schedule.name, run.slot, run.at - run.slot) for run in late),
         errors | refused,
-        more,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from onward.core.arguments import whole
 from onward.core.flow import Tie
@@ -19,24 +19,33 @@ from onward.operations.followers import Edge, Followed, settle_followers, tie
 from onward.operations.limits import admit
 from onward.operations.schedules import settle_runs
 from onward.operations.settled import Settled
-from onward.operations.statement import Operation, Statement, as_json
+from onward.operations.statement import Operation, Statement, as_json, moment
 from onward.operations.work import MOST_AT_ONCE
 
 __all__ = ["Settling", "find_unsettled", "settle_ties", "tie_left"]
 
+_FOLLOWED, _BATCHED, _SCHEDULED = Tie.FOLLOWED.value, Tie.BATCHED.value, Tie.SCHEDULED.value
+
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How many ends, or edges, were seen to; and which jobs have ended by that, from which more follows."""
+    """How many ends, or edges, were seen to; and which jobs have ended by that, from which more follows.
+
+    `busy` are those that somebody else was in the way of, for a moment or as long as a caller's transaction.
+    """
 
     count: int
     more: frozenset[JobId] = frozenset()
+    busy: frozenset[JobId] = frozenset()
 
 
-def find_unsettled(limit: int = 500) -> Operation[list[JobId]]:
-    """Find ended jobs from which something still follows; locks nothing."""
+def find_unsettled(
+    limit: int = 500, *, patience: timedelta = timedelta(0), now: datetime | None = None
+) -> Operation[list[JobId]]:
+    """Find ended jobs from which something still follows, those that ended so long ago; locks nothing."""
     whole("limit", limit, 1, MOST_AT_ONCE)
-    rows = yield Statement("find_unsettled", {"limit": limit})
+    wait = patience // timedelta(microseconds=1)
+    rows = yield Statement("find_unsettled", {"limit": limit, "patience": wait, "now": moment(now)})
     return [job_id for (job_id,) in rows]
 
 
@@ -57,20 +66,21 @@ def settle_ties(
     if ids:
         rows = yield Statement("lock_unsettled", {"ids": as_json(sorted(ids))})
         settled = [Settled.of(row) for row in rows]
-    if waited_for := [one for one in settled if one.ties & Tie.FOLLOWED]:
+    if waited_for := [one for one in settled if one.ties & _FOLLOWED]:
         followed = yield from settle_followers(waited_for, rules, now=now)
     # Whoever has too many followers for one transaction is settled by one of the next.
-    done = [one for one in settled if one.id not in followed.left]
-    if batched := [one for one in done if one.ties & Tie.BATCHED]:
-        yield from settle_batches(batched, rules, now=now)
-    if scheduled := [one for one in done if one.ties & Tie.SCHEDULED]:
-        yield from settle_runs(scheduled, now=now)
+    done = [one for one in settled if one.id not in followed.left | followed.busy]
     if done:
+        # Before batches are locked, for which others wait.
         yield Statement("mark_settled", {"ids": as_json([one.id for one in done])})
+    if batched := [one for one in done if one.ties & _BATCHED]:
+        yield from settle_batches(batched, rules, now=now)
+    if scheduled := [one for one in done if one.ties & _SCHEDULED]:
+        yield from settle_runs(scheduled, now=now)
     freed = {one.limit_key for one in done if one.limit_key is not None}
     if keys := freed | set(slots) | followed.keys:
         yield from admit(sorted(keys), now=now)
-    return Settling(len(settled), frozenset(followed.ended))
+    return Settling(len(settled) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
 
 
 def tie_left(edges: Sequence[Edge], *, now: datetime | None = None) -> Operation[Settling]:

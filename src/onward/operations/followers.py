@@ -82,6 +82,8 @@ class Followed:
     """Limits of which a job waits for a slot now."""
     left: set[JobId] = field(default_factory=set)
     """Parents with more followers than one transaction should touch."""
+    busy: set[JobId] = field(default_factory=set)
+    """Parents of which somebody else holds a follower just now."""
 
     def add(self, more: Followed) -> None:
         """Take in what became of others."""
@@ -89,6 +91,7 @@ class Followed:
         self.ended |= more.ended
         self.keys |= more.keys
         self.left |= more.left
+        self.busy |= more.busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +311,14 @@ def _resolve(
     edges: Sequence[Edge], parents: Mapping[JobId, Parent], now: datetime | None
 ) -> Operation[Followed]:
     """Resolve edges whose parent has ended, and see to those that waited."""
-    waiting = yield from _lock({edge.job_id for edge in edges}, now)
+    waiting, held = yield from _lock({edge.job_id for edge in edges}, now)
+    busy = {edge.parent_id for edge in edges if edge.job_id in held}
     # Whoever can write an edge of his org must not move the jobs of another one.
-    own = [edge for edge in edges if edge.job_id not in waiting or waiting[edge.job_id][1] == edge.org_id]
+    own = [
+        edge
+        for edge in edges
+        if edge.job_id not in held and (edge.job_id not in waiting or waiting[edge.job_id][1] == edge.org_id)
+    ]
     rows = [(edge.job_id, edge.parent_id, parents[edge.parent_id].state or "removed") for edge in own]
     resolved = {
         (job_id, parent)
@@ -329,6 +337,7 @@ def _resolve(
                 broken.setdefault(edge.job_id, []).append(parent)
     followed = yield from _release({one: met[one] for one in met if one not in broken}, waiting, now)
     followed.add((yield from _cancel(broken, now)))
+    followed.busy = busy
     return followed
 
 
@@ -336,13 +345,16 @@ def _texts(row: tuple[str, ...]) -> tuple[Scalar, ...]:
     return tuple(map(str, row))
 
 
-def _lock(ids: Collection[JobId], now: datetime | None) -> Operation[dict[JobId, Row]]:
+def _lock(ids: Collection[JobId], now: datetime | None) -> Operation[tuple[dict[JobId, Row], set[JobId]]]:
+    """Lock those that still wait; gives them, and which of them somebody else holds."""
     rows = yield Statement("lock_followers", {"ids": as_json(sorted(ids)), "now": moment(now)})
-    return {row[0]: row for row in rows}
+    return {row[0]: row[:-1] for row in rows if not row[-1]}, {row[0] for row in rows if row[-1]}
 
 
 def _lower(counts: Mapping[JobId, int], now: datetime | None) -> Operation[Followed]:
-    return (yield from _release(counts, (yield from _lock(counts.keys(), now)), now))
+    # They were made just now: nobody else can hold one.
+    waiting, _ = yield from _lock(counts.keys(), now)
+    return (yield from _release(counts, waiting, now))
 
 
 def _release(

@@ -56,6 +56,7 @@ class Admitted:
     queues: Mapping[str, int] = field(default_factory=dict)
     left: tuple[str, ...] = ()
     again: datetime | None = None
+    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def admit(keys: Collection[str], *, now: datetime | None = None) -> Operation[Ad
     turns = _shared_out(seen)
     again = [at for one in seen if (at := one.turn.again) is not None]
     if not turns:
-        return Admitted(again=_first(again))
+        return Admitted(again=_first(again), now=_now(seen))
     rooms = [(one.key, turns[one.key]) for one in seen if one.key in turns and not _in_line(one)]
     lines = [(one.key, turns[one.key]) for one in seen if one.key in turns and _in_line(one)]
     rows = yield Statement("admit_jobs", {"rooms": Rows(ROOM, rooms), "lines": Rows(ROOM, lines)})
@@ -119,7 +120,8 @@ def admit(keys: Collection[str], *, now: datetime | None = None) -> Operation[Ad
         queues[queue] = queues.get(queue, 0) + jobs
         made[key] = made.get(key, 0) + jobs
     yield from _pay(seen, made)
-    return Admitted(queues, tuple(one.key for one in seen if _left_over(one, turns)), _first(again))
+    left = tuple(one.key for one in seen if _left_over(one, turns))
+    return Admitted(queues, left, _first(again), _now(seen))
 
 
 def _shared_out(seen: Sequence[SlotSeen]) -> dict[str, int]:
@@ -171,7 +173,7 @@ def find_admissible(
     again = [at.again for at in turns.values() if at.again is not None and not at.jobs]
     cursor = seen[-1].key if keys is None and len(seen) == limit else None
     admissible = tuple(key for key, at in turns.items() if at.jobs)
-    return Found(admissible, _first(again), cursor, instant(seen[0].now) if seen else None)
+    return Found(admissible, _first(again), cursor, _now(seen))
 
 
 def forget(*, now: datetime | None = None) -> Operation[int]:
@@ -306,6 +308,10 @@ def _seen(row: Row) -> SlotSeen:
     key, ready, running, begun, away, paid_at, declared, over, now = row
     standing = Standing(ready=ready, running=running, begun=begun, away=away, paid_at=paid_at)
     return SlotSeen(key, standing, None if declared is None else Terms.read(declared, over), now)
+
+
+def _now(seen: Sequence[SlotSeen]) -> datetime | None:
+    return instant(seen[0].now) if seen else None
 
 
 def _first(instants: Sequence[int]) -> datetime | None:

@@ -222,12 +222,14 @@ def prune_batches(rules: Rules, page: Page) -> Operation[Walked]:
 
 
 def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
-    """Remove signals that are not kept any longer."""
+    """Remove signals that are not kept any longer, and what is left of waits that are over."""
     if page.dry_run:
         asked: dict[str, Scalar] = {"limit": page.limit, "now": moment(page.given)}
-        return Walked({"signals": len((yield Statement("find_lapsed_signals", asked)))})
-    gone = yield from signals.prune(page.limit, now=page.given)
-    return Walked({"signals": gone}, "more" if gone >= page.limit else None)
+        lapsed = yield Statement("find_lapsed_signals", asked)
+        over = yield Statement("find_ended_waits", {"limit": page.limit})
+        return Walked({"signals": len(lapsed), "waits": len(over)})
+    gone, ended = yield from signals.prune(page.limit, now=page.given)
+    return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
 
 
 def count_expired(page: Page) -> Operation[Walked]:

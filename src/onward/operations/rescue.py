@@ -127,10 +127,10 @@ def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promo
     next_due = None
     slots: set[str] = set()
     for queue, value, limit_key in rows:
-        if queue is not None:
-            queues[queue] = queues.get(queue, 0) + value
-        elif limit_key is not None:
+        if limit_key is not None:
             slots.add(limit_key)
+        elif queue is not None:
+            queues[queue] = queues.get(queue, 0) + value
         elif value is not None:
             next_due = instant(value)
     return Promoted(queues, next_due, frozenset(slots))

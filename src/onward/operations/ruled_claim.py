@@ -14,7 +14,7 @@ from onward.core import tokens
 from onward.core.arguments import whole
 from onward.core.fairness import Candidate, Org, Turn, by_age, in_turn, pick, quotas
 from onward.core.fields import LONGEST, check_text
-from onward.core.job import Job, instant
+from onward.core.job import Job
 from onward.core.payload import decode
 from onward.core.queue_rule import QueueRule
 from onward.operations import work
@@ -79,16 +79,17 @@ def claim_ruled(
     if locked is None or locked.rule.plain:
         jobs = yield from _claim_next(queue, limit, worker_id, paused, now)
         return RuledClaim(jobs)
-    rule, at = locked.rule, instant(locked.now)
+    rule = locked.rule
     room = yield from _room(queue, rule)
     may = _may_start(locked)
     count = min(limit, limit if room is None else room, limit if may is None else may)
     jobs, turn = [], locked.turn
     if count > 0 and rule.picks:
         picked, turn = yield from _pick(queue, count, locked, paused)
-        jobs = yield from _claim_picked(picked, worker_id, at)
+        # By the clock of that moment: else jobs would have started before those ended whose place they take.
+        jobs = yield from _claim_picked(picked, worker_id, now)
     elif count > 0:
-        jobs = yield from _claim_next(queue, count, worker_id, paused, at)
+        jobs = yield from _claim_next(queue, count, worker_id, paused, now)
     paid_at = locked.paid_at
     if jobs and rule.every is not None:
         paid_at = tokens.take(paid_at, locked.now, rule.every, rule.at_once, len(jobs))
@@ -145,7 +146,7 @@ def _claim_next(
     )
 
 
-def _claim_picked(picked: Sequence[Candidate], worker_id: str, now: datetime) -> Operation[list[Job]]:
+def _claim_picked(picked: Sequence[Candidate], worker_id: str, now: datetime | None) -> Operation[list[Job]]:
     places = {job.id: at for at, job in enumerate(picked)}
     # Also if there is none: so a worker that has lost its lease is told.
     params: Params = {"picked": as_json(list(places)), "worker": worker_id, "now": moment(now)}
@@ -170,7 +171,7 @@ def _pick_by_turns(
     asked: Params, count: int, locked: _Locked, paused: frozenset[str]
 ) -> Operation[tuple[list[Candidate], Turn | None]]:
     rule, turn = locked.rule, locked.turn
-    orgs = yield from _orgs(asked, count, turn, paused)
+    orgs, more_orgs = yield from _orgs(asked, count, turn, paused)
     found: dict[str, Candidate] = {}
     # Nearly always there are none of those; looked for once.
     unmarked = count
@@ -187,17 +188,33 @@ def _pick_by_turns(
         further = quotas(more, rule.weights, None, missing)
         shares = {org: shares[org] + extra for org, extra in further.items()}
     waiting = _by_org(found.values(), locked)
-    return pick(waiting, rule.weights, turn, count)
+    picked, at = pick(waiting, rule.weights, turn, count)
+    last = orgs[-1] if more_orgs else None
+    if (
+        last is not None
+        and at is not None
+        and at.org_id != last
+        and any(job.org_id == last for job in picked)
+    ):
+        # All of these have had a turn: it goes on behind them, or whoever is there would never have one.
+        at = Turn(last, rule.weights.get(last, 1))
+    return picked, at
 
 
-def _orgs(asked: Params, count: int, turn: Turn | None, paused: frozenset[str]) -> Operation[list[Org]]:
-    """Name the next orgs; one more than jobs are asked for, because the first one may have had its turn."""
+def _orgs(
+    asked: Params, count: int, turn: Turn | None, paused: frozenset[str]
+) -> Operation[tuple[list[Org], bool]]:
+    """Name the next orgs, and tell whether there are more.
+
+    One more than jobs are asked for, because the first one may have had its turn.
+    """
     most = min(count + 1, _MOST_ORGS)
     first = "" if turn is None or turn.org_id is None else turn.org_id
     rows = yield Statement(
-        "find_orgs", {"queue": asked["queue"], "first": first, "limit": most + len(paused)}
+        "find_orgs", {"queue": asked["queue"], "first": first, "limit": most + 1 + len(paused)}
     )
-    return in_turn({org for (org,) in rows} - paused, turn)[:most]
+    orgs = in_turn({org for (org,) in rows} - paused, turn)
+    return orgs[:most], len(orgs) > most
 
 
 def _heads(asked: Params, shares: Mapping[Org, int], unmarked: int, rule: QueueRule) -> Statement:
@@ -218,7 +235,7 @@ def _by_org(found: Iterable[Candidate], locked: _Locked) -> dict[Org, list[Candi
 
 
 def _candidates(rows: Sequence[Row]) -> list[Candidate]:
-    return [Candidate(*row) for row in rows]
+    return list(map(Candidate._make, rows))
 
 
 def _ageing(rule: QueueRule) -> int | None:

@@ -79,8 +79,7 @@ def list_schedules(*, limit: int = 1000) -> Operation[list[Schedule]]:
 def get_schedule(name: str, *, now: datetime | None = None) -> Operation[tuple[datetime, Schedule]]:
     """Read a schedule with its last run, and the time; raises ScheduleNotFound."""
     at, schedule = yield from _read(name, now)
-    if schedule is None or schedule.removed_at is not None:
-        raise ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
+    schedule = _known(name, schedule)
     [schedule] = yield from _with_last_runs([schedule])
     return at, schedule
 
@@ -173,13 +172,15 @@ def remove(
 
 
 def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[ScheduleRun]]:
-    """Read the last runs of a schedule, or of all, the newest first."""
+    """Read the last runs of a schedule, also of one that was removed, or of all, the newest first."""
     whole("limit", limit, 1, _MOST_LINES)
     if name is None:
         rows = yield Statement("list_runs", {"limit": limit})
     else:
         _check_name(name)
         rows = yield Statement("list_runs_of", {"name": name, "limit": limit})
+        if not rows and (yield from _read(name, None))[1] is None:
+            raise _not_found(name)
     return [_run(row) for row in rows]
 
 
@@ -345,8 +346,12 @@ def _columns(schedule: Schedule, before: Schedule | None, at: datetime) -> dict[
 
 def _known(name: str, schedule: Schedule | None) -> Schedule:
     if schedule is None or schedule.removed_at is not None:
-        raise ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
+        raise _not_found(name)
     return schedule
+
+
+def _not_found(name: str) -> ScheduleNotFound:
+    return ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
 
 
 def _run(row: Row) -> ScheduleRun:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onward.core.flow import Tie
 from onward.core.ids import JobId
 from onward.core.job import JobState, instant
 from onward.core.payload import decode
@@ -22,7 +21,8 @@ class Settled:
     id: JobId
     state: JobState
     outcome: str
-    ties: Tie
+    ties: int
+    """Bits of `Tie`: as a plain number, which for thousands of ends is many times faster."""
     job_type: str
     org_id: str | None
     batch_id: JobId | None
@@ -39,7 +39,7 @@ class Settled:
             job_id,
             JobState(state),
             outcome,
-            Tie(flow),
+            flow,
             job_type,
             org_id,
             batch_id,

@@ -24,7 +24,7 @@ from onward.core.payload import decode, encode
 from onward.core.redaction import redact_text
 from onward.core.rules import Rules
 from onward.core.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, Sent, Signal
-from onward.errors import ContractBroken, InvalidJob, NotAllowed
+from onward.errors import ContractBroken, InvalidJob, NotAllowed, SecretInPayload
 from onward.operations.rescue import promote
 from onward.operations.secrets import scan
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
@@ -41,6 +41,7 @@ _LONGEST_EVENT = 200
 _SHORTEST_KEEP = timedelta(seconds=1)
 _MICROSECOND = timedelta(microseconds=1)
 _AT_ONCE = 1000
+_INSTEAD = "for signals and jobs alike, have secrets hidden with Onward(secrets='redact')"
 
 
 def check_name(event: str, key: str | None) -> None:
@@ -134,12 +135,12 @@ def list_awaited(
     return [_awaited(row) for row in rows]
 
 
-def prune(limit: int = 1000, *, now: datetime | None = None) -> Operation[int]:
-    """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""
+def prune(limit: int = 1000, *, now: datetime | None = None) -> Operation[tuple[int, int]]:
+    """Remove signals that are no longer kept, and what is left of waits that are over; how many of each."""
     whole("limit", limit, 1, 100_000)
     gone = yield Statement("prune_signals", {"limit": limit, "now": moment(now)})
     stale = yield Statement("prune_awaited", {"limit": limit})
-    return len(gone) + len(stale)
+    return len(gone), len(stale)
 
 
 def _wake(signal_id: str | None, now: datetime | None) -> Operation[int]:
@@ -176,7 +177,10 @@ def _payload(event: str, key: str | None, payload: Any, rules: Rules) -> str:
     text = encode(payload, limit=MAX_PAYLOAD_BYTES, what="the payload of the signal", redaction=rules.redact)
     # A signal is kept and shown as a job is: the same secrets are refused, or hidden.
     like = NewJob(job_type=event, key=key, payload=payload if isinstance(payload, dict) else {"": payload})
-    said = scan(like, text, MAX_PAYLOAD_BYTES, rules)
+    try:
+        said = scan(like, text, MAX_PAYLOAD_BYTES, rules)
+    except SecretInPayload as error:
+        raise SecretInPayload(error.path, error.kind, _INSTEAD) from None
     return (
         said
         if isinstance(payload, dict) or said == text

@@ -29,8 +29,8 @@ _FORGET_SECONDS = 600.0
 class Admitter:
     """Asks which keys have jobs that need not wait, and makes those ready.
 
-    Whoever ends a job gives its slot on at once. This is for new jobs, for what a rate allows by and by, for
-    limits that were raised, and for slots that somebody had no time to give on.
+    It gives on the slots of jobs that ended here, and sees to new jobs, to what a rate allows by and by, to
+    limits that were raised, and to slots that somebody else had no time to give on.
     """
 
     def __init__(self, client: AsyncClient, outage: Outage) -> None:
@@ -42,6 +42,7 @@ class Admitter:
         self._rated = any(limit.rate is not None for limit in client.rules.limits.values())
         self._declared = False
         self._heard: set[str] = set()
+        self._freed: set[str] = set()
         self._all = True
         self._cursor = ""
         self._woken = asyncio.Event()
@@ -62,7 +63,8 @@ class Admitter:
                     await self._woken.wait()
             self._woken.clear()
             # On SQLite every change wakes: many that come together are looked at once.
-            await asyncio.sleep(max(0.0, self._last + _SHORTEST_PAUSE - time.monotonic()))
+            if not self._freed:
+                await asyncio.sleep(max(0.0, self._last + _SHORTEST_PAUSE - time.monotonic()))
 
     async def more(self) -> bool:
         """Tell a worker that would end whether jobs were made ready, or will be within a second."""
@@ -75,6 +77,11 @@ class Admitter:
             await asyncio.sleep(again)
             return True
         return made
+
+    def free(self, keys: Collection[str]) -> None:
+        """Give on the slots of jobs that ended here: one after the other, not beside each other."""
+        self._freed |= set(keys)
+        self._woken.set()
 
     def overhear(self, wakeups: Wakeups) -> Wakeups:
         """Give wake-ups that tell this as well: whoever enqueues a limited job names its key."""
@@ -92,11 +99,15 @@ class Admitter:
 
     async def _once(self) -> float:
         await self._declare()
+        again: float | None = None
+        if self._freed:
+            freed, self._freed = self._freed, set()
+            _, again = await self._admit(freed)
         heard, self._heard = self._heard, set()
         self._last = now = time.monotonic()
-        again: float | None = None
         if heard and len(heard) <= MOST_KEYS:
-            _, again = await self._look(keys=heard)
+            _, later = await self._look(keys=heard)
+            again = _sooner(again, later)
         if self._all or len(heard) > MOST_KEYS or now >= self._next_round:
             self._all = False
             _, later = await self._round(self._cursor)
@@ -128,22 +139,25 @@ class Admitter:
 
     async def _part(self, cursor: str) -> tuple[str, tuple[bool, float | None]]:
         found = await self._client.limits.find(cursor)
-        made = await self._admit(found.keys)
-        return found.cursor or "", (made, _seconds(found.again, found.now))
+        made, again = await self._admit(found.keys)
+        return found.cursor or "", (made, _sooner(again, _seconds(found.again, found.now)))
 
     async def _look(self, keys: Collection[str]) -> tuple[bool, float | None]:
         found = await self._client.limits.find(keys=keys)
-        return await self._admit(found.keys), _seconds(found.again, found.now)
+        made, again = await self._admit(found.keys)
+        return made, _sooner(again, _seconds(found.again, found.now))
 
-    async def _admit(self, keys: Collection[str]) -> bool:
-        made = False
+    async def _admit(self, keys: Collection[str]) -> tuple[bool, float | None]:
+        """Make jobs of these keys ready; tells whether there were any, and when a rate has more."""
+        made, again = False, None
         while keys:
             admitted = await self._client.limits.admit(keys)
+            again = _sooner(again, _seconds(admitted.again, admitted.now))
             if admitted.queues:
                 made = True
                 self.ready(admitted.queues)
             keys = admitted.left
-        return made
+        return made, again
 
 
 class _Overheard:

@@ -25,6 +25,8 @@ from onward.worker.stopping import Stopping
 __all__ = ["Claimer"]
 
 _MOST_AT_ONCE = 500
+# A claim by a rule asks several questions, whatever it brings.
+_MOST_BY_RULE = 1000
 _POLL_SECONDS = 1.0
 _TOLD_SECONDS = 2.0
 _MOMENT = 0.1
@@ -223,14 +225,18 @@ class Claimer:
         if self._over:
             return
         for lane, share in shares:
-            if share >= _MOST_AT_ONCE and self._budget is None:
-                await self._claim_beside(lane)
+            most = self._most(lane.queue)
+            if share >= most and self._budget is None:
+                await self._claim_beside(lane, most)
             else:
                 await self._claim_from(lane, share)
 
-    async def _claim_beside(self, lane: Lane) -> None:
+    def _most(self, queue: str) -> int:
+        return _MOST_BY_RULE if queue in self._ruled else _MOST_AT_ONCE
+
+    async def _claim_beside(self, lane: Lane, share: int) -> None:
         """Claim while the claim before is under way: jobs run faster than one after the other brings them."""
-        self._under_way.append(asyncio.create_task(self._claim_from(lane, _MOST_AT_ONCE)))
+        self._under_way.append(asyncio.create_task(self._claim_from(lane, share)))
         await asyncio.sleep(0)
         if len(self._under_way) > 1:
             await self._under_way.pop(0)
@@ -243,7 +249,7 @@ class Claimer:
     async def _claim_from(self, lane: Lane, share: int) -> None:
         self.dry.clear()
         self.claims += 1
-        limit = min(share, _MOST_AT_ONCE, self._budget or share)
+        limit = min(share, self._most(lane.queue), self._budget or share)
         with self._buffer.expecting(lane, limit):
             jobs = await self._ask(lane.queue, limit)
         if len(jobs) < limit or lane.queue in self._ruled.held():

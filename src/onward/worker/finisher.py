@@ -46,12 +46,13 @@ class Finisher:
         busy: Callable[[], bool],
         written: Callable[[Sequence[Written]], None],
         spent: Callable[[frozenset[str]], None],
+        freed: Callable[[frozenset[str]], None],
     ) -> None:
         self._client = client
         self._outage = outage
         self._busy = busy
         self._written = written
-        self._spent = spent
+        self._spent, self._freed = spent, freed
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
         self._doubts: dict[tuple[str, int], End] = {}
@@ -162,7 +163,7 @@ class Finisher:
             try:
                 if unsure:
                     batch = await self._unwritten(batch)
-                leases = await self._client.write([end for _, end in batch])
+                leases = await self._client.write([end for _, end in batch], keep_slots=True)
                 if self._doubts and leases.lost:
                     batch = await self._without_committed(batch, leases.lost)
             except StoreError as error:
@@ -176,6 +177,8 @@ class Finisher:
                 self._tell(batch, leases.lost)
                 if leases.spent_orgs:
                     self._spent(leases.spent_orgs)
+                if leases.slots:
+                    self._freed(leases.slots)
                 return
 
     async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:

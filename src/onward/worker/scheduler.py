@@ -18,15 +18,12 @@ from onward.handlers.handler import Handler
 from onward.handlers.starting import StartHook
 from onward.logs import get_logger
 from onward.operations.firing import Fired, Known
-from onward.worker.outage import Outage
+from onward.worker.chores import Chores
 from onward.worker.threads import Threads
 
 __all__ = ["Scheduler"]
 
 log = get_logger("onward.worker")
-
-_LONGEST_WAIT = 1.0
-_SHORTEST_WAIT = 0.05
 
 
 class Scheduler:
@@ -35,13 +32,11 @@ class Scheduler:
     def __init__(
         self,
         client: AsyncClient,
-        outage: Outage,
         handlers: Mapping[str, Handler],
         *,
         drain: bool,
     ) -> None:
         self._client = client
-        self._outage = outage
         self._hooks: Collection[StartHook] = ()
         self._ready: Callable[[Iterable[str]], None] | None = None
         self._drain = drain
@@ -69,44 +64,25 @@ class Scheduler:
             while fired.more and fired.jobs:
                 fired = await self._fire()
 
-    async def run(self) -> None:
+    async def run(self, chores: Chores) -> None:
         """Fire each slot within a moment of its time, and call each hook once its delay is over."""
         async with asyncio.TaskGroup() as group:
             for hook in self._hooks:
                 group.create_task(_run_hook(hook))
-            await self._fire_all()
+            await chores.see_to(chores.slots, self._once, "scheduler")
 
-    async def _fire_all(self) -> None:
-        while True:
-            try:
-                pause = await self._once()
-            except Exception as error:  # noqa: BLE001 - no error may end this
-                pause = self._outage.pause("scheduler", error)
-            else:
-                self._outage.over("scheduler")
-            await asyncio.sleep(pause)
-
-    async def _once(self) -> float:
-        # Asked first, because to fire is to write, and there is mostly nothing to do.
-        due = await self._client.schedules.next_due(self._known())
-        if due.next_at is None:
-            return _LONGEST_WAIT
-        if due.next_at > due.now:
-            return min(_LONGEST_WAIT, (due.next_at - due.now).total_seconds())
-        fired = await self._fire()
-        if fired.errors:
-            return _LONGEST_WAIT
-        # With nothing fired another worker has just done it, or is about to.
-        return 0.0 if fired.jobs or fired.more else _SHORTEST_WAIT
+    async def _once(self) -> bool:
+        return (await self._fire()).moved > 0
 
     async def _fire(self) -> Fired:
-        fired = await self._client.schedules.fire(self._known())
+        fired = await self._client.schedules.fire(self.known())
         if fired.queues and self._ready is not None:
             self._ready(fired.queues)
         self._tell(fired)
         return fired
 
-    def _known(self) -> Known:
+    def known(self) -> Known:
+        """Tell which schedules this worker may fire by now."""
         up = timedelta.max if self._drain else timedelta(seconds=time.monotonic() - self._started)
         return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
 

@@ -29,6 +29,7 @@ class Tally:
     processed: int = 0
     succeeded: int = 0
     retried: int = 0
+    parked: int = 0
     dead: int = 0
     cancelled: int = 0
     released: int = 0
@@ -50,6 +51,8 @@ class Tally:
                 self.dead += 1
             case JobState.CANCELLED:
                 self.cancelled += 1
+            case _ if transition.outcome == "parked":
+                self.parked += 1
             case _:
                 self.retried += 1
 

@@ -6,10 +6,11 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from datetime import timedelta
 
 from onward.client_async import AsyncClient
+from onward.operations.chores import SETTLE_PATIENCE
+from onward.worker.chores import Chores
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 
@@ -18,31 +19,22 @@ __all__ = ["SEALER", "Sweeper", "promote", "seal", "settle", "vacuum", "wake"]
 SEALER = "audit"
 """The lead that a worker must have to seal the audit."""
 
-_PROMOTE_SECONDS = 1.0
 _SWEEP_SECONDS = 2.0
 _VACUUM_SECONDS = 4.0
 _SEAL_SECONDS = 1.0
-_WAKE_SECONDS = 1.0
-_SETTLE_SECONDS = 1.0
-_MOMENT = 0.005
 _LEAD = timedelta(seconds=6)
 _AT_ONCE = 500
 
 
-async def promote(client: AsyncClient, outage: Outage, ready: Callable[[Iterable[str]], None]) -> None:
+async def promote(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
     """Make jobs ready when they are due; every worker does, and no two take the same."""
 
-    async def once() -> float:
-        # Asked first, because to promote is to write, and there is mostly nothing to do.
-        look = await client.look()
-        if look.next_due is None:
-            return _PROMOTE_SECONDS
-        if look.next_due > look.now:
-            return min(_PROMOTE_SECONDS, (look.next_due - look.now).total_seconds())
-        ready((await client.promote(_AT_ONCE)).queues)
-        return 0.0
+    async def once() -> bool:
+        promoted = await client.promote(_AT_ONCE)
+        ready(promoted.queues)
+        return bool(promoted.queues or promoted.slots)
 
-    await _forever(once, outage, "promoter")
+    await chores.see_to(chores.jobs, once, "promoter")
 
 
 async def vacuum(client: AsyncClient, outage: Outage) -> None:
@@ -71,33 +63,27 @@ async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
     await _forever(once, outage, "sealer")
 
 
-async def settle(client: AsyncClient, outage: Outage, asked: asyncio.Event) -> None:
+async def settle(client: AsyncClient, chores: Chores, asked: asyncio.Event) -> None:
     """Do what follows from ends where whoever wrote them did not come to it, or when asked to."""
 
-    async def once() -> float:
+    async def once() -> bool:
+        patience = timedelta(0) if asked.is_set() else SETTLE_PATIENCE
         asked.clear()
-        if await client.settle():
-            # Not at once: it may be another worker that settles.
-            return _MOMENT
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS * random.uniform(0.75, 1.0)):  # noqa: S311
-                await asked.wait()
-        # What ends within a moment is settled together.
-        return _MOMENT
+        return bool(await client.settle(patience=patience))
 
-    await _forever(once, outage, "settler")
+    await chores.see_to(chores.ends, once, "settler")
 
 
-async def wake(client: AsyncClient, outage: Outage, ready: Callable[[Iterable[str]], None]) -> None:
+async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
     """Call back jobs whose signal is there, where whoever sent it did not; every worker does."""
 
-    async def once() -> float:
-        if await client.signals.wake():
-            ready((await client.promote(_AT_ONCE)).queues)
-            return 0.0
-        return _WAKE_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
+    async def once() -> bool:
+        if not await client.signals.wake():
+            return False
+        ready((await client.promote(_AT_ONCE)).queues)
+        return True
 
-    await _forever(once, outage, "waker")
+    await chores.see_to(chores.signals, once, "waker")
 
 
 class Sweeper:

@@ -26,6 +26,7 @@ from onward.worker.admitter import Admitter
 from onward.worker.alerter import Alerter
 from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer
+from onward.worker.chores import Chores
 from onward.worker.claimer import Claimer
 from onward.worker.description import Kind, about, check_queues, describe
 from onward.worker.executor import Executor
@@ -165,15 +166,10 @@ class Worker:
         self._pace = Pace(time.monotonic())
         self._buffer = Buffer(self._concurrency, self._queues)
         self._keeper = Keeper(
-            self._clients.open(),
-            self._outage,
-            lease=self._lease,
+            self._clients.open(), self._outage, lease=self._lease,
             info=about(self._handlers, self._queues, self._concurrency, self._kind),
-            told=self._told,
-            lost=self._lost,
-            blocking=self._blocking,
-            registered=self._on_registered,
-        )
+            told=self._told, lost=self._lost, blocking=self._blocking, registered=self._on_registered,
+        )  # fmt: skip
         self._breakers = Breakers.of(
             self._handlers, self._clients.rules, self._client, lambda: self._keeper.worker_id
         )
@@ -182,8 +178,9 @@ class Worker:
             concurrency=self._concurrency, authorize=self._authorize, breakers=self._breakers,
         )  # fmt: skip
         self._finisher = Finisher(
-            self._client, self._outage, busy=self._busy, written=self._written, spent=self._spent
-        )
+            self._client, self._outage, busy=self._busy, written=self._written, spent=self._spent,
+            freed=self._admitter.free,
+        )  # fmt: skip
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
         check = self._client.doctor.check
         self._alerter = Alerter(self._client, self._keeper, self._outage, check=check)
@@ -193,7 +190,8 @@ class Worker:
             behind=self._finisher.behind, queues=self._queues, budget=self._max_jobs, drain=self._drain,
             breakers=self._breakers,
         )  # fmt: skip
-        self._scheduler = Scheduler(self._client, self._outage, self._handlers, drain=self._drain)
+        self._scheduler = Scheduler(self._client, self._handlers, drain=self._drain)
+        self._chores = Chores(self._client, self._outage, self._scheduler.known)
         self._admitter.ready = self._claimer.ready
         self._hush()
 
@@ -201,14 +199,15 @@ class Worker:
         loops: dict[str, Coroutine[Any, Any, None]] = {
             "claimer": self._claimer.run(),
             "finisher": self._finisher.run(),
-            "promoter": promote(self._client, self._outage, self._claimer.ready),
+            "chores": self._chores.run(),
+            "promoter": promote(self._client, self._chores, self._claimer.ready),
             "sweeper": self._sweeper.sweep(),
             "admitter": self._admitter.run(),
             "vacuum": vacuum(self._client, self._outage),
-            "settler": settle(self._client, self._outage, self._tied),
-            "waker": wake(self._client, self._outage, self._claimer.ready),
+            "settler": settle(self._client, self._chores, self._tied),
+            "waker": wake(self._client, self._chores, self._claimer.ready),
             "tidier": self._tidy(),
-            "scheduler": self._scheduler.run(),
+            "scheduler": self._scheduler.run(self._chores),
         }
         if self._client.rules.audit_chain:
             loops["sealer"] = seal(self._client, self._keeper, self._outage)
@@ -339,6 +338,7 @@ class Worker:
         else:
             self._finisher.complete(job, completion, outcome, usage)
             self._tied.set()
+            self._chores.ends.set()
         self._pace.ended(time.monotonic())
         self._claimer.ended()
         self._rest()

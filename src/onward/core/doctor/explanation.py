@@ -26,6 +26,7 @@ from onward.core.doctor.limiting import waits_for_slot
 from onward.core.doctor.queueing import waits_for_queue
 from onward.core.doctor.waiting import waits_for_signal
 from onward.core.job import Job, JobState
+from onward.core.plain_text import count
 
 __all__ = ["explain"]
 
@@ -90,7 +91,8 @@ def _queued(facts: JobFacts) -> Iterator[Finding]:
     if facts.ahead:
         yield fine(
             "behind_others",
-            f"{facts.ahead} jobs of queue {job.queue} come before it (priority {job.priority})",
+            f"{count(facts.ahead, 'job', 'come', of=f'of queue {job.queue}')} before it "
+            f"(priority {job.priority})",
             ahead=facts.ahead,
             priority=job.priority,
             **_about(job),

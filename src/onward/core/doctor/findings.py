@@ -17,6 +17,7 @@ from onward.core.doctor.holding import breaker_open, held
 from onward.core.doctor.limiting import limits_reached
 from onward.core.doctor.queueing import queue_bound
 from onward.core.doctor.timetable import silent_schedules
+from onward.core.plain_text import count
 
 __all__ = ["OVERDUE", "diagnose", "last_seen", "patience", "servers"]
 
@@ -77,7 +78,7 @@ def _workers(facts: Facts) -> Iterator[Finding]:
         living = facts.living()
         slots = sum(one.concurrency or 0 for one in living)
         works = (
-            f"{_count(len(living), 'worker')}, {_count(slots, 'slot')}"
+            f"{count(len(living), 'worker')}, {count(slots, 'slot')}"
             if living
             else "no worker runs, only ticks come"
         )
@@ -189,7 +190,7 @@ def _stuck(facts: Facts) -> Iterator[Finding]:
         jobs = sum(holder.jobs for holder in silent)
         yield problem(
             "stuck_jobs",
-            f"{_count(jobs, 'job')} run on workers whose lease ran out, and nobody takes them back",
+            f"{count(jobs, 'job', 'run')} on workers whose lease ran out, and nobody takes them back",
             "onward worker APP",
             jobs=jobs,
             workers=[holder.worker_id for holder in silent[:_SHOWN]],
@@ -204,7 +205,7 @@ def _silent_schedule(facts: Facts) -> Iterator[Finding]:
             return
         yield problem(
             "silent_schedule",
-            f"{_count(facts.overdue, 'scheduled job')} should be ready, the oldest since {lasting(late)}; "
+            f"{count(facts.overdue, 'scheduled job')} should be ready, the oldest since {lasting(late)}; "
             "nobody promotes them",
             "onward tick APP" if _ticks(facts.workers) else "onward worker APP",
             jobs=facts.overdue,
@@ -245,12 +246,12 @@ def _dead(facts: Facts) -> Iterator[Finding]:
     ended = sum(facts.newest_ended.values())
     if nothing_waits and facts.newest_ended.get("dead", 0) == ended > 0:
         yield problem(
-            "all_dead", f"nothing waits, and each of the last {_count(ended, 'job')} died, {cause}",
+            "all_dead", f"nothing waits, and each of the last {count(ended, 'job')} died, {cause}",
             "onward dead list", jobs=jobs, types=kinds,
         )  # fmt: skip
     else:
         yield warning(
-            "dead_letters", f"{_count(jobs, 'dead job')} wait for somebody, {cause}", "onward dead list",
+            "dead_letters", f"{count(jobs, 'dead job', 'wait')} for somebody, {cause}", "onward dead list",
             jobs=jobs, types=kinds,
         )  # fmt: skip
     recent, before = (
@@ -276,7 +277,7 @@ def _failing(facts: Facts) -> Iterator[Finding]:
         if failure.error_class != "UnknownJobType":
             yield warning(
                 "jobs_failing",
-                f"{_count(failure.jobs, 'job')} of type {failure.job_type} wait to run again after "
+                f"{count(failure.jobs, 'job', 'wait', of=f'of type {failure.job_type}')} to run again after "
                 f"{failure.error_class or 'an error'}",
                 # Not by its event in the audit: a limit of rate has another one, and some levels have none.
                 None if failure.job_id is None else f"onward doctor {failure.job_id}",
@@ -314,7 +315,7 @@ def _sinks(facts: Facts) -> Iterator[Finding]:
     for sink in facts.sinks:
         yield warning(
             "sink_failing",
-            f"the alerts' sink {sink.name} did not take {_count(sink.messages, 'message')}: {sink.error}",
+            f"the alerts' sink {sink.name} did not take {count(sink.messages, 'message')}: {sink.error}",
             "onward alerts list",
             name=sink.name,
             messages=sink.messages,
@@ -339,7 +340,7 @@ def _wakeups(facts: Facts) -> Iterator[Finding]:
     if facts.listeners == 0 and living:
         yield warning(
             "no_wakeups",
-            f"{_count(len(living), 'worker')} live, and no connection listens for new work; they poll",
+            f"{count(len(living), 'worker', 'live')}, and no connection listens for new work; they poll",
             "restart the workers; their log tells why they lost their wake-ups",
             workers=len(living),
         )
@@ -353,7 +354,7 @@ def _queues(facts: Facts) -> Iterator[Finding]:
     else:
         yield fine(
             "queues",
-            f"{_count(waiting, 'ready job')} in {_count(len(facts.ready), 'queue')}, "
+            f"{count(waiting, 'ready job')} in {count(len(facts.ready), 'queue')}, "
             f"the oldest due for {lasting(facts.now - oldest)}",
             queues={queue.name: queue.jobs for queue in facts.ready},
             oldest=oldest,
@@ -393,8 +394,4 @@ def _free(worker: WorkerSeen, queue: str, facts: Facts) -> int:
 
 
 def _jobs(queue: QueueSeen) -> str:
-    return _count(queue.jobs, "job")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return count(queue.jobs, "job")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 
 from onward.core.built_in import BUILT_IN
 from onward.core.doctor.diagnosis import Finding, lasting, positional, problem, warning
@@ -35,9 +36,13 @@ def _not_fired(one: ScheduleSeen, late: timedelta, servers: Sequence[WorkerSeen]
     remedy = "onward worker APP"
     if servers and not any(worker.knows(one.job_type) for worker in servers):
         title += f": no worker knows the job type {one.job_type}"
+        known = sorted({name for worker in servers for name in worker.job_types or ()})
+        if one.source == "database" and (near := get_close_matches(one.job_type, known, 1)):
+            title += f"; {near[0]} is one"
+            remedy = f"onward schedules remove --reason … {positional(one.name)}"
     elif servers and one.source == "code" and not any(worker.defines(one.name) for worker in servers):
         title += ": no worker's code defines it any more"
-        remedy = f"onward schedules remove {positional(one.name)}"
+        remedy = f"onward schedules remove --reason … {positional(one.name)}"
     return problem(
         "silent_schedule",
         title,

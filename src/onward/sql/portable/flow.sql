@@ -1,5 +1,8 @@
 -- name: find_unsettled
-SELECT {text(id)} FROM {ended} WHERE flow > 0 LIMIT :limit::int
+-- With some patience, what somebody is most likely settling just now is left to them.
+SELECT {text(id)} FROM {ended}
+WHERE flow > 0 AND (:patience::int = 0 OR ended_at <= {later(:now::clock, -:patience::int)})
+LIMIT :limit::int
 
 -- fragment: settled_ties
 -- What a job of a batch was counted as is marked in place of what it was counted as before.

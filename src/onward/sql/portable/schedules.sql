@@ -70,13 +70,6 @@ RETURNING {+schedule_columns}
 paused_at IS NULL AND removed_at IS NULL AND warm_up_micros <= :up::int
 AND (source = 'code' AND name IN (:own::texts) OR source = 'database' AND job_type IN (:types::texts))
 
--- name: next_schedule
--- plan: steady
--- Asked every second by every worker: one probe where there is no schedule.
-SELECT {micros(:now::clock)}, (
-    SELECT {micros(next_at)} FROM {schedules} WHERE {+may_fire} ORDER BY next_at LIMIT 1
-)
-
 -- name: find_open_runs
 -- By the jobs themselves: that one has ended is noted a moment later.
 SELECT run.schedule, {text(run.job_id)}, live.org_id

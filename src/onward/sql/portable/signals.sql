@@ -38,3 +38,13 @@ EXISTS (
 SELECT 1 FROM (SELECT at FROM {signals} WHERE fresh = 1 ORDER BY at LIMIT 1) AS sent
 UNION ALL
 SELECT 1 FROM (SELECT until FROM {awaited} WHERE fresh = 1 ORDER BY until LIMIT 1) AS begun
+
+-- name: find_ended_waits
+SELECT {text(waits.job_id)} FROM {awaited} AS waits
+WHERE {+ended_wait}
+LIMIT :limit::int
+
+-- fragment: ended_wait
+NOT EXISTS (
+    SELECT 1 FROM {live} AS job WHERE job.id = waits.job_id AND job.lease = waits.lease AND job.state = 'scheduled'
+)

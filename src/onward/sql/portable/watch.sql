@@ -22,6 +22,19 @@ SELECT
     NULL, (SELECT {micros(run_at)} FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT 1),
     {micros(:now::clock)}
 
+-- name: find_chores
+-- plan: steady
+-- Asked every second by every worker: one probe of an index for each kind of chore, mostly of an empty one. In orders
+-- that no other index has, else a planner that takes what is fresh for common reads the table.
+SELECT
+    {micros(:now::clock)},
+    (SELECT {micros(run_at)} FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT 1),
+    (SELECT {micros(next_at)} FROM {schedules} WHERE {+may_fire} ORDER BY next_at LIMIT 1),
+    (SELECT 1 FROM {ended} WHERE flow > 0 AND ended_at <= {later(:now::clock, -:patience::int)} LIMIT 1),
+    (SELECT 1 FROM {followers} WHERE NOT tied ORDER BY job_id, parent_id LIMIT 1),
+    (SELECT 1 FROM {signals} WHERE fresh = 1 ORDER BY at LIMIT 1),
+    (SELECT 1 FROM {awaited} WHERE fresh = 1 ORDER BY until LIMIT 1)
+
 -- name: watch
 -- plan: steady
 -- Asked twice a second by every worker: of its jobs only those come back that should be cancelled.

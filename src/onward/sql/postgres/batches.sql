@@ -36,14 +36,22 @@ WHERE batch.id = target.id
 RETURNING CAST(batch.id AS text)
 
 -- name: find_idle_batches
--- `settling` are ends that are being counted. By `= ANY (ARRAY[…])`, which only a probe of the index can serve.
+-- By `= ANY (ARRAY[…])`, which only a probe of the index can serve. Of the live the last one is asked for, by an order
+-- that only the index has: those before have nearly all been claimed, and while a long transaction keeps their dead
+-- entries, each look would go over all of them.
 SELECT CAST(batch.id AS text) FROM {batches} AS batch
 WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+of_only_org}
     AND NOT EXISTS (
-        SELECT FROM {live} AS live WHERE live.batch_id = ANY (ARRAY[batch.id]) AND (live.flow & 2) <> 0
+        SELECT FROM (
+            SELECT live.batch_id FROM {live} AS live
+            WHERE live.batch_id IS NOT NULL AND (live.flow & 2) <> 0
+                AND (live.batch_id, live.id) <= (batch.id, CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid))
+            ORDER BY live.batch_id DESC, live.id DESC
+            LIMIT 1
+        ) AS latest
+        WHERE latest.batch_id = batch.id
     )
     AND NOT EXISTS (
         SELECT FROM {ended} AS gone
         WHERE gone.batch_id = ANY (ARRAY[batch.id]) AND gone.flow > 0 AND (gone.flow & 2) <> 0
-            AND gone.id NOT IN (:settling::ids)
     )

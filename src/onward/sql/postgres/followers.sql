@@ -48,11 +48,19 @@ WHERE edge.job_id = tied.job_id AND edge.parent_id = tied.parent_id AND {+of_onl
 RETURNING CAST(edge.job_id AS text)
 
 -- name: lock_followers
--- In one order, before anything of them is decided: two of their parents may end at once.
-SELECT {+waiting_columns} FROM {live}
+-- Before anything of them is decided: two of their parents may end at once. Never waits, since a caller's transaction
+-- may hold one for long, and all the ends of a worker would wait with it: the last column says which is somebody else's.
+WITH locked (id, org_id, pending, run_at, limit_key, now) AS MATERIALIZED (
+    SELECT {+waiting_columns} FROM {live}
+    WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
+    ORDER BY {live}.id
+    FOR UPDATE SKIP LOCKED
+)
+SELECT *, 0 FROM locked
+UNION ALL
+SELECT {+waiting_columns}, 1 FROM {live}
 WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
-ORDER BY id
-FOR UPDATE
+    AND CAST(id AS text) NOT IN (SELECT locked.id FROM locked)
 
 -- name: resolve_followers
 -- Once: who comes second finds nothing to resolve.

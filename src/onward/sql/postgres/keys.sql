@@ -2,7 +2,7 @@
 :changes::rows(
     id uuid, job_type text, org_id text, project_id text, key text, kind text, states text, payload jsonb, priority smallint, max_attempts integer, run_at bigint, delay bigint,
     deadline bigint, timeout_micros bigint, lifetime bigint, actor_type text, actor_id text, request_id text,
-    correlation_id text
+    correlation_id text, limit_key text
 )
 
 -- name: change_held_jobs
@@ -30,12 +30,14 @@ waiting AS (
     SET payload = t.payload,
         priority = CASE WHEN t.kind = 'coalesced' THEN live.priority ELSE t.priority END,
         run_at = CASE WHEN t.kind = 'coalesced' THEN live.run_at ELSE t.due END,
+        -- Whoever is ready has a slot, but of no other limit.
         state = CASE
-            WHEN t.kind = 'coalesced' OR live.state = 'blocked' THEN live.state
-            WHEN t.due > t.now THEN 'scheduled'
-            WHEN live.limit_key IS NULL OR live.state = 'queued' THEN 'queued'
+            WHEN live.pending > 0 THEN 'blocked'
+            WHEN CASE WHEN t.kind = 'coalesced' THEN live.state = 'scheduled' ELSE t.due > t.now END THEN 'scheduled'
+            WHEN t.limit_key IS NULL OR (live.state = 'queued' AND t.limit_key = live.limit_key) THEN 'queued'
             ELSE 'blocked'
         END,
+        limit_key = t.limit_key,
         deadline = CASE WHEN t.kind = 'coalesced' THEN live.deadline ELSE {instant(t.deadline)} END,
         attempt = CASE WHEN t.kind = 'reset' THEN 0 ELSE live.attempt END,
         waits = CASE WHEN t.kind = 'reset' THEN 0 ELSE live.waits END,
@@ -50,18 +52,18 @@ waiting AS (
 again AS (
     INSERT INTO {reruns} AS rerun (
         job_id, payload, priority, max_attempts, run_at, deadline, timeout_micros, actor_type, actor_id, request_id,
-        correlation_id
+        correlation_id, limit_key
     )
     SELECT
         id, payload, priority, max_attempts, due, {instant(deadline)}, timeout_micros, actor_type, actor_id, request_id,
-        correlation_id
+        correlation_id, limit_key
     FROM target
     WHERE state = 'running' AND may
     ON CONFLICT (job_id) DO UPDATE
     SET payload = excluded.payload, priority = excluded.priority, max_attempts = excluded.max_attempts,
         run_at = excluded.run_at, deadline = excluded.deadline, timeout_micros = excluded.timeout_micros,
         actor_type = excluded.actor_type, actor_id = excluded.actor_id, request_id = excluded.request_id,
-        correlation_id = excluded.correlation_id
+        correlation_id = excluded.correlation_id, limit_key = excluded.limit_key
     RETURNING job_id
 ),
 running AS (
@@ -73,7 +75,7 @@ gone AS (
     WHERE ended.id = ANY (ARRAY[owned.id]) AND {+may_change_ended}
     RETURNING ended.*, owned.payload AS to_payload, owned.priority AS to_priority,
         owned.max_attempts AS to_max_attempts, owned.due, owned.now, {instant(owned.deadline)} AS to_deadline,
-        owned.timeout_micros AS to_timeout_micros
+        owned.timeout_micros AS to_timeout_micros, owned.limit_key AS to_limit_key
 ),
 past AS (
     INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
@@ -85,9 +87,10 @@ back AS (
     INSERT INTO {live} ({+reset_columns})
     SELECT
         id, org_id, project_id, job_type, queue, category,
-        CASE WHEN due > now THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END, to_priority, due, to_max_attempts, lease + 1, key, subject, to_payload, cost_micros, actor_type, actor_id,
-        request_id, correlation_id, traceparent, parent_id, batch_id, tags, to_deadline, to_timeout_micros, created_at,
-        abs(flow), limit_key, fair
+        CASE WHEN due > now THEN 'scheduled' WHEN to_limit_key IS NULL THEN 'queued' ELSE 'blocked' END, to_priority,
+        due, to_max_attempts, lease + 1, key, subject, to_payload, cost_micros, actor_type, actor_id, request_id,
+        correlation_id, traceparent, parent_id, batch_id, tags, to_deadline, to_timeout_micros, created_at, abs(flow),
+        to_limit_key, fair
     FROM gone
     RETURNING *, 'reset' AS change
 ),
@@ -185,8 +188,12 @@ taken AS (
 ),
 back AS (
     UPDATE {live} AS live
-    -- One with a limit keeps its slot.
-    SET state = CASE WHEN taken.run_at <= now THEN 'queued' ELSE 'scheduled' END, run_at = taken.run_at,
+    -- One with a limit keeps its slot, unless it is to have one of another.
+    SET state = CASE
+            WHEN taken.run_at > now THEN 'scheduled'
+            WHEN coalesce(taken.limit_key = live.limit_key, taken.limit_key IS NULL) THEN 'queued'
+            ELSE 'blocked'
+        END, run_at = taken.run_at, limit_key = taken.limit_key,
         payload = taken.payload, priority = taken.priority, max_attempts = taken.max_attempts,
         deadline = taken.deadline, timeout_micros = taken.timeout_micros, attempt = 0, waits = 0, crashes = 0,
         error = NULL, progress = NULL, cancel_requested_at = NULL, rerun_requested = false, lease = live.lease + 1

@@ -102,9 +102,7 @@ RETURNING CAST(signal.id AS text)
 -- By the lease as well: who parks its job again meanwhile has another row.
 WITH stale AS MATERIALIZED (
     SELECT job_id, lease FROM {awaited} AS waits
-    WHERE NOT EXISTS (
-        SELECT FROM {live} AS job WHERE job.id = waits.job_id AND job.lease = waits.lease AND job.state = 'scheduled'
-    )
+    WHERE {+ended_wait}
     LIMIT :limit::int
     FOR UPDATE SKIP LOCKED
 )

@@ -20,11 +20,9 @@ UPDATE {batches} SET closed_at = coalesce(closed_at, :now) WHERE id = :id AND {+
 RETURNING id
 
 -- name: find_idle_batches
--- `settling` are ends that are being counted.
 SELECT batch.id FROM {batches} AS batch
 WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+of_only_org}
     AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE live.batch_id = batch.id AND (live.flow & 2) <> 0)
     AND NOT EXISTS (
-        SELECT 1 FROM {ended} AS gone
-        WHERE gone.batch_id = batch.id AND gone.flow > 0 AND (gone.flow & 2) <> 0 AND gone.id NOT IN (:settling::ids)
+        SELECT 1 FROM {ended} AS gone WHERE gone.batch_id = batch.id AND gone.flow > 0 AND (gone.flow & 2) <> 0
     )

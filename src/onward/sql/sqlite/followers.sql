@@ -38,7 +38,8 @@ WHERE edge.job_id = :tied.job_id AND edge.parent_id = :tied.parent_id AND {+of_o
 RETURNING job_id
 
 -- name: lock_followers
-SELECT {+waiting_columns} FROM {live} WHERE id IN (:ids::ids) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
+SELECT {+waiting_columns}, 0 FROM {live}
+WHERE id IN (:ids::ids) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
 ORDER BY id
 
 -- name: resolve_followers

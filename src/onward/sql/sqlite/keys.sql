@@ -36,10 +36,8 @@ FROM {+ended_changed}
 WHERE :audited > 1;
 -- all changes
 SELECT live.id, CASE
-    WHEN state IN ('running', 'blocked') OR :changes.kind = 'coalesced' THEN state
-    WHEN {+due} > :now THEN 'scheduled'
-    WHEN limit_key IS NULL OR state = 'queued' THEN 'queued'
-    ELSE 'blocked'
+    WHEN state = 'running' THEN state
+    ELSE {+changed_state}
 END, {+change_of}
 FROM {+held_changed}
 UNION ALL
@@ -55,11 +53,12 @@ WHERE :changes.id NOT IN (SELECT id FROM {live}) AND coalesce(NOT ({+may_change_
 -- all changes
 INSERT OR REPLACE INTO {reruns} (
     job_id, payload, priority, max_attempts, run_at, deadline, timeout_micros, actor_type, actor_id, request_id,
-    correlation_id
+    correlation_id, limit_key
 )
 SELECT
     live.id, :changes.payload, :changes.priority, :changes.max_attempts, {+due}, :changes.deadline,
-    :changes.timeout_micros, :changes.actor_type, :changes.actor_id, :changes.request_id, :changes.correlation_id
+    :changes.timeout_micros, :changes.actor_type, :changes.actor_id, :changes.request_id, :changes.correlation_id,
+    :changes.limit_key
 FROM {+held_changed}
 WHERE state = 'running';
 -- all changes
@@ -79,12 +78,8 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     priority = CASE WHEN {+keeps_time} THEN priority ELSE :changes.priority END,
     run_at = CASE WHEN {+keeps_time} THEN run_at ELSE {+due} END,
     deadline = CASE WHEN {+keeps_time} THEN deadline ELSE :changes.deadline END,
-    state = CASE
-        WHEN {+keeps_time} OR state = 'blocked' THEN state
-        WHEN {+due} > :now THEN 'scheduled'
-        WHEN limit_key IS NULL OR state = 'queued' THEN 'queued'
-        ELSE 'blocked'
-    END,
+    state = CASE WHEN state = 'running' THEN state ELSE {+changed_state} END,
+    limit_key = CASE WHEN state = 'running' THEN limit_key ELSE :changes.limit_key END,
     attempt = CASE WHEN {+starts_again} THEN 0 ELSE attempt END,
     waits = CASE WHEN {+starts_again} THEN 0 ELSE waits END,
     crashes = CASE WHEN {+starts_again} THEN 0 ELSE crashes END,
@@ -104,14 +99,23 @@ INSERT INTO {live} ({+reset_columns})
 SELECT
     gone.id, org_id, project_id, job_type, queue, category, {+reset_state}, :changes.priority, {+due}, :changes.max_attempts, lease + 1, gone.key, subject, :changes.payload, cost_micros,
     actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, :changes.deadline,
-    :changes.timeout_micros, created_at, abs(flow), limit_key, fair
+    :changes.timeout_micros, created_at, abs(flow), :changes.limit_key, fair
 FROM {+ended_changed};
 -- all changes
 DELETE FROM {ended}
 WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELECT id FROM {live}) AND {+of_only_org}
 
 -- fragment: reset_state
-CASE WHEN {+due} > :now THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END
+CASE WHEN {+due} > :now THEN 'scheduled' WHEN :changes.limit_key IS NULL THEN 'queued' ELSE 'blocked' END
+
+-- fragment: changed_state
+-- Whoever is ready has a slot, but of no other limit.
+CASE
+    WHEN pending > 0 THEN 'blocked'
+    WHEN CASE WHEN :changes.kind = 'coalesced' THEN state = 'scheduled' ELSE {+due} > :now END THEN 'scheduled'
+    WHEN :changes.limit_key IS NULL OR (state = 'queued' AND :changes.limit_key = limit_key) THEN 'queued'
+    ELSE 'blocked'
+END
 
 -- fragment: keeps_time
 (state = 'running' OR :changes.kind = 'coalesced')
@@ -157,10 +161,10 @@ FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id;
 UPDATE {live} AS live
 SET state = CASE
         WHEN rerun.run_at > :now THEN 'scheduled'
-        -- Who is ready still has his slot.
-        WHEN limit_key IS NULL OR state = 'queued' THEN 'queued'
+        -- Who is ready still has his slot, unless he is to have one of another limit.
+        WHEN rerun.limit_key IS NULL OR (state = 'queued' AND rerun.limit_key = live.limit_key) THEN 'queued'
         ELSE 'blocked'
-    END, run_at = rerun.run_at,
+    END, run_at = rerun.run_at, limit_key = rerun.limit_key,
     payload = rerun.payload, priority = rerun.priority, max_attempts = rerun.max_attempts, deadline = rerun.deadline,
     timeout_micros = rerun.timeout_micros, attempt = 0, waits = 0, crashes = 0, error = NULL, progress = NULL,
     cancel_requested_at = NULL, rerun_requested = 0
@@ -171,11 +175,12 @@ WHERE live.id = :runs.id AND live.rerun_requested = 1 AND state <> 'running' AND
 INSERT INTO {live} ({+reset_columns})
 SELECT
     gone.id, org_id, project_id, job_type, queue, category,
-    CASE WHEN rerun.run_at > :now THEN 'scheduled' WHEN limit_key IS NULL THEN 'queued' ELSE 'blocked' END, rerun.priority,
+    CASE WHEN rerun.run_at > :now THEN 'scheduled' WHEN rerun.limit_key IS NULL THEN 'queued' ELSE 'blocked' END,
+    rerun.priority,
     rerun.run_at, rerun.max_attempts,
     lease + 1, gone.key, subject, rerun.payload, cost_micros, gone.actor_type, gone.actor_id, gone.request_id,
     gone.correlation_id, traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at,
-    abs(flow), limit_key, fair
+    abs(flow), rerun.limit_key, fair
 FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id JOIN {reruns} AS rerun ON rerun.job_id = gone.id;
 -- all runs
 DELETE FROM {ended} WHERE id IN (SELECT :runs.id FROM :runs::rows AS runs);

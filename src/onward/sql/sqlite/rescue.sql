@@ -18,5 +18,6 @@ UPDATE {live} SET state = CASE WHEN limit_key IS NULL THEN 'queued' ELSE 'blocke
 WHERE id IN (
     SELECT id FROM {live} WHERE state = 'scheduled' AND run_at <= :now ORDER BY run_at LIMIT :limit
 )
-RETURNING CASE WHEN limit_key IS NULL THEN queue END, CASE WHEN limit_key IS NULL THEN 1 END, limit_key;
+-- The whole row, and no question about null: SQLite 3.40 answers those wrongly here.
+RETURNING queue, 1, limit_key;
 SELECT NULL, min(run_at), NULL FROM {live} WHERE state = 'scheduled' AND run_at > :now

@@ -52,9 +52,6 @@ RETURNING id
 
 -- name: prune_awaited
 DELETE FROM {awaited} WHERE job_id IN (
-    SELECT waits.job_id FROM {awaited} AS waits WHERE NOT EXISTS (
-        SELECT 1 FROM {live} AS job WHERE job.id = waits.job_id AND job.lease = waits.lease AND job.state = 'scheduled'
-    )
-    LIMIT :limit
+    SELECT waits.job_id FROM {awaited} AS waits WHERE {+ended_wait} LIMIT :limit
 )
 RETURNING job_id

@@ -24,3 +24,6 @@ CREATE INDEX {prefix}live_waiting ON {live} (limit_key, priority, run_at, id)
     WHERE limit_key IS NOT NULL AND state = 'blocked' AND pending = 0;
 CREATE INDEX {prefix}live_begun ON {live} (limit_key)
     WHERE limit_key IS NOT NULL AND lease > 0 AND state IN ('blocked', 'scheduled');
+
+-- Whose slot the next run of a job needs that was reset while it ran.
+ALTER TABLE {reruns} ADD COLUMN limit_key TEXT;
