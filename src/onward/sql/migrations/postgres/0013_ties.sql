@@ -10,4 +10,3 @@ ALTER TABLE {ended}
     ADD COLUMN flow smallint NOT NULL DEFAULT 0,
     ADD COLUMN limit_key text COLLATE "C",
     ADD COLUMN fair boolean NOT NULL DEFAULT false;
-CREATE INDEX ended_unsettled ON {ended} (id) WHERE flow > 0;

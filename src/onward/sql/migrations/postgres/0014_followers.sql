@@ -15,4 +15,3 @@ CREATE INDEX followers_parent ON {followers} (parent_id, job_id);
 CREATE INDEX followers_untied ON {followers} (job_id, parent_id) WHERE NOT tied;
 -- The children of a job: what its handler has enqueued.
 CREATE INDEX live_children ON {live} (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;

@@ -20,6 +20,3 @@ CREATE TABLE {batches} (
 CREATE INDEX batches_of_org ON {batches} (org_id, id);
 
 CREATE INDEX live_batch ON {live} (batch_id, id) WHERE batch_id IS NOT NULL;
-CREATE INDEX ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT NULL;
--- Nearly always empty: what a batch still has to count.
-CREATE INDEX ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;

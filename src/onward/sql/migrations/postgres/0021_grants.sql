@@ -1,3 +1,11 @@
+-- The indexes of `ended` for what is new since 0013. Built here, where nothing else is locked: while a large table is read
+-- for them, jobs are enqueued and claimed; only ends wait.
+CREATE INDEX ended_unsettled ON {ended} (id) WHERE flow > 0;
+CREATE INDEX ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT NULL;
+-- Nearly always empty: what a batch still has to count.
+CREATE INDEX ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;
+
 -- As before, and what connects an org's jobs: who waits for whom, batches, signals.
 CREATE OR REPLACE FUNCTION {prefix}grant_to(role text) RETURNS void
 LANGUAGE plpgsql
