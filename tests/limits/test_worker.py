@@ -181,6 +181,7 @@ async def test_after_an_admission_a_worker_knows_when_the_rate_has_more(served: 
 
     await served.aenqueue_many(work.build() for _ in range(3))
     admitter = Admitter(served.aclient, Outage())
+    await served.aclient.limits.declare()
     made, again = await admitter._round("")
     assert made
     assert again is not None

@@ -332,11 +332,19 @@ def test_a_subject_that_is_deleted_takes_what_became_of_its_jobs_along(client):
     assert rows(client, "SELECT * FROM {prefix}dead_letters") == []
 
 
-@pytest.mark.parametrize("ids", ["019b7c2e-9f00-7000-8000-000000000001", None])
-def test_ids_that_are_no_list_are_refused(client, ids):
+@pytest.mark.parametrize("ids", [5, None])
+def test_what_is_no_id_nor_a_list_of_them_is_refused(client, ids):
     for resolve in (client.dead.replay, client.dead.discard):
-        with pytest.raises(InvalidSetting, match="give a list of job ids"):
+        with pytest.raises(InvalidSetting, match="give a job id, or a list of them"):
             resolve(ids, reason="r")
+
+
+def test_one_death_is_named_by_its_id_alone(client):
+    first, second = die(client), die(client)
+    client.dead.replay(first.id, reason="r")
+    client.dead.discard(second.id, reason="r")
+    assert client.get(first.id).state == "queued"
+    assert client.dead.get(second.id).resolution.resolution == "discarded"
 
 
 def test_no_death_is_resolved_without_a_reason(client):
