@@ -226,7 +226,8 @@ class Claimer:
             return
         for lane, share in shares:
             most = self._most(lane.queue)
-            if share >= most and self._budget is None:
+            # Claims by a rule take turns: one beside another would only wait for it.
+            if share >= most and self._budget is None and lane.queue not in self._ruled:
                 await self._claim_beside(lane, most)
             else:
                 await self._claim_from(lane, share)
