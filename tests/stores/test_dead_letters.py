@@ -341,10 +341,9 @@ def test_what_is_no_id_nor_a_list_of_them_is_refused(client, ids):
 
 def test_one_death_is_named_by_its_id_alone(client):
     first, second = die(client), die(client)
-    client.dead.replay(first.id, reason="r")
-    client.dead.discard(second.id, reason="r")
-    assert client.get(first.id).state == "queued"
-    assert client.dead.get(second.id).resolution.resolution == "discarded"
+    client.dead.replay(first.id, reason="r"), client.dead.discard(second.id, reason="r")
+    told = client.dead.get(second.id).resolution.resolution
+    assert (client.get(first.id).state, told) == ("queued", "discarded")
 
 
 def test_no_death_is_resolved_without_a_reason(client):
