@@ -30,7 +30,7 @@ from onward.core.job import WAITING, NewJob
 from onward.core.limit import add_limit
 from onward.core.queue_rule import QueueOptions, QueueRule
 from onward.core.rules import Rules, Settings
-from onward.core.scheduled import Schedule, ScheduleOptions
+from onward.core.scheduling.schedule import Schedule, ScheduleOptions
 from onward.core.wait import Sent
 from onward.errors import InvalidSetting
 from onward.handlers.batch import BatchHandle, BatchOptions, OpenBatch

@@ -42,7 +42,7 @@ from onward.core.queue_rule import QueueRule
 from onward.core.redaction import Redaction
 from onward.core.retention import Retention
 from onward.core.retry import RetryPolicy
-from onward.core.scheduled import Schedule, ScheduleRun
+from onward.core.scheduling.schedule import Schedule, ScheduleRun
 from onward.core.sizes import SizeReport
 from onward.core.wait import Awaited, Parked, Sent, Signal
 from onward.errors import *  # noqa: F403

@@ -14,6 +14,7 @@ from onward.core.lifecycle import Failed, Succeeded
 from onward.core.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from tests.maintenance.history import DAY, LONG, later, left, prune_all, put_ended, row_count
+from tests.stores.metering import spend
 
 
 def with_rules(client: Client, **settings: object) -> Client:
@@ -104,12 +105,12 @@ def test_expired_keys_go_and_those_that_hold_stay(client):
 
 
 def test_usage_goes_after_its_time(client):
-    own = with_rules(client, meter_runs=True)
-    put_ended(own)
-    kept = row_count(own, "usage")
-    prune_all(own, later(399))
-    assert row_count(own, "usage") == kept
-    assert kept == 0 or prune_all(own, later(401))["usage"] == kept
+    client.register("w", lease=LONG)
+    spend(client, None, 5)
+    prune_all(client, later(399))
+    assert row_count(client, "usage") == 1
+    assert prune_all(client, later(401))["usage"] == 1
+    assert row_count(client, "usage") == 0
 
 
 def test_workers_that_are_long_gone_are_forgotten_and_those_that_hold_jobs_are_not(client):

@@ -8,7 +8,7 @@ import pytest
 
 from onward import Client, JobState, NewJob, Succeeded
 from onward.core.rules import Rules
-from onward.core.schedule import jitter
+from onward.core.scheduling.timing import jitter
 from onward.errors import ScheduleNotFound
 from onward.operations.firing import Known
 from onward.operations.schedules import checked_schedule

@@ -12,7 +12,7 @@ from onward.cli.lines import clean, lasting, masked, say
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.client import Client
-    from onward.core.scheduled import NewSchedule
+    from onward.core.scheduling.schedule import NewSchedule
 
 __all__ = ["describe_database", "describe_jobs", "describe_worker", "print_block"]
 

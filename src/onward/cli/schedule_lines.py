@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from onward.cli.lines import clean, lasting, table
 
 if TYPE_CHECKING:
-    from onward.core.schedule import Timing
-    from onward.core.scheduled import Schedule, SchedulePause, ScheduleRun
+    from onward.core.scheduling.schedule import Schedule, SchedulePause, ScheduleRun
+    from onward.core.scheduling.timing import Timing
 
 __all__ = [
     "plain_run", "plain_schedule", "plain_time", "run_table", "schedule_lines", "schedule_table",

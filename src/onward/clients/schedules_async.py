@@ -14,8 +14,8 @@ from onward.core.duration import Duration
 from onward.core.ids import IdMaker
 from onward.core.job import Enqueued, NewJob
 from onward.core.rules import Rules
-from onward.core.schedule import Missed
-from onward.core.scheduled import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
+from onward.core.scheduling.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
+from onward.core.scheduling.timing import Missed
 from onward.operations import firing, schedules
 from onward.operations.firing import Fired, Known
 

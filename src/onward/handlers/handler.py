@@ -10,7 +10,7 @@ from onward.core.job import Job, NewJob
 from onward.core.lifecycle import End
 from onward.core.limit import Limit
 from onward.core.retry import RetryPolicy
-from onward.core.scheduled import NewSchedule
+from onward.core.scheduling.schedule import NewSchedule
 from onward.core.secret_policy import Secrets
 from onward.core.usage import Usage
 

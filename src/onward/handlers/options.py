@@ -18,8 +18,8 @@ from onward.core.job import JobState, Merge, NewJob
 from onward.core.limit import Limit, Per, limit_key
 from onward.core.retry import RetryPolicy
 from onward.core.rules import DEFAULT_RULES, Rules
-from onward.core.schedule import Missed
-from onward.core.scheduled import Overlap
+from onward.core.scheduling.schedule import Overlap
+from onward.core.scheduling.timing import Missed
 from onward.core.secret_policy import SecretPolicy
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.batch import BatchHandle, read_batch

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from onward.ambient import filled
 from onward.core.job import NewJob
 from onward.core.rules import Rules
-from onward.core.scheduled import NewSchedule, ScheduleOptions, job_of, unknown_type
+from onward.core.scheduling.schedule import NewSchedule, ScheduleOptions, job_of, unknown_type
 from onward.errors import ContractBroken, InvalidArguments, InvalidSetting
 from onward.handlers.options import Defaults, Request, check_names
 from onward.handlers.signature import Signature

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from onward.core.built_in import Q_ONWARD, SCHEDULES
 from onward.core.job import NewJob
-from onward.core.scheduled import NewSchedule
+from onward.core.scheduling.schedule import NewSchedule
 from onward.operations import schedules
 from onward.operations.maintenance import clock
 from onward.operations.statement import Operation, Statement, as_json

@@ -19,7 +19,7 @@ from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.ids import JobId
 from onward.core.job import Enqueued, NewJob, instant, micros
 from onward.core.rules import DEFAULT_RULES, Rules
-from onward.core.scheduled import Schedule, is_late
+from onward.core.scheduling.schedule import Schedule, is_late
 from onward.errors import OnwardError, ScheduleNotFound, StoreError
 from onward.operations.asked import asked_row
 from onward.operations.enqueue import enqueue_many

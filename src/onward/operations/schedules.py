@@ -17,8 +17,7 @@ from onward.core.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.job import JobState, NewJob, instant, micros
 from onward.core.payload import decode
 from onward.core.rules import Rules
-from onward.core.schedule import Missed, Timing
-from onward.core.scheduled import (
+from onward.core.scheduling.schedule import (
     NewSchedule,
     Schedule,
     SchedulePause,
@@ -26,6 +25,7 @@ from onward.core.scheduled import (
     job_of_run,
     run_error,
 )
+from onward.core.scheduling.timing import Missed, Timing
 from onward.errors import InvalidSetting, ScheduleNotFound, StoreError
 from onward.operations.asked import asked_row
 from onward.operations.settled import Settled

@@ -62,7 +62,7 @@ class Leases:
     tied: frozenset[JobId] = frozenset()
     """Jobs that have ended, and from whose end something follows: `settle_ties` does it."""
     slots: frozenset[str] = frozenset()
-    """Limits of which a slot may be free, because a job went back."""
+    """Keys of limits of which a slot may be free, because a job ended or went back."""
 
     def joined(self, more: Leases) -> Leases:
         """Add what another write has told; what one of them found held is not lost."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from onward.core.cron import Cron
+from onward.core.scheduling.cron import Cron
 from onward.errors import InvalidSetting
 
 __all__ = ["Zone"]

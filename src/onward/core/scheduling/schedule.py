@@ -15,7 +15,7 @@ from onward.core.fields import check_text
 from onward.core.flow import Tie
 from onward.core.ids import JobId
 from onward.core.job import NewJob
-from onward.core.schedule import TOLERANCE, Missed, Timing, check_missed, due, jitter
+from onward.core.scheduling.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter
 from onward.errors import InvalidSetting
 
 __all__ = [

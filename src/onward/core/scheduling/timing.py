@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise, takewhile
 from typing import Any, Literal, Self
 
-from onward.core.cron import Cron
 from onward.core.duration import Duration, duration
-from onward.core.local_time import Zone
+from onward.core.scheduling.cron import Cron
+from onward.core.scheduling.local_time import Zone
 from onward.errors import InvalidSetting
 
 __all__ = ["TOLERANCE", "Missed", "Timing", "check_missed", "due", "jitter", "missed"]

@@ -1,0 +1,1 @@
+"""Schedules: what they enqueue, at which instants, by which clocks."""
