@@ -103,18 +103,50 @@ def test_trimming_gives_back_the_least_urgent_of_the_longest_queue():
 def test_fast_jobs_are_claimed_ahead_and_slow_ones_are_not():
     pace = Pace(0.0)
     assert pace.ahead(0.0) == 0
+    pace.began(0.0)
     for step in range(1, 200):
         pace.ended(step * 0.01, 300)
     assert pace.ahead(2.0) == 2000, "30 000 a second, bounded"
     slow = Pace(0.0)
+    slow.began(0.0)
     for step in range(1, 200):
         slow.ended(step * 0.2, 1)
     assert slow.ahead(40.0) == 0
     assert slow.most(40.0) <= 10
 
 
+def test_a_worker_that_waits_for_its_next_claim_is_not_slow():
+    pace = Pace(0.0)
+    now = 0.0
+    aheads = []
+    for claimed in (10, 110, 500):
+        # It waits for a second, and what comes ends within microseconds.
+        now += 1.0
+        pace.began(now)
+        now += claimed * 0.000_02
+        pace.ended(now, claimed)
+        pace.rested(now)
+        aheads.append(pace.ahead(now + 1.0))
+    assert aheads == [100, 2000, 2000], "the first few are trusted for a small claim"
+
+
+def test_few_quick_jobs_say_little_and_slow_ones_are_seen_at_once():
+    pace = Pace(0.0)
+    for start in range(9):
+        pace.began(start)
+        pace.ended(start + 0.000_1)
+        pace.rested(start + 0.000_1)
+    assert pace.ahead(10.0) == 0, "fewer than there are slots by default"
+    slow = Pace(0.0)
+    slow.began(0.0)
+    slow.ended(0.2, 10)
+    slow.rested(0.2)
+    assert slow.ahead(5.0) == 5, "50 a second, however long it rested"
+
+
 def test_the_pace_falls_when_nothing_ends():
     pace = Pace(0.0)
+    pace.began(0.0)
     for step in range(1, 100):
         pace.ended(step * 0.01, 300)
     assert pace.most(1.0) > 10_000

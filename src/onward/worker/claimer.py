@@ -214,11 +214,8 @@ class Claimer:
             self._barren.clear()
             if not await self._look():
                 return
-        ahead = self._pace.ahead(now)
         self._room.clear()
-        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
-        enough = self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2
-        shares = [] if enough else self._buffer.shares(self._ready, ahead)
+        shares = self._shares()
         if not shares:
             await (self._arrived() if self._under_way else self._room.wait())
             return
@@ -232,15 +229,36 @@ class Claimer:
             else:
                 await self._claim_from(lane, share)
 
+    def _shares(self) -> list[tuple[Lane, int]]:
+        """Tell how many jobs to claim from each ready queue; none while there are enough."""
+        ahead = self._pace.ahead(time.monotonic())
+        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
+        if self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2:
+            return []
+        return self._buffer.shares(self._ready, ahead)
+
     def _most(self, queue: str) -> int:
         return _MOST_BY_RULE if queue in self._ruled else _MOST_AT_ONCE
 
     async def _claim_beside(self, lane: Lane, share: int) -> None:
-        """Claim while the claim before is under way: jobs run faster than one after the other brings them."""
-        self._under_way.append(asyncio.create_task(self._claim_from(lane, share)))
+        """Claim while another claim is under way: jobs run faster than one after the other brings them."""
+        self._under_way.append(asyncio.create_task(self._claim_on_from(lane, share)))
         await asyncio.sleep(0)
         if len(self._under_way) > 1:
-            await self._under_way.pop(0)
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+            over = [claim for claim in self._under_way if claim.done()]
+            self._under_way = [claim for claim in self._under_way if claim not in over]
+            for claim in over:
+                await claim
+
+    async def _claim_on_from(self, lane: Lane, share: int) -> None:
+        """Claim, and again as soon as the jobs are here: else they would all run before we ask for more."""
+        await self._claim_from(lane, share)
+        while self._free.is_set() and not self._over and self._looked_at + _LOOK_SECONDS > time.monotonic():
+            shares = dict(self._shares())
+            if lane.queue not in self._ready or shares.get(lane, 0) < share:
+                return
+            await self._claim_from(lane, share)
 
     async def _arrived(self) -> None:
         """Wait for the claims that are under way."""

@@ -1,4 +1,4 @@
-"""How fast jobs end here, and so how many are worth claiming ahead."""
+"""How fast jobs end here while there are any, and so how many are worth claiming ahead."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ __all__ = ["Pace"]
 
 _WINDOW = 0.02
 _FIRST_WINDOW = 0.002
+_FEW = 10
+_FIRST_RATE = 1000.0
 _AHEAD_SECONDS = 0.1
 _HELD_SECONDS = 2.0
 _MOST_AHEAD = 2000
@@ -15,26 +17,47 @@ class Pace:
     """A moving rate; every time is the caller's monotonic clock.
 
     Claimed ahead is a tenth of a second's work: enough to hide a claim's round trip, and too little to make
-    an urgent job wait behind it, or to strand much with a worker that dies.
+    an urgent job wait behind it, or to strand much with a worker that dies. Time at rest does not count: a
+    worker that waits for its next claim is not slow.
     """
 
     def __init__(self, now: float) -> None:
-        self._since = now
+        self._since = self._rested_at = now
+        self._resting = True
         self._count = 0
         self._rate = 0.0
+
+    def began(self, now: float) -> None:
+        """Note that there is something to run."""
+        if self._resting:
+            self._since += now - self._rested_at
+            self._resting = False
+
+    def rested(self, now: float) -> None:
+        """Note that nothing runs or waits any more."""
+        if not self._resting:
+            self._rested_at, self._resting = now, True
+            if self._count >= _FEW:
+                self._guess(now - self._since)
+                self._since = now
 
     def ended(self, now: float, count: int = 1) -> None:
         """Count jobs that ended."""
         self._count += count
         elapsed = now - self._since
         if elapsed >= (_WINDOW if self._rate else _FIRST_WINDOW):
-            # The first guess comes soon and counts in full: until then jobs are claimed by the slot.
-            self._rate = (self._rate + self._count / elapsed) / 2 if self._rate else self._count / elapsed
-            self._since, self._count = now, 0
+            self._guess(elapsed)
+            self._since = now
+
+    def _guess(self, elapsed: float) -> None:
+        rate = self._count / max(elapsed, 1e-6)
+        # The first few may be unlike the others: a guess from them is trusted for a small claim.
+        self._rate = (self._rate + rate) / 2 if self._rate else min(rate, _FIRST_RATE)
+        self._count = 0
 
     def rate(self, now: float) -> float:
-        """Give jobs a second; without any end it falls as time goes by."""
-        elapsed = now - self._since
+        """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
+        elapsed = (self._rested_at if self._resting else now) - self._since
         return min(self._rate, (self._count + 1) / elapsed) if elapsed > _WINDOW else self._rate
 
     def ahead(self, now: float) -> int:

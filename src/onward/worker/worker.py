@@ -328,6 +328,7 @@ class Worker:
             self._spent(spent)
         if self._buffer.length:
             self._resting.clear()
+            self._pace.began(time.monotonic())
             self._executor.feed()
 
     def _ended(
@@ -346,6 +347,7 @@ class Worker:
     def _rest(self) -> None:
         if not self._busy():
             self._resting.set()
+            self._pace.rested(time.monotonic())
 
     def _busy(self) -> bool:
         return self._buffer.running > 0 or self._buffer.length > 0
