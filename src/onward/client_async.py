@@ -87,13 +87,17 @@ class AsyncClient(AsyncCancelling):
             )
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
-        keyed = len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs)
-        changes = any(enqueue.tied(job) or keys.changes_holder(job, self.rules) for job in jobs)
         return await self._run(
             lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
-            atomic=keyed or changes or len(jobs) > _PART,
+            atomic=len(jobs) > _PART or self._takes_several(jobs),
             org_id=org,
         )
+
+    def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
+        """Tell whether more than one statement may be needed to store jobs."""
+        if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
+            return True
+        return any(enqueue.tied(job) or keys.changes_holder(job, self.rules) for job in jobs)
 
     async def get(self, job_id: JobId | UUID) -> Job:
         """Read a job, live or ended; raises JobNotFound."""

@@ -187,7 +187,7 @@ Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 """Makes one payload of a waiting job's and a new one: what `on_conflict="coalesce"` stores."""
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job to be stored; what is None comes from its category, or stays empty."""
 
     job_type: str

@@ -33,6 +33,13 @@ __all__ = ["Defaults", "Options", "Request", "check_names", "read_actor"]
 _MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 
+# Options that are a job's fields as they stand: what most enqueues say, if they say anything.
+_AS_GIVEN = frozenset({
+    "key", "org_id", "project_id", "request_id", "correlation_id", "subject", "traceparent", "parent_id",
+    "queue", "max_attempts",
+})  # fmt: skip
+
+
 class Options(TypedDict, total=False):
     """What `.using()` takes; None is the same as leaving it out."""
 
@@ -117,6 +124,8 @@ class Request(msgspec.Struct, frozen=True):
 
     def using(self, options: Mapping[str, Any]) -> Request:
         """Give the same with these options; what an earlier call said about the same is replaced."""
+        if options.keys() <= _AS_GIVEN:
+            return msgspec.structs.replace(self, new=msgspec.structs.replace(self.new, **options))
         check_names("using()", options, Options.__annotations__)
         changes = dict(options)
         tx = changes.pop("tx", self.tx)

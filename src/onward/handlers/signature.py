@@ -19,6 +19,8 @@ from onward.handlers.parameters import Parameters, read_parameters
 
 __all__ = ["Signature"]
 
+# What is a value of JSON as it stands; most arguments are.
+_PLAIN = frozenset({str, int, bool, type(None)})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 
 
@@ -41,6 +43,7 @@ class Signature:
         self._form = _form(self.name, read)
         self._hooks = read.hooks
         self.arguments = self._choose()
+        self._check = self._read if self.arguments == self._all else self.arguments
 
     def _choose(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """Choose the cheapest way from a payload to arguments: a worker takes it for every job."""
@@ -54,24 +57,31 @@ class Signature:
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Bind a call's arguments as the function would, and give them as JSON values."""
+        payload = given = self._bound(args, kwargs) if args else dict(kwargs)
+        if not _PLAIN.issuperset(map(type, given.values())):
+            try:
+                payload = msgspec.to_builtins(given, str_keys=True, enc_hook=_dumped)
+            except (TypeError, ValueError, OverflowError, RecursionError):
+                raise self._unstorable(given) from None
+            payload = {name: _listed(value) for name, value in payload.items()}
+        self._check(payload)
+        return payload
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         most = len(self._positional)
         if len(args) > most:
             raise self._refused(f"takes at most {most} positional arguments, but {len(args)} were given")
         given = dict(zip(self._positional, args, strict=False))
         for name in kwargs.keys() & given.keys():
             raise self._refused(f'was given the argument "{name}" twice')
-        given.update(kwargs)
-        try:
-            payload = msgspec.to_builtins(given, str_keys=True, enc_hook=_dumped)
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            raise self._unstorable(given) from None
-        payload = {name: _listed(value) for name, value in payload.items()}
-        self.arguments(payload)
-        return payload
+        return {**given, **kwargs}
 
     def _all(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        return _asdict(self._read(payload))
+
+    def _read(self, payload: Mapping[str, Any]) -> Any:
         try:
-            return _asdict(_convert(payload, self._form))
+            return _convert(payload, self._form)
         except msgspec.ValidationError as error:
             raise self._explained(payload, error) from None
 

@@ -5,7 +5,7 @@ Every check comes before the first statement, so a refused job leaves the caller
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from onward.core.ids import JobId
@@ -106,12 +106,11 @@ def _enqueue_many(
         raise
     first = _first_of_each_key(jobs, ids, keys, rules)
     places = [at for at, job_id in enumerate(ids) if job_id not in first]
-    size = at_once or len(places)
     parts = (
-        storing(_rows(places[at : at + size], jobs, ids, keys, rules), noted, now)
-        for at in range(0, len(places), size)
+        storing(_rows(places[part], jobs, ids, keys, rules), noted, now)
+        for part in _parts(len(places), at_once)
     )
-    rows = yield Several(parts) if len(places) > size else next(parts)
+    rows = yield Several(parts) if at_once and len(places) > at_once else next(parts)
     if not rows and not first:
         return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
     found = {row[0]: row for row in rows}
@@ -123,6 +122,17 @@ def _enqueue_many(
         (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
     ]
     return (yield from _answers(asked, rules, noted, now))
+
+
+def _parts(count: int, at_once: int | None) -> Iterator[slice]:
+    """Part so many jobs; the first part is small, so that the database has something to do soon."""
+    if not at_once or count <= at_once:
+        yield slice(count)
+        return
+    first = at_once // 5
+    yield slice(first)
+    for at in range(first, count, at_once):
+        yield slice(at, at + at_once)
 
 
 def _answers(
