@@ -40,6 +40,11 @@ class PostgresWakeups:
         self.listening = asyncio.Event()
         self.poll_only = False
 
+    @property
+    def tells(self) -> bool:
+        """Tell whether each job that comes while a worker is marked as idle is a wake-up of its own."""
+        return self.listening.is_set()
+
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """Wait for a notification; the first one comes by itself once it listens, to catch up."""
         if self._task is None:

@@ -88,7 +88,8 @@ class SqliteFile:
                 uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5
             )
         except sqlite3.Error as error:
-            raise translated(error, self.path) from error
+            gone = self._made is not None and not self.still_there()
+            raise (self.removed() if gone else translated(error, self.path)) from error
         try:
             if not read_only:
                 self._use_a_log(connection)

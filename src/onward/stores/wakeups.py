@@ -18,6 +18,11 @@ __all__ = ["SqliteWakeups", "Wakeups"]
 class Wakeups(Protocol):
     """A source of wake-ups."""
 
+    @property
+    def tells(self) -> bool:
+        """Tell whether each job that comes while a worker is marked as idle is a wake-up of its own."""
+        ...
+
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """Wait for a wake-up; gives the queues that it named, if any, and None when the time is over."""
         ...
@@ -43,6 +48,8 @@ class SqliteWakeups:
         self._seen: int | None = None
         self._changed_at = 0.0
         self._woken = asyncio.Event()
+        # The file has changed, whoever changed it and whatever: also by what this worker writes.
+        self.tells = False
 
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """Wait until the file has changed; the first call returns at once, to catch up."""

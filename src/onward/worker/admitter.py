@@ -167,6 +167,10 @@ class _Overheard:
         self._wakeups = wakeups
         self._admitter = admitter
 
+    @property
+    def tells(self) -> bool:
+        return self._wakeups.tells
+
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109 - as those it stands for
         woken = await self._wakeups.wait(timeout)
         return None if woken is None else self._admitter.hear(woken)

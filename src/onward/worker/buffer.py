@@ -19,9 +19,12 @@ _urgency = attrgetter("priority", "run_at", "id")
 
 
 class Lane:
-    """One queue: its waiting jobs, how many of it run, and how many may."""
+    """One queue: its waiting jobs, how many of it run, and how many may.
 
-    __slots__ = ("coming", "credit", "jobs", "most", "queue", "running", "weight")
+    It has `plenty` while claims bring as many as they ask for.
+    """
+
+    __slots__ = ("coming", "credit", "jobs", "most", "plenty", "queue", "running", "weight")
 
     def __init__(self, queue: str, weight: int, most: int) -> None:
         self.queue = queue
@@ -30,6 +33,7 @@ class Lane:
         self.running = 0
         self.coming = 0
         self.credit = 0
+        self.plenty = False
         self.jobs: deque[Job] = deque()
 
     def add(self, jobs: Sequence[Job], *, in_turn: bool = False) -> None:

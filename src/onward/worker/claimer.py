@@ -76,6 +76,7 @@ class Claimer:
         self.quiet = False
         self.dry = asyncio.Event()
         self.waited_at = self._looked_at = time.monotonic()
+        self._asked_at = float("-inf")
 
     @property
     def spent(self) -> bool:
@@ -224,7 +225,7 @@ class Claimer:
         for lane, share in shares:
             most = self._most(lane.queue)
             # Claims by a rule take turns: one beside another would only wait for it.
-            if share >= most and self._budget is None and lane.queue not in self._ruled:
+            if share >= most and lane.plenty and self._budget is None and lane.queue not in self._ruled:
                 await self._claim_beside(lane, most)
             else:
                 await self._claim_from(lane, share)
@@ -271,7 +272,8 @@ class Claimer:
         limit = min(share, self._most(lane.queue), self._budget or share)
         with self._buffer.expecting(lane, limit):
             jobs = await self._ask(lane.queue, limit)
-        if len(jobs) < limit or lane.queue in self._ruled.held():
+        lane.plenty = len(jobs) == limit
+        if not lane.plenty or lane.queue in self._ruled.held():
             self._ready.discard(lane.queue)
         if not jobs and lane.queue in self._seen:
             self._barren.add(lane.queue)
@@ -302,8 +304,13 @@ class Claimer:
     async def _wait(self) -> None:
         """Wait for new jobs; before, say so in the database, so that whoever enqueues knows to wake us."""
         await self._arrived()
-        if await self._look():
-            return
+        # Who is marked as idle is told of all that came since it claimed the last: no need to look.
+        told = self._keeper.marked_idle and self._wakeups.tells and not self._drain
+        longest = self._asked_at + _POLL_SECONDS * random.uniform(0.75, 1.25) - time.monotonic()  # noqa: S311
+        if not told or longest <= 0:
+            if await self._look():
+                return
+            longest = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
         if not self._keeper.marked_idle:
             self._keeper.idle = True
             await self._client.extend(self._keeper.worker_id, (), lease=self._keeper.lease, idle=True)
@@ -314,17 +321,19 @@ class Claimer:
             self.dry.set()
         # It waits until it says otherwise: only who was busy for a while gives up being woken.
         self.waited_at = float("inf")
-        longest = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
         woken = await self._wakeups.wait(self._ruled.next_in(longest))
-        # We have just looked: a wake-up that names its queue needs no other look before the claim.
+        # We have just looked: a wake-up that names its queue needs no other look before the claim. One that
+        # names none may be about any.
         self.waited_at = self._looked_at = time.monotonic()
+        if not woken:
+            self._asked_at = float("-inf")
         self._barren.clear()
         self._ready |= {queue for queue in woken or () if self._serves(queue)} - self._ruled.held()
 
     async def _look(self) -> bool:
         look = await self._client.look()
         self._skew.seen(look.now)
-        self._looked_at = time.monotonic()
+        self._looked_at = self._asked_at = time.monotonic()
         # A queue whose ready jobs are not for us (paused, or just being claimed elsewhere) is left alone
         # until the next wake-up: else we would ask for them without end.
         self._seen = {queue for queue in look.ready if self._serves(queue)}

@@ -120,6 +120,8 @@ class Keeper:
         try:
             if now - self._extended >= self.lease.total_seconds() / 6 or self.idle != self.marked_idle:
                 idle = self.idle
+                # Before it is so: until the answer is here, nobody knows whether we are still woken.
+                self.marked_idle = self.marked_idle and idle
                 self._client.extend(self.worker_id, (), lease=self.lease, idle=idle)
                 self._extended, self.marked_idle = now, idle
             watch = self._client.watch(self.worker_id)
