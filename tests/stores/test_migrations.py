@@ -138,6 +138,7 @@ VERSIONS = list(
             "signals",
             "retention",
             "grants",
+            "room",
         ],
         1,
     )

@@ -69,7 +69,7 @@ class Claimer:
         self._controls, self._skew = Controls(), Skew()
         self._ruled = RuledQueues(client.rules.queues)
         self._closing = False
-        self._under_way: list[asyncio.Task[None]] = []
+        self._under_way, self._most_claims = list[asyncio.Task[None]](), 2
         self.claims, self._spent_at = 0, dict[str, float]()
         self._doubted_at: float | None = None
         self._adopt_at = 0.0
@@ -90,6 +90,8 @@ class Claimer:
     def told(self, watch: Watch) -> None:
         """Take note of the gate, of what is paused, and which queues have a rule."""
         self._ruled.told(watch.ruled)
+        # Claims step over what others are claiming: beside other workers, two at once would slow all down.
+        self._most_claims = 1 if watch.beside else 2
         if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
             return
         self._controls = watch
@@ -245,7 +247,7 @@ class Claimer:
         """Claim while another claim is under way: jobs run faster than one after the other brings them."""
         self._under_way.append(asyncio.create_task(self._claim_on_from(lane, share)))
         await asyncio.sleep(0)
-        if len(self._under_way) > 1:
+        if len(self._under_way) >= self._most_claims:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
             over = [claim for claim in self._under_way if claim.done()]
             self._under_way = [claim for claim in self._under_way if claim not in over]
@@ -257,7 +259,8 @@ class Claimer:
         await self._claim_from(lane, share)
         while self._free.is_set() and not self._over and self._looked_at + _LOOK_SECONDS > time.monotonic():
             shares = dict(self._shares())
-            if lane.queue not in self._ready or shares.get(lane, 0) < share:
+            crowded = len(self._under_way) > self._most_claims
+            if crowded or lane.queue not in self._ready or shares.get(lane, 0) < share:
                 return
             await self._claim_from(lane, share)
 

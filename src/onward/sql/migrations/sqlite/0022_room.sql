@@ -1,0 +1,1 @@
+-- SQLite changes rows in their place. The number is here so that both databases count alike.
