@@ -157,7 +157,9 @@ class Buffer:
         return lane.running >= lane.most < self._concurrency
 
     def _next(self) -> Lane | None:
-        lanes = [lane for lane in self._waiting if lane.running < lane.most]
+        lanes = self._waiting
+        if len(lanes) > 1 or (lanes and lanes[0].running >= lanes[0].most):
+            lanes = [lane for lane in lanes if lane.running < lane.most]
         if len(lanes) <= 1:
             return lanes[0] if lanes else None
         # Smooth weighted turns: everyone earns its weight, the richest goes and pays the sum.

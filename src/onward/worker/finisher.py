@@ -227,7 +227,7 @@ class Finisher:
             await self._write([(job, self._settled(job, failed, end.usage))])
 
     def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
-        for job, _ in batch:
+        for job, _ in batch if lost or self._doubts else ():
             if job.id in lost:
                 log.warning(
                     "job %s %s: lease %d was lost, its result is refused", job.job_type, job.id, job.lease
