@@ -98,7 +98,10 @@ class AsyncWorking(AsyncParts):
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self.rules.queues:
             return (await self.queues.claim(queue, limit, worker_id=worker_id, **paused, now=now)).jobs
-        return await self._run(lambda: work.claim(queue, limit, worker_id=worker_id, **paused, now=now))
+        rows = await self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, now=now))
+        jobs = work.jobs_of(rows)
+        # Seldom: what can't be read is failed, so that it ends in time.
+        return await self._run(lambda: work.read_claimed(rows, worker_id, now)) if jobs is None else jobs
 
     async def finish(self, ends: Sequence[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
         """Write what claimed jobs came to; says which leases still held."""

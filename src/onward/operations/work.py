@@ -23,7 +23,8 @@ from onward.operations.statement import Operation, Row, Rows, Scalar, Statement,
 from onward.operations.usage import record, spend
 
 __all__ = [
-    "MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "extend", "finish", "read_claimed", "register",
+    "MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "claim_rows", "extend", "finish", "jobs_of",
+    "read_claimed", "register",
     "retire",
 ]  # fmt: skip
 
@@ -149,6 +150,21 @@ def claim(
 
     Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
     """
+    paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+    rows = yield from claim_rows(queue, limit, worker_id=worker_id, **paused, now=now)
+    return (yield from read_claimed(rows, worker_id, now))
+
+
+def claim_rows(
+    queue: str,
+    limit: int,
+    *,
+    worker_id: str,
+    paused_orgs: Collection[str] = (),
+    paused_types: Collection[str] = (),
+    now: datetime | None = None,
+) -> Operation[Sequence[Row]]:
+    """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do."""
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
     asked: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
@@ -157,7 +173,7 @@ def claim(
         rows = yield Statement("claim_unpaused_jobs", {**asked, **paused})
     else:
         rows = yield Statement("claim_jobs", asked)
-    return (yield from read_claimed(rows, worker_id, now))
+    return _allowed(rows, worker_id)
 
 
 def read_claimed(
@@ -167,14 +183,23 @@ def read_claimed(
     order: Callable[[Row], Any] = _urgency,
 ) -> Operation[list[Job]]:
     """Make jobs of the rows of a claim, in their order; raises WorkerLost if it had no right to any."""
+    jobs = jobs_of(_allowed(rows, worker_id), order)
+    return (yield from _leave_out_the_spoilt(sorted(rows, key=order), now)) if jobs is None else jobs
+
+
+def jobs_of(rows: Sequence[Row], order: Callable[[Row], Any] = _urgency) -> list[Job] | None:
+    """Make jobs of the rows of a claim, in their order; None if any of them can't be read."""
+    # Neither database returns changed rows in the order of the claim.
+    try:
+        return [Job.from_row(row) for row in sorted(rows, key=order)]
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _allowed(rows: Sequence[Row], worker_id: str) -> Sequence[Row]:
     if rows and rows[0][0] is None:
         raise _worker_lost(worker_id)
-    # Neither database returns changed rows in the order of the claim.
-    rows = sorted(rows, key=order)
-    try:
-        return [Job.from_row(row) for row in rows]
-    except (ValueError, TypeError, OverflowError):
-        return (yield from _leave_out_the_spoilt(rows, now))
+    return rows
 
 
 def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operation[list[Job]]:
