@@ -249,18 +249,20 @@ class Claimer:
         await asyncio.sleep(0)
         if len(self._under_way) >= self._most_claims:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-            over = [claim for claim in self._under_way if claim.done()]
-            self._under_way = [claim for claim in self._under_way if claim not in over]
-            for claim in over:
+            for claim in [claim for claim in self._under_way if claim.done()]:
+                # One that failed leaves the others to the next time.
+                self._under_way.remove(claim)
                 await claim
 
     async def _claim_on_from(self, lane: Lane, share: int) -> None:
-        """Claim, and again as soon as the jobs are here: else they would all run before we ask for more."""
+        """Claim, and again as soon as the jobs are here: else they would all run before we ask for more.
+
+        Not while other queues have jobs too, which would have to wait for their turn.
+        """
         await self._claim_from(lane, share)
         while self._free.is_set() and not self._over and self._looked_at + _LOOK_SECONDS > time.monotonic():
-            shares = dict(self._shares())
             crowded = len(self._under_way) > self._most_claims
-            if crowded or lane.queue not in self._ready or shares.get(lane, 0) < share:
+            if crowded or self._ready != {lane.queue} or dict(self._shares()).get(lane, 0) < share:
                 return
             await self._claim_from(lane, share)
 
