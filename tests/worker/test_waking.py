@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from onward import AsyncClient, Onward
+from onward.handlers.job_type import JobType
 from onward.stores.postgres import PostgresStore
 from tests.stores.postgres_schema import fresh_schema
 from tests.worker.waiting import SOON, until
@@ -64,13 +65,20 @@ async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place,
     await place.aclose()
 
 
-async def test_what_nobody_tells_of_is_found_by_asking(place):
+@pytest.fixture
+def noted(place) -> tuple[JobType[[], None], asyncio.Event]:
+    """A job type, and an event that its first run sets."""
     ran = asyncio.Event()
 
     @place.job
     async def note() -> None:
         ran.set()
 
+    return note, ran
+
+
+async def test_what_nobody_tells_of_is_found_by_asking(place, noted):
+    note, ran = noted
     async with place.worker(), asyncio.timeout(SOON):
         await idle(place)
         prefix = place.client.store.prefix
@@ -82,18 +90,22 @@ async def test_what_nobody_tells_of_is_found_by_asking(place):
     await place.aclose()
 
 
-async def test_a_queue_that_was_paused_is_looked_at_when_it_goes_on(place):
-    ran = asyncio.Event()
+async def test_a_queue_that_was_paused_is_looked_at_when_it_goes_on(place, noted):
+    note, ran = noted
+    other = asyncio.Event()
 
-    @place.job
-    async def note() -> None:
-        ran.set()
+    @place.job(queue="q:other")
+    async def elsewhere() -> None:
+        other.set()
 
+    await place.aclient.pause("queue", "q:default", reason="a test")
     async with place.worker(), asyncio.timeout(SOON):
         await idle(place)
-        await place.aclient.pause("queue", "q:default", reason="a test")
         await note.aenqueue()
-        await asyncio.sleep(0)
+        # Told of later: when this has run, the worker was told of the one before and left it alone.
+        await elsewhere.aenqueue()
+        await other.wait()
+        assert not ran.is_set()
         await place.aclient.resume("queue", "q:default")
         await ran.wait()
     await place.aclose()

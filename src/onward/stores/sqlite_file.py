@@ -88,8 +88,7 @@ class SqliteFile:
                 uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5
             )
         except sqlite3.Error as error:
-            gone = self._made is not None and not self.still_there()
-            raise (self.removed() if gone else translated(error, self.path)) from error
+            raise self._explained(error) from error
         try:
             if not read_only:
                 self._use_a_log(connection)
@@ -103,11 +102,16 @@ class SqliteFile:
             connection.execute("PRAGMA busy_timeout = 0" if not read_only else "PRAGMA busy_timeout = 5000")
         except sqlite3.Error as error:
             connection.close()
-            raise translated(error, self.path) from error
+            raise self._explained(error) from error
         except StoreUnreachable:
             connection.close()
             raise
         return connection
+
+    def _explained(self, error: sqlite3.Error) -> StoreError:
+        # Whoever opens a file that was removed since hears only that it can't be opened.
+        gone = self._made is not None and not self.still_there()
+        return self.removed() if gone else translated(error, self.path)
 
     def still_there(self) -> bool:
         """Tell whether the path still leads to the file that was opened."""

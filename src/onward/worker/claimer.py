@@ -311,11 +311,12 @@ class Claimer:
         await self._arrived()
         # Who is marked as idle is told of all that came since it claimed the last: no need to look.
         told = self._keeper.marked_idle and self._wakeups.tells and not self._drain
-        longest = self._asked_at + _POLL_SECONDS * random.uniform(0.75, 1.25) - time.monotonic()  # noqa: S311
-        if not told or longest <= 0:
+        pause = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
+        longest = self._asked_at + pause - time.monotonic() if told else 0.0
+        if longest <= 0:
             if await self._look():
                 return
-            longest = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
+            longest = pause
         if not self._keeper.marked_idle:
             self._keeper.idle = True
             await self._client.extend(self._keeper.worker_id, (), lease=self._keeper.lease, idle=True)

@@ -38,22 +38,19 @@ class Pace:
         if not self._resting:
             self._rested_at, self._resting = now, True
             if self._count >= _FEW:
-                self._guess(now - self._since)
-                self._since = now
+                self._guess(now)
 
     def ended(self, now: float, count: int = 1) -> None:
         """Count jobs that ended."""
         self._count += count
-        elapsed = now - self._since
-        if elapsed >= (_WINDOW if self._rate else _FIRST_WINDOW):
-            self._guess(elapsed)
-            self._since = now
+        if now - self._since >= (_WINDOW if self._rate else _FIRST_WINDOW):
+            self._guess(now)
 
-    def _guess(self, elapsed: float) -> None:
-        rate = self._count / max(elapsed, 1e-6)
+    def _guess(self, now: float) -> None:
+        rate = self._count / max(now - self._since, 1e-6)
         # The first few may be unlike the others: a guess from them is trusted for a small claim.
         self._rate = (self._rate + rate) / 2 if self._rate else min(rate, _FIRST_RATE)
-        self._count = 0
+        self._since, self._count = now, 0
 
     def rate(self, now: float) -> float:
         """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
