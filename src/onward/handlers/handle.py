@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+import msgspec
+from msgspec.structs import replace
+
 from onward.core.duration import Duration, duration
 from onward.core.ids import JobId
 from onward.core.job import ENDED, Change, Enqueued, Job, JobState
@@ -21,21 +24,36 @@ R_co = TypeVar("R_co", covariant=True)
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 
 
-class Handle(Generic[R_co]):
-    """A job that was enqueued; `created` is False where an earlier job held its key.
+# No cycle leads through a handle: with many thousands at once, looking for one took longer than making them.
+class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
+    """A job that was enqueued."""
 
-    `state` is what was last seen of it: None where a key outlives its job, which has been removed. `change`
-    is what the enqueue did to the job that held the key.
-    """
+    _enqueued: Enqueued
+    _clients: Clients
 
-    __slots__ = ("_clients", "change", "created", "id", "state")
+    @property
+    def id(self) -> JobId:
+        """Name the job."""
+        return self._enqueued.id
 
-    def __init__(self, enqueued: Enqueued, clients: Clients) -> None:
-        self.id: JobId = enqueued.id
-        self.state: JobState | None = enqueued.state
-        self.created = enqueued.created
-        self.change: Change | None = enqueued.change
-        self._clients = clients
+    @property
+    def state(self) -> JobState | None:
+        """Give the state that was last seen; None where a key outlives its job, which has been removed."""
+        return self._enqueued.state
+
+    @state.setter
+    def state(self, state: JobState | None) -> None:
+        self._enqueued = replace(self._enqueued, state=state)
+
+    @property
+    def created(self) -> bool:
+        """Tell whether this is a new job; False where an earlier one held its key."""
+        return self._enqueued.created
+
+    @property
+    def change(self) -> Change | None:
+        """Tell what the enqueue did to the job that held the key."""
+        return self._enqueued.change
 
     def __repr__(self) -> str:
         return f"Handle({self.id}, {self.state}, created={self.created})"
@@ -72,13 +90,13 @@ class Handle(Generic[R_co]):
 
     def cancel(self, *, reason: str) -> JobState:
         """Cancel the job if it waits, or ask its handler to give way; gives the state it is in now."""
-        self.state = self._clients.sync.cancel(self.id, reason=reason)
-        return self.state
+        self.state = state = self._clients.sync.cancel(self.id, reason=reason)
+        return state
 
     async def acancel(self, *, reason: str) -> JobState:
         """Do the same, awaited."""
-        self.state = await self._clients.current().cancel(self.id, reason=reason)
-        return self.state
+        self.state = state = await self._clients.current().cancel(self.id, reason=reason)
+        return state
 
     def _seen(self, job: Job) -> Job:
         self.state = job.state
