@@ -98,7 +98,7 @@ def test_a_damaged_page_is_reported(path, store):  # F36
 
 def test_a_connection_that_met_damage_is_not_used_again(path, store):  # F35, F36
     def damaged() -> Operation[None]:
-        yield from ()
+        yield from inspect.count()
         raise sqlite3.DatabaseError("database disk image is malformed")
 
     enqueue(store)

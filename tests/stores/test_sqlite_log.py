@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,41 @@ def test_a_fold_that_fails_does_not_stop_the_writer(path, small_folds):
         Path(f"{path}-checkpoint").mkdir()
         write_until(store, lambda: log_size(path) > 3 * small_folds)
         assert queued(store) > 1
+
+
+def test_a_folded_log_is_written_over_and_cut_when_it_has_doubled(path, small_folds):
+    sizes = []
+    with opened(path) as store:
+        for _ in range(60):
+            enqueue(store, payload={"text": "x" * 20_000})
+            enqueue(store)
+            sizes.append(log_size(path))
+    grown = [after - before for before, after in pairwise(sizes)]
+    assert grown.count(0) > 20, "most writes go over what was folded"
+    assert any(growth < 0 for growth in grown), "it is cut"
+    assert max(sizes) < 3 * small_folds
+
+
+def test_a_folded_log_begins_anew_before_anybody_else_may_fold_it(path, small_folds):
+    file = SqliteFile(path)
+    file.create()
+    with contextlib.closing(file.connect()) as connection:
+        connection.execute("PRAGMA user_version = 42")
+        connection.execute("CREATE TABLE t AS SELECT zeroblob(110000)")
+        file.fold_log(connection)
+        [_, pages, moved] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        assert (pages, moved) == (1, 1), "one page was written since, the version as it was"
+        assert connection.execute("PRAGMA user_version").fetchone() == (42,)
+
+
+def test_a_log_that_cannot_begin_anew_costs_the_writer_its_connection(path, small_folds, monkeypatch):
+    def fails(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with opened(path) as store:
+        enqueue(store)
+        monkeypatch.setattr(sqlite_file, "_begin_anew", fails)
+        before = queued(store)
+        for _ in range(10):
+            enqueue(store, payload={"text": "x" * 20_000})
+        assert queued(store) == before + 10

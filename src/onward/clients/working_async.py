@@ -99,7 +99,7 @@ class AsyncWorking(AsyncParts):
         if isinstance(queue, str) and queue in self.rules.queues:
             return (await self.queues.claim(queue, limit, worker_id=worker_id, **paused, now=now)).jobs
         rows = await self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, now=now))
-        jobs = work.jobs_of(rows)
+        jobs = work.jobs_of(rows, worker_id)
         # Seldom: what can't be read is failed, so that it ends in time.
         return await self._run(lambda: work.read_claimed(rows, worker_id, now)) if jobs is None else jobs
 

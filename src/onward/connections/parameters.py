@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, groupby
 from typing import Any
 
@@ -92,7 +92,27 @@ class Call:
 
     def read(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Give the rows that were fetched, or those that they hold as JSON."""
-        return [row for [text] in rows for row in _from_json(text)] if self.packed else rows
+        return _Packed([text for [text] in rows]) if self.packed else rows
+
+
+class _Packed(Sequence[Row]):
+    """Rows that are read when looked at: not by the one thread that writes, if it only hands them on."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return [row for text in self._texts for row in _from_json(text)]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows[place]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
 
 
 def calls(query: Query, statement: Statement) -> Iterator[Call]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from onward.operations.statement import Operation, Row, Statement
+from onward.operations.statement import Operation, Row, Several, Statement
 from onward.sql.catalogue import Database
 
-__all__ = ["AsyncConnection", "Connection", "one_by_one", "one_by_one_async", "run", "run_async"]
+__all__ = ["AsyncConnection", "Connection", "begun", "one_by_one", "one_by_one_async", "run", "run_async"]
 
 T = TypeVar("T")
 ConnectionT = TypeVar("ConnectionT", bound="Connection")
@@ -79,6 +79,34 @@ def one_by_one(connection: Connection, statements: Iterator[Statement]) -> Seque
 async def one_by_one_async(connection: AsyncConnection, statements: Iterator[Statement]) -> Sequence[Row]:
     """Run several statements, all made before the first, so that what is refused leaves nothing written."""
     return [row for statement in list(statements) for row in await connection.fetch(statement)]
+
+
+def begun(operation: Operation[T]) -> Operation[T]:
+    """Have the first statement of an operation made now; whoever runs it goes on from there."""
+    try:
+        asked = next(operation)
+    except StopIteration as done:
+        return _answer(done.value)
+    return _gone_on(operation, asked)
+
+
+def _answer(result: T) -> Operation[T]:
+    yield from ()
+    return result
+
+
+def _gone_on(operation: Operation[T], asked: Statement | Several) -> Operation[T]:
+    try:
+        while True:
+            try:
+                rows = yield asked
+            except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
+                asked = operation.throw(error)
+            else:
+                asked = operation.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 def run(operation: Operation[T], connection: ConnectionT, several: RunSeveral[ConnectionT] = one_by_one) -> T:

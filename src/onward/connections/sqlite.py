@@ -65,9 +65,9 @@ class SqliteConnection:
         cursor.row_factory = None
         factory, self._connection.text_factory = self._connection.text_factory, str
         try:
-            return [
-                row for call in calls(self._queries[statement.name], statement) for row in _rows(cursor, call)
-            ]
+            answers = [_rows(cursor, call) for call in calls(self._queries[statement.name], statement)]
+            told = [rows for rows in answers if rows is not None]
+            return told[0] if len(told) == 1 else [row for rows in told for row in rows]
         finally:
             self._connection.text_factory = factory
             cursor.close()
@@ -102,12 +102,12 @@ class SqliteConnection:
             self.fetch(WRITE_LOCK)
 
 
-def _rows(cursor: sqlite3.Cursor, call: Call) -> Sequence[Row]:
+def _rows(cursor: sqlite3.Cursor, call: Call) -> Sequence[Row] | None:
     if call.returns:
         rows = [row for arguments in call.rows for row in cursor.execute(call.text, arguments).fetchall()]
         return call.read(rows)
     cursor.executemany(call.text, call.rows)
-    return ()
+    return None
 
 
 def _release(connection: sqlite3.Connection) -> None:

@@ -173,7 +173,7 @@ def claim_rows(
         rows = yield Statement("claim_unpaused_jobs", {**asked, **paused})
     else:
         rows = yield Statement("claim_jobs", asked)
-    return _allowed(rows, worker_id)
+    return rows
 
 
 def read_claimed(
@@ -183,23 +183,22 @@ def read_claimed(
     order: Callable[[Row], Any] = _urgency,
 ) -> Operation[list[Job]]:
     """Make jobs of the rows of a claim, in their order; raises WorkerLost if it had no right to any."""
-    jobs = jobs_of(_allowed(rows, worker_id), order)
+    jobs = jobs_of(rows, worker_id, order)
     return (yield from _leave_out_the_spoilt(sorted(rows, key=order), now)) if jobs is None else jobs
 
 
-def jobs_of(rows: Sequence[Row], order: Callable[[Row], Any] = _urgency) -> list[Job] | None:
-    """Make jobs of the rows of a claim, in their order; None if any of them can't be read."""
+def jobs_of(rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _urgency) -> list[Job] | None:
+    """Make jobs of the rows of a claim, in their order; None if any of them can't be read.
+
+    Raises WorkerLost if the worker had no right to claim.
+    """
+    if rows and rows[0][0] is None:
+        raise _worker_lost(worker_id)
     # Neither database returns changed rows in the order of the claim.
     try:
         return [Job.from_row(row) for row in sorted(rows, key=order)]
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _allowed(rows: Sequence[Row], worker_id: str) -> Sequence[Row]:
-    if rows and rows[0][0] is None:
-        raise _worker_lost(worker_id)
-    return rows
 
 
 def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operation[list[Job]]:

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from onward.connections.running import run
+from onward.connections.running import begun, run
 from onward.connections.sqlite import SqliteConnection
 from onward.errors import StoreClosed
 from onward.operations.statement import Operation
@@ -29,8 +29,7 @@ _MOST_AT_ONCE = 200
 # What says something about one operation and nothing about the database.
 _OWN_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 
-Make = Callable[[], Operation[Any]]
-Work = tuple[Make, Future[Any]]
+Work = tuple[Operation[Any], Future[Any]]
 
 
 class Reader:
@@ -52,15 +51,23 @@ class Reader:
         self._thread.start()
 
     def submit(self, make: Callable[[], Operation[T]]) -> Future[T]:
-        """Hand an operation over; its future is done when it is durable."""
+        """Hand an operation over; its future is done when it is durable.
+
+        Its first statement is made here: the thread that writes is what everybody waits for.
+        """
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         future: Future[T] = Future()
+        try:
+            operation = begun(make())
+        except Exception as error:  # noqa: BLE001 - it is told as any other
+            future.set_exception(error)
+            return future
         # Under the lock, so that nothing is put behind the end of the queue, where nobody would serve it.
         with self._handing:
             if self._closing:
                 raise StoreClosed("this store was closed; open a new one")
-            self._work.put((make, future))
+            self._work.put((operation, future))
         return future
 
     def close(self) -> None:
@@ -89,9 +96,9 @@ class Reader:
         self._drop()
 
     def _serve(self, works: list[Work]) -> None:
-        for make, future in works:
+        for operation, future in works:
             try:
-                future.set_result(run(make(), SqliteConnection(self._open(), self._prefix)))
+                future.set_result(run(operation, SqliteConnection(self._open(), self._prefix)))
             except sqlite3.Error as error:
                 self._drop()
                 future.set_exception(_caused(error, self._file))
@@ -124,8 +131,8 @@ class Writer(Reader):
             self._begin(connection)
             self._log = self._log or self._file.log_identity()
             self._require_files(connection)
-            for make, future in works:
-                result = self._one(connection, make, future, alone=len(works) == 1)
+            for operation, future in works:
+                result = self._one(connection, operation, future, alone=len(works) == 1)
                 if not future.done():
                     done.append((future, result))
             if connection.in_transaction:
@@ -140,14 +147,19 @@ class Writer(Reader):
             return
         for future, result in done:
             future.set_result(result)
-        self._file.fold_log(connection)
+        try:
+            self._file.fold_log(connection)
+        except sqlite3.Error:
+            self._drop()
 
-    def _one(self, connection: sqlite3.Connection, make: Make, future: Future[Any], *, alone: bool) -> Any:
+    def _one(
+        self, connection: sqlite3.Connection, operation: Operation[Any], future: Future[Any], *, alone: bool
+    ) -> Any:
         """Run one operation so that its failure undoes nothing of its neighbours'."""
         if not alone:
             connection.execute("SAVEPOINT onward_operation")
         try:
-            result = run(make(), SqliteConnection(connection, self._prefix))
+            result = run(operation, SqliteConnection(connection, self._prefix))
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not isinstance(error, _OWN_FAULT):
                 raise
