@@ -17,14 +17,13 @@ from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer, Lane
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
-from onward.worker.pace import Pace
+from onward.worker.pace import AT_ONCE, Pace
 from onward.worker.ruled import RuledQueues
 from onward.worker.skew import Skew
 from onward.worker.stopping import Stopping
 
 __all__ = ["Claimer"]
 
-_MOST_AT_ONCE = 500
 # A claim by a rule asks several questions, whatever it brings.
 _MOST_BY_RULE = 1000
 _POLL_SECONDS = 1.0
@@ -56,6 +55,7 @@ class Claimer:
         breakers: Breakers | None = None,
     ) -> None:
         self._client, self._breakers = client, breakers
+        self._at_once = AT_ONCE[client.store.database]
         self._keeper, self._outage = keeper, outage
         self._wakeups, self._stopping = wakeups, stopping
         self._buffer, self._pace = buffer, pace
@@ -241,7 +241,7 @@ class Claimer:
         return self._buffer.shares(self._ready, ahead)
 
     def _most(self, queue: str) -> int:
-        return _MOST_BY_RULE if queue in self._ruled else _MOST_AT_ONCE
+        return _MOST_BY_RULE if queue in self._ruled else self._at_once
 
     async def _claim_beside(self, lane: Lane, share: int) -> None:
         """Claim while another claim is under way: jobs run faster than one after the other brings them."""

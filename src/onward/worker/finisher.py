@@ -16,13 +16,13 @@ from onward.core.usage import Usage
 from onward.errors import OnwardError, StoreError, TransactionOpen
 from onward.logs import get_logger
 from onward.worker.outage import Outage
+from onward.worker.pace import AT_ONCE
 from onward.worker.running import Completion
 
 __all__ = ["Finisher", "Written"]
 
 log = get_logger("onward.worker")
 
-_MOST_AT_ONCE = 500
 _PATIENCE = 0.005
 _MANY_UNWRITTEN = 5000
 
@@ -49,6 +49,7 @@ class Finisher:
         freed: Callable[[frozenset[str]], None],
     ) -> None:
         self._client = client
+        self._at_once = AT_ONCE[client.store.database]
         self._outage = outage
         self._busy = busy
         self._written = written
@@ -69,7 +70,7 @@ class Finisher:
         if not self._any.is_set():
             self._any.set()
             self._empty.clear()
-        if len(self._ends) >= _MOST_AT_ONCE:
+        if len(self._ends) >= self._at_once:
             self._many.set()
 
     def complete(
@@ -126,7 +127,7 @@ class Finisher:
                 batch = await self._next()
                 self._writing.append((batch, asyncio.create_task(self._write(batch))))
                 # Only what is full goes beside another write: else there would be many small ones.
-                await self._see_off(1 if len(batch) == _MOST_AT_ONCE else 0)
+                await self._see_off(1 if len(batch) == self._at_once else 0)
         finally:
             self._over = True
             for writing in (*self._apart, *(task for _, task in self._writing)):
@@ -148,12 +149,12 @@ class Finisher:
 
     async def _next(self) -> list[tuple[Job, End]]:
         """Give what to write next; a few wait a moment for others, if others are to come."""
-        if len(self._ends) < _MOST_AT_ONCE and self._busy():
+        if len(self._ends) < self._at_once and self._busy():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     await self._many.wait()
-        batch, self._ends = self._ends[:_MOST_AT_ONCE], self._ends[_MOST_AT_ONCE:]
-        if len(self._ends) < _MOST_AT_ONCE:
+        batch, self._ends = self._ends[: self._at_once], self._ends[self._at_once :]
+        if len(self._ends) < self._at_once:
             self._many.clear()
         return batch
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
+from collections.abc import Mapping
+
+from onward.sql.catalogue import Database
+
+__all__ = ["AT_ONCE", "Pace"]
+
+AT_ONCE: Mapping[Database, int] = {"postgres": 500, "sqlite": 1000}
+"""How many jobs one statement claims or ends at most; SQLite has one that writes, which syncs after each."""
 
 _WINDOW = 0.02
 _FIRST_WINDOW = 0.002
