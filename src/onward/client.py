@@ -80,7 +80,7 @@ class Client(Cancelling):
     def _enqueue_all(
         self, jobs: Sequence[NewJob], now: datetime | None = None, ids: Sequence[JobId] | None = None
     ) -> list[Enqueued]:
-        ids = ids or _ids.make_many(len(jobs))
+        ids = ids or _ids.promise(len(jobs))
         org = org_of(jobs) if self.store.row_security else None
         if self._bound is not None:
             return self._run(

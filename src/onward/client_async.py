@@ -79,7 +79,7 @@ class AsyncClient(AsyncCancelling):
     async def _enqueue_all(
         self, jobs: Sequence[NewJob], now: datetime | None = None, ids: Sequence[JobId] | None = None
     ) -> list[Enqueued]:
-        ids = ids or _ids.make_many(len(jobs))
+        ids = ids or _ids.promise(len(jobs))
         org = org_of(jobs) if self.store.row_security else None
         if self._bound is not None:
             return await self._run(

@@ -47,6 +47,19 @@ def test_many_ids_grow_and_follow_all_that_were_made_before():
     assert ids.make_many(0) == []
 
 
+def test_promised_ids_are_the_same_whoever_comes_first():
+    promised = maker().promise(100)
+    assert len(promised) == 100
+    some = promised[40:45]
+    last = promised[-1]
+    assert list(promised) == sorted(set(promised))
+    assert (some, last) == (list(promised)[40:45], list(promised)[99])
+    assert promised[-3:] == list(promised)[97:]
+    assert [promised[at] for at in range(100)] == list(promised)
+    with pytest.raises(IndexError):
+        promised[100]
+
+
 @given(st.lists(st.integers(0, 2**60), min_size=2, max_size=50))
 def test_ids_grow_when_the_clock_jumps(instants):
     clock = iter(instants)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, overload
 from uuid import UUID
 
 from onward.errors import InvalidJob, InvalidSetting
@@ -50,11 +50,16 @@ class IdMaker:
 
     def make_many(self, count: int) -> list[JobId]:
         """Make so many ids, in growing order."""
+        return list(self.promise(count))
+
+    def promise(self, count: int) -> Sequence[JobId]:
+        """Make so many ids, in growing order; each is written out when somebody comes to it.
+
+        So who stores thousands need not wait for the last id before the first is on its way.
+        """
         if count < 1:
-            return []
-        first = self._reserve(count)
-        randoms = struct.unpack(f">{count}Q", self._dice(8 * count))
-        return [_format(first + n, random) for n, random in enumerate(randoms)]
+            return ()
+        return _Promised(self._reserve(count), struct.unpack(f">{count}Q", self._dice(8 * count)))
 
     def _reserve(self, count: int) -> int:
         """Take `count` ticks of 1/4096 ms (RFC 9562, 6.2, method 3) after all that were taken; the first."""
@@ -65,6 +70,40 @@ class IdMaker:
             first = max(now, self._last + 1)
             self._last = first + count - 1
         return first
+
+
+class _Promised(Sequence[JobId]):
+    """Ids that are known, of which some are written out."""
+
+    def __init__(self, first: int, randoms: tuple[int, ...]) -> None:
+        self._first = first
+        self._randoms = randoms
+        self._written: list[JobId] = []
+
+    def __len__(self) -> int:
+        return len(self._randoms)
+
+    @overload
+    def __getitem__(self, place: int) -> JobId: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[JobId]: ...
+
+    def __getitem__(self, place: int | slice) -> JobId | Sequence[JobId]:
+        if isinstance(place, slice):
+            self._write(max(place.indices(len(self))[:2]))
+        elif not 0 <= place < len(self._written):
+            self._write(range(len(self))[place] + 1)
+        return self._written[place]
+
+    def __iter__(self) -> Iterator[JobId]:
+        self._write(len(self))
+        return iter(self._written)
+
+    def _write(self, count: int) -> None:
+        since = len(self._written)
+        first = self._first + since
+        self._written += [_format(first + n, random) for n, random in enumerate(self._randoms[since:count])]
 
 
 def _format(tick: int, random: int) -> JobId:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from onward.core.ids import JobId
 from onward.core.job import Enqueued, JobState, NewJob
@@ -19,6 +20,8 @@ from onward.operations.keys import change_held, check_change, conflict_of
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many", "storing", "tied"]
+
+T = TypeVar("T")
 
 Slot = tuple[str | None, str | None, str]
 
@@ -105,7 +108,7 @@ def _enqueue_many(
         _point_at_the_first_bad(range(len(jobs)), jobs, ids, rules)
         raise
     first = _first_of_each_key(jobs, ids, keys, rules)
-    places = [at for at, job_id in enumerate(ids) if job_id not in first]
+    places = [at for at, job_id in enumerate(ids) if job_id not in first] if first else range(len(ids))
     parts = (
         storing(_rows(places[part], jobs, ids, keys, rules), noted, now)
         for part in _parts(len(places), at_once)
@@ -178,12 +181,16 @@ def _rows(
         for at in places:
             if jobs[at].on_conflict is not None or jobs[at].reset_from is not None:
                 check_change(jobs[at], rules)
-        return asked_rows(
-            [jobs[at] for at in places], [ids[at] for at in places], [keys[at] for at in places], rules
-        )
+        return asked_rows(_at(places, jobs), _at(places, ids), _at(places, keys), rules)
     except InvalidJob:
         _point_at_the_first_bad(places, jobs, ids, rules)
         raise
+
+
+def _at(places: Sequence[int], values: Sequence[T]) -> Sequence[T]:
+    if isinstance(places, range):
+        return values[places.start : places.stop]
+    return [values[at] for at in places]
 
 
 def _point_at_the_first_bad(
