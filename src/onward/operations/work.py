@@ -302,22 +302,21 @@ def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
     returned = [_returned_row(end) for end in ends if end.transition.state not in ENDED_STATES]
     return Statement(
         "finish_jobs",
-        {"ended": Rows.of(ENDED, ended), "returned": Rows.of(RETURNED, returned), "now": moment(now)},
+        {"ended": ended, "returned": Rows.of(RETURNED, returned), "now": moment(now)},
     )
 
 
-def _ended_rows(ends: Sequence[End]) -> list[tuple[Scalar, ...]]:
+def _ended_rows(ends: Sequence[End]) -> Rows:
     """Give ends as rows; most jobs come to the very same, which is written out once."""
-    rows: list[tuple[Scalar, ...]] = []
-    last: Transition | None = None
-    actions: Mapping[str, str] | None = None
-    told: tuple[Scalar, ...] = ()
-    for end in ends:
-        to = end.transition
-        if to is not last or end.actions is not actions:
-            last, actions, told = to, end.actions, _ending(end)
-        rows.append((end.job_id, end.lease, *told))
-    return rows
+    kinds = {(id(end.transition), id(end.actions)) for end in ends}
+    if len(kinds) != 1:
+        return Rows.of(ENDED, [(end.job_id, end.lease, *_ending(end)) for end in ends])
+    told = zip(ENDED[2:], _ending(ends[0]), strict=True)
+    same = {name: value for name, value in told if value is not None}
+    leases = [end.lease for end in ends]
+    if leases.count(leases[0]) == len(leases):
+        return Rows(ENDED[:1], [(end.job_id,) for end in ends], {"lease": leases[0], **same})
+    return Rows(ENDED[:2], [(end.job_id, end.lease) for end in ends], same)
 
 
 def _ending(end: End) -> tuple[Scalar, ...]:

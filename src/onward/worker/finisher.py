@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from onward.client_async import AsyncClient
 from onward.core.classification.classify import describe
@@ -19,20 +18,12 @@ from onward.worker.outage import Outage
 from onward.worker.pace import AT_ONCE
 from onward.worker.running import Completion
 
-__all__ = ["Finisher", "Written"]
+__all__ = ["Finisher"]
 
 log = get_logger("onward.worker")
 
 _PATIENCE = 0.005
 _MANY_UNWRITTEN = 5000
-
-
-class Written(NamedTuple):
-    """An end that was written, or refused because the lease was lost."""
-
-    job: Job
-    end: End
-    held: bool
 
 
 class Finisher:
@@ -44,7 +35,7 @@ class Finisher:
         outage: Outage,
         *,
         busy: Callable[[], bool],
-        written: Callable[[Sequence[Written]], None],
+        written: Callable[[Sequence[tuple[Job, End]], frozenset[str]], None],
         spent: Callable[[frozenset[str]], None],
         freed: Callable[[frozenset[str]], None],
     ) -> None:
@@ -89,7 +80,7 @@ class Finisher:
             self._write_apart(job, outcome, usage)
             return
         _warn_of_what_came_after(job, completion.end, outcome)
-        self._written([Written(job, completion.end, held=True)])
+        self._written([(job, completion.end)], frozenset())
         if completion.spent:
             self._spent(completion.spent)
 
@@ -235,7 +226,7 @@ class Finisher:
                 )
             if self._doubts:
                 self._doubts.pop((job.id, job.lease), None)
-        self._written([Written(job, end, job.id not in lost) for job, end in batch])
+        self._written(batch, lost)
 
     def _settled(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
         rules, dice = self._client.rules, random.random()  # noqa: S311

@@ -13,7 +13,7 @@ from typing import Any, Self
 from onward.core.arguments import whole
 from onward.core.duration import Duration, duration
 from onward.core.job import Job
-from onward.core.lifecycle import Outcome, Released, Transition
+from onward.core.lifecycle import End, Outcome, Released, Transition
 from onward.core.usage import Usage
 from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
@@ -30,7 +30,7 @@ from onward.worker.chores import Chores
 from onward.worker.claimer import Claimer
 from onward.worker.description import Kind, about, check_queues, describe
 from onward.worker.executor import Executor
-from onward.worker.finisher import Finisher, Written
+from onward.worker.finisher import Finisher
 from onward.worker.guard import Authorize
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
@@ -352,10 +352,11 @@ class Worker:
     def _busy(self) -> bool:
         return self._buffer.running > 0 or self._buffer.length > 0
 
-    def _written(self, batch: Sequence[Written]) -> None:
-        self._claimer.caught_up(job.queue for job, _, _ in batch)
-        for job, end, held in batch:
-            if not held:
+    def _written(self, batch: Sequence[tuple[Job, End]], lost: frozenset[str]) -> None:
+        """Count what was written; what was `lost` had lost its lease, and was refused."""
+        self._claimer.caught_up(job.queue for job, _ in batch)
+        for job, end in batch:
+            if job.id in lost:
                 self.tally.refused += 1
                 continue
             self.tally.add(job, end.transition)
