@@ -160,20 +160,3 @@ def test_on_sqlite_no_question_of_a_worker_reads_a_whole_table(tmp_path, analyse
         "SEARCH audit USING INDEX onward_audit_of_job (job_id=?)",
     }
     assert plans["find_held_jobs"] == {"SEARCH live USING INDEX onward_live_held (worker_id=?)"}
-
-
-def test_a_worker_learns_whether_another_is_at_work(client):
-    def beside(worker: str) -> bool:
-        return bool(client.watch(worker, now=NOW).beside)
-
-    client.register("w", lease=LEASE, now=NOW)
-    assert not beside("w")
-    client.register("other", lease=LEASE, now=NOW)
-    assert beside("w")
-    client.extend("other", (), lease=LEASE, idle=True, now=NOW)
-    assert not beside("w"), "who idles is in nobody's way"
-    assert beside("other")
-    client.extend("other", (), lease=LEASE, now=NOW)
-    assert not client.watch("w", now=NOW + 2 * LEASE).beside
-    client.retire("other", now=NOW)
-    assert not beside("w")

@@ -81,13 +81,13 @@ async def one_by_one_async(connection: AsyncConnection, statements: Iterator[Sta
     return [row for statement in list(statements) for row in await connection.fetch(statement)]
 
 
-def begun(operation: Operation[T]) -> Operation[T]:
-    """Have the first statement of an operation made now; whoever runs it goes on from there."""
+def begun(operation: Operation[T]) -> tuple[Statement | Several | None, Operation[T]]:
+    """Have the first statement of an operation made now, if it has any; who runs it goes on from there."""
     try:
         asked = next(operation)
     except StopIteration as done:
-        return _answer(done.value)
-    return _gone_on(operation, asked)
+        return None, _answer(done.value)
+    return asked, _gone_on(operation, asked)
 
 
 def _answer(result: T) -> Operation[T]:

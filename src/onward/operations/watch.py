@@ -31,12 +31,10 @@ class Watch(Controls):
     """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
 
     `breakers` are those of which not all is well: how long each still holds, None for without an end.
-    `ruled` are the queues that have a rule, which a claim must ask for; it works `beside` others that do not
-    idle.
+    `ruled` are the queues that have a rule, which a claim must ask for.
     """
 
     alive: bool
-    beside: bool = False
     cancel_requested: Mapping[JobId, str] = field(default_factory=dict)
     breakers: Mapping[str, timedelta | None] = field(default_factory=dict)
     ruled: frozenset[str] = frozenset()
@@ -57,12 +55,10 @@ def watch(worker_id: str, *, now: datetime | None = None) -> Operation[Watch]:
     """Tell a worker what has changed for it since it last asked."""
     rows = yield Statement("watch", {"worker": worker_id, "now": moment(now)})
     controls = read_controls([row for row in rows if row[0] not in _OTHERS])
-    mine = [row for row in rows if row[0] == "worker"]
     return Watch(
         gate=controls.gate,
         pauses=controls.pauses,
-        alive=bool(mine),
-        beside=any(row[5] is not None for row in mine),
+        alive=any(row[0] == "worker" for row in rows),
         cancel_requested={row[1]: _reason(row[2]) for row in rows if row[0] == "cancel"},
         breakers={row[1]: _left(row[5]) for row in rows if row[0] == "breaker"},
         ruled=frozenset([row[1] for row in rows if row[0] == "ruled"]),

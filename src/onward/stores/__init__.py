@@ -143,8 +143,10 @@ def open_async_store(
         return AsyncSqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
     from onward.stores.postgres_async import AsyncPostgresStore
+    from onward.stores.postgres_pipelined import PipelinedStore
 
-    return AsyncPostgresStore(url, schema=schema, steady=steady, row_security=row_security)
+    store = PipelinedStore if steady else AsyncPostgresStore
+    return store(url, schema=schema, steady=steady, row_security=row_security)
 
 
 def open_wakeups(store: AsyncStore) -> Wakeups:

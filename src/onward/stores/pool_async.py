@@ -28,9 +28,13 @@ _LONGEST_WAIT = 600.0
 
 
 class AsyncPooled(psycopg.AsyncConnection[Any]):
-    """A connection of the pool, adapted once for all operations that it will run."""
+    """A connection of the pool, adapted once for all operations that it will run.
+
+    `prepared` has the names of the statements that a pipeline has prepared on it.
+    """
 
     adapted: AsyncPsycopgConnection | None = None
+    prepared: dict[bytes, bytes] | None = None
     org_id: str | None = None
     given_at = 0.0
 

@@ -23,7 +23,7 @@ from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
 from onward.stores.pool import Pool, Pooled
 
-__all__ = ["PostgresStore"]
+__all__ = ["TROUBLE", "PostgresStore"]
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off
 """
-_TROUBLE = (
+TROUBLE = (
     psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName,
     errors.InsufficientPrivilege,
 )  # fmt: skip
@@ -118,7 +118,7 @@ class PostgresStore:
                 return run(make(), self._adapted(connection))
             finally:
                 self.pool.give(connection)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             self._explain(error)
             raise
 
@@ -199,7 +199,7 @@ class PostgresStore:
         """Open a connection for a caller, who closes it; outside a transaction, in autocommit mode."""
         try:
             return psycopg.Connection.connect(self.url, **self._connecting)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             self._explain(error)
             raise
 
@@ -268,7 +268,7 @@ class PostgresStore:
                 yield connection
             finally:
                 self.pool.give(connection)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             self._explain(error)
             raise
 

@@ -22,7 +22,7 @@ from onward.sql.catalogue import Database
 from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
 from onward.stores.pool_async import AsyncPool, AsyncPooled
 
-__all__ = ["AsyncPostgresStore"]
+__all__ = ["TROUBLE", "AsyncPostgresStore"]
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off
 """
-_TROUBLE = (
+TROUBLE = (
     psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName,
     errors.InsufficientPrivilege,
 )  # fmt: skip
@@ -117,7 +117,7 @@ class AsyncPostgresStore:
                 return await run_async(make(), self._adapted(connection))
             finally:
                 await self.pool.give(connection)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             await self._explain(error)
             raise
 
@@ -202,7 +202,7 @@ class AsyncPostgresStore:
         """Open a connection for a caller, who closes it; outside a transaction, in autocommit mode."""
         try:
             return await psycopg.AsyncConnection.connect(self.url, **self._connecting)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             await self._explain(error)
             raise
 
@@ -271,7 +271,7 @@ class AsyncPostgresStore:
                 yield connection
             finally:
                 await self.pool.give(connection)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             await self._explain(error)
             raise
 

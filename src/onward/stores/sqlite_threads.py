@@ -59,7 +59,7 @@ class Reader:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         future: Future[T] = Future()
         try:
-            operation = begun(make())
+            _, operation = begun(make())
         except Exception as error:  # noqa: BLE001 - it is told as any other
             future.set_exception(error)
             return future

@@ -26,6 +26,7 @@ __all__ = ["Claimer"]
 
 # A claim by a rule asks several questions, whatever it brings.
 _MOST_BY_RULE = 1000
+_CLAIMS = 2
 _POLL_SECONDS = 1.0
 _TOLD_SECONDS = 2.0
 _MOMENT = 0.1
@@ -69,8 +70,7 @@ class Claimer:
         self._controls, self._skew = Controls(), Skew()
         self._ruled = RuledQueues(client.rules.queues)
         self._closing = False
-        self._under_way, self._most_claims = list[asyncio.Task[None]](), 2
-        self.claims, self._spent_at = 0, dict[str, float]()
+        self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
         self._doubted_at: float | None = None
         self._adopt_at = 0.0
         self.quiet = False
@@ -90,8 +90,6 @@ class Claimer:
     def told(self, watch: Watch) -> None:
         """Take note of the gate, of what is paused, and which queues have a rule."""
         self._ruled.told(watch.ruled)
-        # Claims step over what others are claiming: beside other workers, two at once would slow all down.
-        self._most_claims = 1 if watch.beside else 2
         if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
             return
         self._controls = watch
@@ -244,10 +242,10 @@ class Claimer:
         return _MOST_BY_RULE if queue in self._ruled else self._at_once
 
     async def _claim_beside(self, lane: Lane, share: int) -> None:
-        """Claim while another claim is under way: jobs run faster than one after the other brings them."""
+        """Claim while another claim is under way: the next is asked for before the last has arrived."""
         self._under_way.append(asyncio.create_task(self._claim_on_from(lane, share)))
         await asyncio.sleep(0)
-        if len(self._under_way) >= self._most_claims:
+        if len(self._under_way) >= _CLAIMS:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
             for claim in [claim for claim in self._under_way if claim.done()]:
                 # One that failed leaves the others to the next time.
@@ -261,8 +259,7 @@ class Claimer:
         """
         await self._claim_from(lane, share)
         while self._free.is_set() and not self._over and self._looked_at + _LOOK_SECONDS > time.monotonic():
-            crowded = len(self._under_way) > self._most_claims
-            if crowded or self._ready != {lane.queue} or dict(self._shares()).get(lane, 0) < share:
+            if self._ready != {lane.queue} or dict(self._shares()).get(lane, 0) < share:
                 return
             await self._claim_from(lane, share)
 

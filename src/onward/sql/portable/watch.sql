@@ -37,15 +37,11 @@ SELECT
 
 -- name: watch
 -- plan: steady
--- Asked twice a second by every worker: of its jobs only those come back that should be cancelled. With the worker
--- itself comes whether another is at work.
-SELECT 'worker' AS scope, me.id AS name, NULL AS reason, NULL AS actor_type, NULL AS actor_id, (
-    SELECT CAST(1 AS bigint) FROM {workers} AS other
-    WHERE other.id <> me.id AND other.idle_since IS NULL AND other.lost_at IS NULL AND other.lease_until > :now::clock
-    LIMIT 1
-) AS set_at
-FROM {workers} AS me
-WHERE me.id = :worker::text AND me.lost_at IS NULL AND me.lease_until > :now::clock
+-- Asked twice a second by every worker: of its jobs only those come back that should be cancelled.
+SELECT 'worker' AS scope, id AS name, NULL AS reason, NULL AS actor_type, NULL AS actor_id,
+    CAST(NULL AS bigint) AS set_at
+FROM {workers}
+WHERE id = :worker::text AND lost_at IS NULL AND lease_until > :now::clock
 UNION ALL
 SELECT 'cancel', {text(live.id)}, (
     SELECT {text(audit.detail)} FROM {audit} AS audit

@@ -1,0 +1,199 @@
+"""Statements that follow each other on one connection: the next is sent before the last is answered.
+
+So the server never waits for a worker that claims or writes on and on. Two connections would see to that too,
+but two claims at once step over each other's rows, and all that write at once wait for each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from itertools import count
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.adapt import Transformer
+
+from onward.connections.parameters import postgres_call
+from onward.operations.statement import Row, Scalar, Statement
+from onward.sql.catalogue import Database, catalogue
+from onward.stores.pool_async import AsyncPool, AsyncPooled
+
+__all__ = ["Pipeline"]
+
+_names = count()
+_BROKEN = "the connection broke before the answer came"
+
+
+class Pipeline:
+    """A pooled connection while statements follow each other on it; each is a transaction of its own."""
+
+    database: Database = "postgres"
+
+    def __init__(self, connection: AsyncPooled, pool: AsyncPool, prefix: str) -> None:
+        self.prefix = prefix
+        self._connection, self._pool = connection, pool
+        self._server = connection.pgconn
+        self._encoding = connection.info.encoding
+        self._queries = catalogue("postgres", "dollar", prefix)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Asked] = deque()
+        self._socket = self._server.socket
+        if connection.prepared is None:
+            connection.prepared = {}
+        self._prepared = connection.prepared
+        self._server.enter_pipeline_mode()
+        self._loop.add_reader(self._socket, self._read)
+        self.broken = False
+        self.users = 0
+
+    @property
+    def identity(self) -> Hashable | None:
+        """Tell which database this is, by address and name."""
+        info = self._connection.info
+        return info.host, info.port, info.dbname
+
+    def require_transaction(self) -> None:
+        """Do nothing: nobody asks for a transaction here."""
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Send a statement behind those that are not answered yet, and wait for its rows."""
+        query, values = postgres_call(self._queries[statement.name], statement)
+        parameters = [self._encoded(value) for value in values]
+        try:
+            result = await self._ask(query.encoded, parameters)
+        except errors.InvalidSqlStatementName:
+            # All of them were forgotten here, as psycopg does after a rollback.
+            self._prepared.clear()
+            result = await self._ask(query.encoded, parameters)
+        rows = Transformer(self._connection)
+        rows.set_pgresult(result)
+        return rows.load_rows(0, result.ntuples, tuple)
+
+    async def close(self) -> None:
+        """Give the connection back to the pool; one that owes an answer is closed."""
+        if self._waiting:
+            self._break(psycopg.OperationalError(_BROKEN))
+        if not self.broken:
+            self._let_go()
+            self._server.exit_pipeline_mode()
+        await self._pool.give(self._connection)
+
+    async def _ask(self, text: bytes, parameters: list[bytes | None]) -> pq.abc.PGresult:
+        if self.broken:
+            raise psycopg.OperationalError(_BROKEN)
+        asked = _Asked(self._loop.create_future())
+        try:
+            self._send(text, parameters, asked)
+            return await asked.answer
+        except asyncio.CancelledError:
+            # Whoever comes next would wait for the answer that nobody wants.
+            self._break(psycopg.OperationalError(_BROKEN))
+            raise
+
+    def _send(self, text: bytes, parameters: list[bytes | None], asked: _Asked) -> None:
+        name = self._prepared.get(text)
+        if name is None:
+            # Never the same name twice: what became of one that failed, nobody knows.
+            asked.preparing = text
+            name = self._prepared[text] = b"onward_%d" % next(_names)
+            self._server.send_prepare(name, text)
+        self._server.send_query_prepared(name, parameters)
+        self._server.pipeline_sync()
+        if not self._waiting:
+            self._pool.note(self._connection)
+        self._waiting.append(asked)
+        self._write()
+
+    def _encoded(self, value: Scalar) -> bytes | None:
+        if value is None:
+            return None
+        encoded = str(value).encode(self._encoding)
+        if b"\0" in encoded:
+            # The protocol would end the text there.
+            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return encoded
+
+    def _write(self) -> None:
+        try:
+            left = self._server.flush()
+        except psycopg.Error as error:
+            self._break(error)
+            return
+        if left:
+            self._loop.add_writer(self._socket, self._write)
+        else:
+            self._loop.remove_writer(self._socket)
+
+    def _read(self) -> None:
+        try:
+            self._server.consume_input()
+            while self._waiting and not self._server.is_busy():
+                result = self._server.get_result()
+                if result is None and self._server.status == pq.ConnStatus.BAD:
+                    raise psycopg.OperationalError(_BROKEN)
+                self._take(result)
+        except psycopg.Error as error:
+            self._break(error)
+
+    def _take(self, result: pq.abc.PGresult | None) -> None:
+        asked = self._waiting[0]
+        match None if result is None else result.status:
+            case pq.ExecStatus.TUPLES_OK:
+                asked.result = result
+            case pq.ExecStatus.FATAL_ERROR if result is not None:
+                asked.error = errors.error_from_result(result, self._encoding)
+            case pq.ExecStatus.PIPELINE_SYNC:
+                self._waiting.popleft()
+                self._answer(asked)
+
+    def _answer(self, asked: _Asked) -> None:
+        # The next one's time begins now; who waits for nothing may wait for ever.
+        if self._waiting:
+            self._pool.note(self._connection)
+        else:
+            self._pool.forget(self._connection)
+        if asked.error is not None and asked.preparing is not None:
+            self._prepared.pop(asked.preparing, None)
+        asked.tell()
+
+    def _break(self, error: Exception) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._let_go()
+        self._server.finish()
+        while self._waiting:
+            asked = self._waiting.popleft()
+            asked.error = asked.error or error
+            asked.tell()
+
+    def _let_go(self) -> None:
+        with suppress(ValueError, OSError):
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+
+
+class _Asked:
+    """A statement that was sent, and what has come back so far."""
+
+    __slots__ = ("answer", "error", "preparing", "result")
+
+    def __init__(self, answer: asyncio.Future[pq.abc.PGresult]) -> None:
+        self.answer = answer
+        self.result: pq.abc.PGresult | None = None
+        self.error: Exception | None = None
+        self.preparing: bytes | None = None
+
+    def tell(self) -> None:
+        """Tell whoever waits, if anybody still does."""
+        if self.answer.done():
+            return
+        if self.error is not None:
+            self.answer.set_exception(self.error)
+        elif self.result is not None:
+            self.answer.set_result(self.result)
+        else:
+            self.answer.set_exception(psycopg.InternalError("the server answered with no rows"))

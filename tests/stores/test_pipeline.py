@@ -1,0 +1,195 @@
+"""A worker's claims and ends, each on one connection where the next is sent before the last is answered."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from onward import AsyncClient, Job, NewJob, Succeeded
+from onward.core.lifecycle import End
+from onward.core.rules import DEFAULT_RULES
+from onward.errors import StoreUnreachable
+from onward.operations.statement import Operation, Statement
+from onward.stores import open_async_store
+from onward.stores.pipeline import Pipeline
+from onward.stores.postgres import PostgresStore
+from onward.stores.postgres_pipelined import PipelinedStore
+from tests.proxy import proxied
+from tests.stores.postgres_schema import fresh_schema
+from tests.worker.waiting import SOON, until
+
+pytestmark = pytest.mark.anyio
+
+BLOCKED = "SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+
+
+@pytest.fixture
+def schema(postgres_url) -> Iterator[PostgresStore]:
+    with fresh_schema(postgres_url) as store:
+        yield store
+
+
+@asynccontextmanager
+async def working(schema: PostgresStore, url: str | None = None) -> AsyncIterator[AsyncClient]:
+    store = open_async_store(url or schema.url, schema=schema.prefix.rstrip("."), steady=True)
+    async with AsyncClient(store=store) as client:
+        await client.register("w1")
+        yield client
+
+
+def store_of(client: AsyncClient) -> PipelinedStore:
+    assert isinstance(client.store, PipelinedStore)
+    return client.store
+
+
+async def claimed(client: AsyncClient, count: int) -> list[Job]:
+    await client.enqueue_many([NewJob(job_type="t") for _ in range(count)])
+    return await client.claim("q:default", count, worker_id="w1")
+
+
+def end(job: Job) -> list[End]:
+    return [End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job))]
+
+
+@asynccontextmanager
+async def held(schema: PostgresStore, job: Job) -> AsyncIterator[psycopg.AsyncConnection]:
+    """Lock the row of a job, so that whoever ends it waits."""
+    async with await psycopg.AsyncConnection.connect(schema.url) as connection:
+        await connection.execute(
+            f"SELECT FROM {schema.prefix}live WHERE id = %s FOR UPDATE".encode(), (job.id,)
+        )
+        yield connection
+
+
+async def waiting(lock: psycopg.AsyncConnection) -> list[int]:
+    """Wait until somebody waits for the lock, and tell who."""
+    async with asyncio.timeout(SOON):
+        while True:
+            cursor = await lock.execute(BLOCKED, (lock.info.backend_pid,))
+            if found := [pid for (pid,) in await cursor.fetchall()]:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_the_next_is_sent_before_the_last_is_answered(schema):
+    async with working(schema) as client:
+        first, second = await claimed(client, 2)
+        async with held(schema, first) as lock:
+            writes = [
+                asyncio.create_task(client.write(end(first))),
+                asyncio.create_task(client.write(end(second))),
+            ]
+            assert len(await waiting(lock)) == 1
+            [pipeline] = store_of(client)._pipelines.values()
+            assert len(pipeline._waiting) == 2
+            assert (await client.get(second.id)).ended_at is None, "they go one after the other"
+        done = await asyncio.gather(*writes)
+    assert [write.held for write in done] == [{first.id}, {second.id}]
+
+
+async def test_jobs_are_claimed_and_ended_as_on_any_connection(schema):
+    async with working(schema) as client:
+        await client.enqueue_many([NewJob(job_type="t", payload={"n": "ü" * n}) for n in range(200)])
+        claims = await asyncio.gather(*[client.claim("q:default", 50, worker_id="w1") for _ in range(4)])
+        jobs = [job for claim in claims for job in claim]
+        assert sorted(len(job.payload["n"]) for job in jobs) == list(range(200))
+        await asyncio.gather(*[client.write(end(job)) for job in jobs])
+        found = await client.get_many([job.id for job in jobs])
+        assert {job.state for job in found.values()} == {"succeeded"}
+        assert not store_of(client)._pipelines
+        assert not store_of(client).pool._lent
+
+
+async def test_a_statement_that_fails_leaves_the_next_alone(schema):
+    def spoilt() -> Operation[object]:
+        return (yield Statement("claim_jobs", {"queue": "q", "limit": "many", "worker": "w1", "now": None}))
+
+    async with working(schema) as client:
+        jobs = await claimed(client, 1)
+        await client.enqueue(NewJob(job_type="t"))
+        told = await asyncio.gather(
+            store_of(client).run(spoilt),
+            client.claim("q:default", worker_id="w1"),
+            store_of(client).run(spoilt),
+            return_exceptions=True,
+        )
+        assert isinstance(told[0], psycopg.errors.InvalidTextRepresentation)
+        assert isinstance(told[2], psycopg.errors.InvalidTextRepresentation)
+        assert isinstance(told[1], list)
+        assert len(told[1]) == len(jobs) == 1
+
+
+async def test_who_waits_on_a_connection_that_breaks_is_told_and_the_next_goes_on(schema):  # F14
+    async with working(schema) as client:
+        first, second = await claimed(client, 2)
+        async with held(schema, first) as lock:
+            writes = [asyncio.create_task(client.write(end(job))) for job in (first, second)]
+            [pid] = await waiting(lock)
+            await lock.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            told = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(error) for error in told] == [StoreUnreachable, StoreUnreachable]
+        assert (await client.write([*end(first), *end(second)])).held == {first.id, second.id}
+
+
+async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
+    with proxied(schema.url) as proxy:
+        async with working(schema, proxy.url) as client:
+            [job] = await claimed(client, 1)
+            proxy.go_deaf()
+            write = asyncio.create_task(client.write(end(job)))
+            await until(lambda: bool(store_of(client)._pipelines))
+            store_of(client).hang_up(60)
+            assert not write.done()
+            store_of(client).hang_up(0)
+            with pytest.raises(StoreUnreachable):
+                await write
+            proxy.hear_again()
+            assert (await client.get(job.id)).state == "succeeded", (
+                "whether it was done, only the database knows"
+            )
+
+
+async def test_who_is_cancelled_takes_the_connection_along(schema):
+    async with working(schema) as client:
+        first, second = await claimed(client, 2)
+        async with held(schema, first) as lock:
+            writes = [asyncio.create_task(client.write(end(job))) for job in (first, second)]
+            await waiting(lock)
+            writes[0].cancel()
+            told = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(error) for error in told] == [asyncio.CancelledError, StoreUnreachable]
+        # The server may have done what was sent to it, or not.
+        await client.write(end(second))
+        assert (await client.get(second.id)).state == "succeeded"
+
+
+async def test_statements_that_were_forgotten_are_prepared_again(schema):
+    async with working(schema) as client:
+        await claimed(client, 1)
+        for connection in store_of(client).pool._waiting:
+            await connection.execute("DEALLOCATE ALL")
+        assert len(await claimed(client, 1)) == 1
+
+
+async def test_what_the_protocol_would_cut_short_is_refused(schema):
+    async with working(schema) as client:
+        with pytest.raises(psycopg.DataError, match="NUL"):
+            await client.claim("q:default", worker_id="w1\0x")
+
+
+async def test_not_where_a_pooler_or_policies_stand_between(schema, monkeypatch):
+    entered = []
+    monkeypatch.setattr(Pipeline, "__init__", lambda *_: entered.append(1))
+    async with working(schema) as client:
+        store_of(client).pooler = True
+        assert len(await claimed(client, 1)) == 1
+        store_of(client).pooler = False
+        store_of(client).row_security = True
+        assert len(await claimed(client, 1)) == 1
+    assert not entered
+
+
+def test_callers_who_are_no_workers_have_none(schema):
+    assert not isinstance(open_async_store(schema.url, schema=schema.prefix.rstrip(".")), PipelinedStore)
