@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from onward import AsyncClient, Job, NewJob, Succeeded
 from onward.core.lifecycle import End
 from onward.core.rules import DEFAULT_RULES
-from onward.errors import StoreUnreachable
+from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
+from onward.operations import work
 from onward.operations.statement import Operation, Statement
 from onward.stores import open_async_store
 from onward.stores.pipeline import Pipeline
@@ -149,6 +151,108 @@ async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
             assert (await client.get(job.id)).state == "succeeded", (
                 "whether it was done, only the database knows"
             )
+
+
+async def test_a_connection_that_breaks_while_something_is_sent_is_given_up_at_once(schema):  # F14
+    async with working(schema) as client:
+        first, second = await claimed(client, 2)
+        large = [End.of(second, Succeeded("x" * 100_000), DEFAULT_RULES.policy_of(second))]
+        async with held(schema, first) as lock:
+            write = asyncio.create_task(client.write(end(first)))
+            await waiting(lock)
+            # Sent before the loop hears of it: libpq finds out, and closes the connection by itself.
+            store_of(client).hang_up(0)
+            with pytest.raises(StoreUnreachable):
+                await client.write(large)
+            with pytest.raises(StoreUnreachable):
+                await write
+        assert (await client.write(large)).held == {second.id}
+        assert not store_of(client).pool._lent
+
+
+async def test_who_come_together_share_one_connection(schema, monkeypatch):
+    open_ones, most = set(), []
+    begin, close = Pipeline.__init__, Pipeline.close
+
+    def begun(self: Pipeline, *arguments: Any) -> None:
+        begin(self, *arguments)
+        open_ones.add(self)
+        most.append(len(open_ones))
+
+    async def closed(self: Pipeline) -> None:
+        open_ones.discard(self)
+        await close(self)
+
+    monkeypatch.setattr(Pipeline, "__init__", begun)
+    monkeypatch.setattr(Pipeline, "close", closed)
+    async with working(schema) as client:
+        await client.enqueue_many([NewJob(job_type="t") for _ in range(10)])
+        await store_of(client).pool.drop()
+        claims = [client.claim("q:default", worker_id="w1") for _ in range(10)]
+        assert [len(jobs) for jobs in await asyncio.gather(*claims)] == [1] * 10
+    assert set(most) == {1}, "whoever connects finds that another was faster"
+
+
+async def test_a_statement_that_fails_again_and_again_is_prepared_once(schema):
+    async with working(schema) as client:
+        [job] = await claimed(client, 1)
+        async with held(schema, job):
+            for connection in store_of(client).pool._waiting:
+                await connection.execute("SET lock_timeout = '1ms'")
+            for _ in range(5):
+                with pytest.raises(StoreBusy):
+                    await client.write(end(job))
+        prepared = [connection.prepared or {} for connection in store_of(client).pool._waiting]
+        names = [name for one in prepared for name in one.values()]
+        for connection in store_of(client).pool._waiting:
+            cursor = await connection.execute(
+                "SELECT name FROM pg_prepared_statements WHERE name LIKE 'onward%'"
+            )
+            assert {name.encode() for (name,) in await cursor.fetchall()} <= set(names)
+        assert (await client.write(end(job))).held == {job.id}
+
+
+async def test_no_more_forms_of_a_statement_are_kept_than_are_common(schema, monkeypatch):
+    monkeypatch.setattr("onward.stores.pipeline._MOST_PREPARED", 1)
+    async with working(schema) as client:
+        first, second = await claimed(client, 2)
+        assert (await client.write(end(first))).held == {first.id}
+        said = [End.of(second, Succeeded("done"), DEFAULT_RULES.policy_of(second))]
+        assert (await client.write(said)).held == {second.id}
+        assert all(len(one.prepared or {}) <= 1 for one in store_of(client).pool._waiting)
+
+
+async def test_a_store_that_was_closed_takes_no_more(schema):
+    async with working(schema) as client:
+        first, second = await claimed(client, 2)
+        async with held(schema, first) as lock:
+            write = asyncio.create_task(client.write(end(first)))
+            await waiting(lock)
+            await client.close()
+            with pytest.raises(StoreClosed):
+                await client.write(end(second))
+        assert (await write).held == {first.id}, "what was sent before is waited for"
+
+
+def test_a_pipeline_of_a_loop_that_is_gone_is_left_alone(schema):
+    store = open_async_store(schema.url, schema=schema.prefix.rstrip("."), steady=True)
+    client = AsyncClient(store=store)
+
+    async def leave_one_behind(lock: psycopg.Connection) -> Job:
+        await client.register("w1")
+        first, second = await claimed(client, 2)
+        lock.execute(f"SELECT FROM {schema.prefix}live WHERE id = %s FOR UPDATE".encode(), (first.id,))
+        forgotten.append(client._run(lambda: work.finish(end(first))))
+        forgotten[0].send(None)
+        return second
+
+    forgotten: list[Any] = []
+    loop = asyncio.new_event_loop()
+    with psycopg.connect(schema.url) as lock:
+        second = loop.run_until_complete(leave_one_behind(lock))
+        loop.close()
+        assert asyncio.run(client.write(end(second))).held == {second.id}
+    forgotten[0].close()
 
 
 async def test_who_is_cancelled_takes_the_connection_along(schema):

@@ -90,20 +90,23 @@ class _Promised(Sequence[JobId]):
     def __getitem__(self, place: slice) -> Sequence[JobId]: ...
 
     def __getitem__(self, place: int | slice) -> JobId | Sequence[JobId]:
-        if isinstance(place, slice):
-            self._write(max(place.indices(len(self))[:2]))
-        elif not 0 <= place < len(self._written):
-            self._write(range(len(self))[place] + 1)
-        return self._written[place]
+        places = range(len(self))[place]
+        if isinstance(places, int):
+            return self._up_to(places)[places]
+        written = self._up_to(max(places[0], places[-1])) if places else []
+        return [written[at] for at in places]
 
     def __iter__(self) -> Iterator[JobId]:
-        self._write(len(self))
-        return iter(self._written)
+        return iter(self._up_to(len(self) - 1))
 
-    def _write(self, count: int) -> None:
-        since = len(self._written)
-        first = self._first + since
-        self._written += [_format(first + n, random) for n, random in enumerate(self._randoms[since:count])]
+    def _up_to(self, last: int) -> list[JobId]:
+        written = self._written
+        since = len(written)
+        if last >= since:
+            randoms = enumerate(self._randoms[since : last + 1], self._first + since)
+            # A new list: who came here from another thread has one that is as good.
+            self._written = written = [*written, *[_format(tick, random) for tick, random in randoms]]
+        return written
 
 
 def _format(tick: int, random: int) -> JobId:

@@ -23,6 +23,8 @@ from onward.stores.pool_async import AsyncPool, AsyncPooled
 
 __all__ = ["Pipeline"]
 
+# A plan of a finish takes a megabyte of the server's, and a few forms of it are nearly all that come.
+_MOST_PREPARED = 20
 _names = count()
 _BROKEN = "the connection broke before the answer came"
 
@@ -50,6 +52,11 @@ class Pipeline:
         self.users = 0
 
     @property
+    def usable(self) -> bool:
+        """Tell whether more can be sent from here; a loop that was closed may have left one behind."""
+        return not self.broken and self._loop is asyncio.get_running_loop()
+
+    @property
     def identity(self) -> Hashable | None:
         """Tell which database this is, by address and name."""
         info = self._connection.info
@@ -63,11 +70,11 @@ class Pipeline:
         query, values = postgres_call(self._queries[statement.name], statement)
         parameters = [self._encoded(value) for value in values]
         try:
-            result = await self._ask(query.encoded, parameters)
+            result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
             # All of them were forgotten here, as psycopg does after a rollback.
             self._prepared.clear()
-            result = await self._ask(query.encoded, parameters)
+            result = await self._ask(query.encoded, parameters, prepare=query.steady)
         rows = Transformer(self._connection)
         rows.set_pgresult(result)
         return rows.load_rows(0, result.ntuples, tuple)
@@ -76,31 +83,43 @@ class Pipeline:
         """Give the connection back to the pool; one that owes an answer is closed."""
         if self._waiting:
             self._break(psycopg.OperationalError(_BROKEN))
-        if not self.broken:
-            self._let_go()
-            self._server.exit_pipeline_mode()
-        await self._pool.give(self._connection)
+        try:
+            if not self.broken:
+                self._let_go()
+                self._server.exit_pipeline_mode()
+        except psycopg.Error as error:
+            self._break(error)
+        finally:
+            await self._pool.give(self._connection)
 
-    async def _ask(self, text: bytes, parameters: list[bytes | None]) -> pq.abc.PGresult:
+    async def _ask(self, text: bytes, parameters: list[bytes | None], *, prepare: bool) -> pq.abc.PGresult:
         if self.broken:
             raise psycopg.OperationalError(_BROKEN)
         asked = _Asked(self._loop.create_future())
         try:
-            self._send(text, parameters, asked)
+            self._send(text, parameters, asked, prepare=prepare)
+        except BaseException:
+            # What was sent of it, nobody knows; and libpq may have closed the connection already.
+            self._break(psycopg.OperationalError(_BROKEN))
+            raise
+        try:
             return await asked.answer
         except asyncio.CancelledError:
             # Whoever comes next would wait for the answer that nobody wants.
             self._break(psycopg.OperationalError(_BROKEN))
             raise
 
-    def _send(self, text: bytes, parameters: list[bytes | None], asked: _Asked) -> None:
+    def _send(self, text: bytes, parameters: list[bytes | None], asked: _Asked, *, prepare: bool) -> None:
         name = self._prepared.get(text)
-        if name is None:
+        if name is None and prepare and len(self._prepared) < _MOST_PREPARED:
             # Never the same name twice: what became of one that failed, nobody knows.
             asked.preparing = text
             name = self._prepared[text] = b"onward_%d" % next(_names)
             self._server.send_prepare(name, text)
-        self._server.send_query_prepared(name, parameters)
+        if name is None:
+            self._server.send_query_params(text, parameters)
+        else:
+            self._server.send_query_prepared(name, parameters)
         self._server.pipeline_sync()
         if not self._waiting:
             self._pool.note(self._connection)
@@ -141,6 +160,8 @@ class Pipeline:
     def _take(self, result: pq.abc.PGresult | None) -> None:
         asked = self._waiting[0]
         match None if result is None else result.status:
+            case pq.ExecStatus.COMMAND_OK:
+                asked.preparing = None
             case pq.ExecStatus.TUPLES_OK:
                 asked.result = result
             case pq.ExecStatus.FATAL_ERROR if result is not None:
@@ -155,7 +176,7 @@ class Pipeline:
             self._pool.note(self._connection)
         else:
             self._pool.forget(self._connection)
-        if asked.error is not None and asked.preparing is not None:
+        if asked.preparing is not None:
             self._prepared.pop(asked.preparing, None)
         asked.tell()
 
@@ -171,7 +192,7 @@ class Pipeline:
             asked.tell()
 
     def _let_go(self) -> None:
-        with suppress(ValueError, OSError):
+        with suppress(ValueError, OSError, RuntimeError):
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
 
@@ -191,9 +212,10 @@ class _Asked:
         """Tell whoever waits, if anybody still does."""
         if self.answer.done():
             return
-        if self.error is not None:
-            self.answer.set_exception(self.error)
-        elif self.result is not None:
-            self.answer.set_result(self.result)
-        else:
-            self.answer.set_exception(psycopg.InternalError("the server answered with no rows"))
+        with suppress(RuntimeError):  # The loop of who waits was closed.
+            if self.error is not None:
+                self.answer.set_exception(self.error)
+            elif self.result is not None:
+                self.answer.set_result(self.result)
+            else:
+                self.answer.set_exception(psycopg.InternalError("the server answered with no rows"))

@@ -272,11 +272,14 @@ class PostgresStore:
             self._explain(error)
             raise
 
-    def _take(self, *, check: bool = True) -> Pooled:
+    def _require_open(self) -> None:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
+
+    def _take(self, *, check: bool = True) -> Pooled:
+        self._require_open()
         connection = self.pool.take()
         if check and not self._checked:
             try:

@@ -275,11 +275,14 @@ class AsyncPostgresStore:
             await self._explain(error)
             raise
 
-    async def _take(self, *, check: bool = True) -> AsyncPooled:
+    def _require_open(self) -> None:
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
+
+    async def _take(self, *, check: bool = True) -> AsyncPooled:
+        self._require_open()
         connection = await self.pool.take()
         if check and not self._checked:
             try:

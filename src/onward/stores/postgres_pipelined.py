@@ -42,10 +42,8 @@ class PipelinedStore(AsyncPostgresStore):
 
     async def _follow(self, name: str, operation: Operation[T]) -> T:
         """Run an operation behind those like it, if there are any; the last one gives the connection back."""
-        pipeline = self._pipelines.get(name)
-        if pipeline is None or pipeline.broken:
-            connection = await self._take()
-            pipeline = self._pipelines[name] = Pipeline(connection, self.pool, self.prefix)
+        self._require_open()
+        pipeline = self._open_one(name) or await self._opened(name)
         pipeline.users += 1
         try:
             return await run_async(operation, pipeline)
@@ -55,3 +53,21 @@ class PipelinedStore(AsyncPostgresStore):
                 if self._pipelines.get(name) is pipeline:
                     del self._pipelines[name]
                 await pipeline.close()
+
+    def _open_one(self, name: str) -> Pipeline | None:
+        pipeline = self._pipelines.get(name)
+        return pipeline if pipeline is not None and pipeline.usable else None
+
+    async def _opened(self, name: str) -> Pipeline:
+        connection = await self._take()
+        made = None
+        try:
+            # Another may have been faster.
+            if found := self._open_one(name):
+                return found
+            made = self._pipelines[name] = Pipeline(connection, self.pool, self.prefix)
+            return made
+        finally:
+            if made is None:
+                # One at rest goes back at once: nothing can happen meanwhile to what was found.
+                await self.pool.give(connection)

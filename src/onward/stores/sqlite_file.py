@@ -161,7 +161,11 @@ class SqliteFile:
         lock = os.open(f"{self.path}-checkpoint", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
+            try:
+                yield
+            finally:
+                # Not only closed: a process that was forked meanwhile holds it, too.
+                fcntl.flock(lock, fcntl.LOCK_UN)
         finally:
             os.close(lock)
 
@@ -209,8 +213,10 @@ def _begin_anew(connection: sqlite3.Connection) -> None:
     """Write at the beginning of a log that was folded: the version that its owner gave the file."""
     try:
         connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError:
-        return  # Whoever writes just now does so.
+    except sqlite3.OperationalError as error:
+        if is_busy(error):
+            return  # Whoever writes just now does so.
+        raise
     [version] = connection.execute("PRAGMA user_version").fetchone()
     connection.execute(f"PRAGMA user_version = {version}")
     connection.execute("COMMIT")

@@ -25,6 +25,7 @@ __all__ = ["Reader", "Writer"]
 
 T = TypeVar("T")
 
+_CLOSED = "this store was closed; open a new one"
 _MOST_AT_ONCE = 200
 # What says something about one operation and nothing about the database.
 _OWN_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
@@ -57,6 +58,8 @@ class Reader:
         """
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
+        if self._closing:
+            raise StoreClosed(_CLOSED)
         future: Future[T] = Future()
         try:
             _, operation = begun(make())
@@ -66,7 +69,7 @@ class Reader:
         # Under the lock, so that nothing is put behind the end of the queue, where nobody would serve it.
         with self._handing:
             if self._closing:
-                raise StoreClosed("this store was closed; open a new one")
+                raise StoreClosed(_CLOSED)
             self._work.put((operation, future))
         return future
 
