@@ -122,15 +122,16 @@ class Working(Parts):
         *,
         org_id: str | None = None,
         keep_slots: bool = False,
+        apart: bool = False,
         now: datetime | None = None,
     ) -> Leases:
         """Write ends that are settled already; says which leases still held.
 
         `org_id` is whose jobs they are, where the database has policies. With `keep_slots` the caller sees to
-        the slots that they free.
+        the slots that they free. What is written `apart` may wait for a lock, and nobody else with it.
         """
-        several = any(end.usage or end.transition.wait for end in ends)
-        leases = self._run(lambda: work.finish(ends, now=now), atomic=several, org_id=org_id)
+        atomic = apart or any(end.usage or end.transition.wait for end in ends)
+        leases = self._run(lambda: work.finish(ends, now=now), atomic=atomic, org_id=org_id)
         return self._settle(leases, now, slots=() if keep_slots else leases.slots)
 
     def release(

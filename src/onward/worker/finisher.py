@@ -90,7 +90,7 @@ class Finisher:
             self.add(job, outcome, usage)
             return
         pair = job, self._settled(job, outcome, usage)
-        writing = asyncio.create_task(self._write([pair]))
+        writing = asyncio.create_task(self._write([pair], apart=True))
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
 
@@ -149,20 +149,21 @@ class Finisher:
             self._many.clear()
         return batch
 
-    async def _write(self, batch: list[tuple[Job, End]]) -> None:
+    async def _write(self, batch: list[tuple[Job, End]], *, apart: bool = False) -> None:
         unsure = bool(self._doubts) and bool(self._doubtful(batch))
         while batch:
             try:
                 if unsure:
                     batch = await self._unwritten(batch)
-                leases = await self._client.write([end for _, end in batch], keep_slots=True)
+                ends = [end for _, end in batch]
+                leases = await self._client.write(ends, keep_slots=True, apart=apart)
                 if self._doubts and leases.lost:
                     batch = await self._without_committed(batch, leases.lost)
             except StoreError as error:
                 unsure = True
                 await asyncio.sleep(self._outage.pause("finisher", error))
             except Exception as error:  # noqa: BLE001 - whichever end it is about, the others must be written
-                await self._part(batch, error)
+                await self._part(batch, error, apart=apart)
                 return
             else:
                 self._outage.over("finisher")
@@ -206,7 +207,7 @@ class Finisher:
         runs = await self._client.attempts(end.job_id)
         return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
 
-    async def _part(self, batch: list[tuple[Job, End]], error: Exception) -> None:
+    async def _part(self, batch: list[tuple[Job, End]], error: Exception, *, apart: bool) -> None:
         """Find the end that the database refuses, so that it holds up no other; it ends as failed instead."""
         if len(batch) > 1:
             await self._write(batch[: len(batch) // 2])
@@ -216,7 +217,7 @@ class Finisher:
         log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
         if end.transition.outcome != "failed":
             failed = Failed({**describe(error), "rule": "unwritable"}, retryable=False)
-            await self._write([(job, self._settled(job, failed, end.usage))])
+            await self._write([(job, self._settled(job, failed, end.usage))], apart=apart)
 
     def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
         for job, _ in batch if lost or self._doubts else ():
