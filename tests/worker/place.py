@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,25 @@ class Place:
         table = f"{self.client.store.prefix}leaders"
         rows = self.query(f"SELECT worker_id FROM {table} WHERE name = 'sweeper' AND {at} > {now}")
         return int(rows[0][0].split(":")[1]) if rows else None
+
+    def freeze(self, worker: Program) -> None:
+        """Stop a process between its writes: within one it has SQLite's only lock, and all would wait."""
+        worker.send(signal.SIGSTOP)
+        while not self._can_be_written():
+            worker.send(signal.SIGCONT)
+            worker.send(signal.SIGSTOP)
+
+    def _can_be_written(self) -> bool:
+        if not self.url.startswith("sqlite"):
+            return True
+        path = self.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=1)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+            connection.execute("ROLLBACK")
+            return True
 
     def query(self, sql: str) -> list[Any]:
         """Ask the database itself."""

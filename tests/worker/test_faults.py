@@ -127,7 +127,7 @@ def test_a_frozen_worker_finds_its_results_refused_and_works_on_under_another_id
         first_id = place.client.get(taken).worker_id
         with place.worker("--lease", "2s", "-q", "q:default") as other:
             other.wait_for("  worker ")
-            frozen.send(signal.SIGSTOP)
+            place.freeze(frozen)
             until(lambda: place.state(taken) == JobState.SUCCEEDED, about=place.client.count)
             until(lambda: place.client.cancel(cancelled, reason="tests") == JobState.CANCELLED)
             gate.touch()
@@ -162,7 +162,7 @@ def test_a_frozen_leader_is_replaced(place, tmp_path):  # F13b
         first.wait_for("began waits")
         with place.worker("--lease", "2s") as second:
             second.wait_for("  worker ")
-            first.send(signal.SIGSTOP)
+            place.freeze(first)
             took = until(lambda: place.leader() == second.pid)
             due = until(lambda: place.state(held) == JobState.SUCCEEDED)
             # Under its own lease, which is shorter than a leader's usual six seconds.
