@@ -33,14 +33,20 @@ def small_folds(monkeypatch: pytest.MonkeyPatch) -> int:
     return 100_000
 
 
-def test_the_log_is_folded_before_it_grows(path, small_folds):  # F32
+def sizes_after(path: Path, writes: int) -> list[int]:
+    """Tell how large the log was after each of so many writes."""
     sizes = []
     with opened(path) as store:
-        for _ in range(30):
+        for _ in range(writes):
             enqueue(store, payload={"text": "x" * 20_000})
             # The writer folds after it has answered; it has folded when it answers again.
             enqueue(store)
             sizes.append(log_size(path))
+    return sizes
+
+
+def test_the_log_is_folded_before_it_grows(path, small_folds):  # F32
+    sizes = sizes_after(path, 30)
     assert max(sizes) < 2 * small_folds
     assert path.stat().st_size > 30 * 20_000
 
@@ -87,12 +93,7 @@ def test_a_fold_that_fails_does_not_stop_the_writer(path, small_folds):
 
 
 def test_a_folded_log_is_written_over_and_cut_when_it_has_doubled(path, small_folds):
-    sizes = []
-    with opened(path) as store:
-        for _ in range(60):
-            enqueue(store, payload={"text": "x" * 20_000})
-            enqueue(store)
-            sizes.append(log_size(path))
+    sizes = sizes_after(path, 60)
     grown = [after - before for before, after in pairwise(sizes)]
     assert grown.count(0) > 20, "most writes go over what was folded"
     assert any(growth < 0 for growth in grown), "it is cut"

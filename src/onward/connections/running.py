@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.sql.catalogue import Database
 
-__all__ = ["AsyncConnection", "Connection", "begun", "one_by_one", "one_by_one_async", "run", "run_async"]
+__all__ = ["AsyncConnection", "Begun", "Connection", "one_by_one", "one_by_one_async", "run", "run_async"]
 
 T = TypeVar("T")
 ConnectionT = TypeVar("ConnectionT", bound="Connection")
@@ -81,32 +81,29 @@ async def one_by_one_async(connection: AsyncConnection, statements: Iterator[Sta
     return [row for statement in list(statements) for row in await connection.fetch(statement)]
 
 
-def begun(operation: Operation[T]) -> tuple[Statement | Several | None, Operation[T]]:
-    """Have the first statement of an operation made now, if it has any; who runs it goes on from there."""
-    try:
-        asked = next(operation)
-    except StopIteration as done:
-        return None, _answer(done.value)
-    return asked, _gone_on(operation, asked)
+class Begun(Generator[Statement | Several, Sequence[Row], T]):
+    """An operation whose `first` statement is made already, if it has any; who runs it goes on from there."""
 
+    def __init__(self, operation: Operation[T]) -> None:
+        self._operation = operation
+        self.first: Statement | Several | None = None
+        self._over: StopIteration | None = None
+        try:
+            self.first = self._next = next(operation)
+        except StopIteration as done:
+            self._over = done
 
-def _answer(result: T) -> Operation[T]:
-    yield from ()
-    return result
+    def send(self, rows: Sequence[Row] | None) -> Statement | Several:
+        """Give the first statement, and from then on what the operation asks next."""
+        if self._over is not None:
+            raise self._over
+        if rows is None:
+            return self._next
+        return self._operation.send(rows)
 
-
-def _gone_on(operation: Operation[T], asked: Statement | Several) -> Operation[T]:
-    try:
-        while True:
-            try:
-                rows = yield asked
-            except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
-                asked = operation.throw(error)
-            else:
-                asked = operation.send(rows)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+    def throw(self, error: Any, *more: Any) -> Statement | Several:
+        """Tell the operation what went wrong with its statement."""
+        return self._operation.throw(error, *more)
 
 
 def run(operation: Operation[T], connection: ConnectionT, several: RunSeveral[ConnectionT] = one_by_one) -> T:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from onward.connections.running import begun, run_async
+from onward.connections.running import Begun, run_async
 from onward.operations.statement import Operation, Statement
 from onward.stores.pipeline import Pipeline
 from onward.stores.postgres_async import TROUBLE, AsyncPostgresStore
@@ -31,7 +31,8 @@ class PipelinedStore(AsyncPostgresStore):
         alone = atomic or self.row_security or self.pooler is not False
         if alone or not psycopg.Pipeline.is_supported():
             return await super()._try(make, atomic=atomic, org_id=org_id)
-        first, operation = begun(make())
+        operation = Begun(make())
+        first = operation.first
         if not isinstance(first, Statement) or first.name not in _FOLLOW_EACH_OTHER:
             return await super()._try(lambda: operation, atomic=False, org_id=None)
         try:

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from onward.connections.running import begun, run
+from onward.connections.running import Begun, run
 from onward.connections.sqlite import SqliteConnection
 from onward.errors import StoreClosed
 from onward.operations.statement import Operation
@@ -62,7 +62,7 @@ class Reader:
             raise StoreClosed(_CLOSED)
         future: Future[T] = Future()
         try:
-            _, operation = begun(make())
+            operation = Begun(make())
         except Exception as error:  # noqa: BLE001 - it is told as any other
             future.set_exception(error)
             return future
