@@ -50,8 +50,8 @@ def test_the_months_to_come_are_made_ahead_and_those_that_are_there_are_left(sto
     assert client.maintenance.tend() == []
     made = client.maintenance.tend(now=in_months(2))
     assert [(one.done, one.name) for one in made] == [
-        ("made", month_of(in_months(13))),
-        ("made", month_of(in_months(14))),
+        ("made", month_of(in_months(4))),
+        ("made", month_of(in_months(5))),
     ]
     assert made[1].name in partitions(connection, store)
     assert client.maintenance.tend(now=in_months(2)) == []
@@ -60,7 +60,7 @@ def test_the_months_to_come_are_made_ahead_and_those_that_are_there_are_left(sto
 def test_jobs_of_such_a_month_come_out_of_the_rest(store, connection):
     client = Client(store=store)
     job_id = put_ended(client)
-    late = first_id_at(in_months(14))
+    late = first_id_at(in_months(5))
     connection.execute(f"UPDATE {store.prefix}ended SET id = '{late}' WHERE id = '{job_id}'".encode())
     [(rest,)] = connection.execute(f"SELECT count(*) FROM {store.prefix}ended_rest".encode()).fetchall()
     assert rest == 1
@@ -91,7 +91,7 @@ def test_nobody_waits_for_it_and_it_waits_for_nobody(store, connection):
         # Who reads all of them, and does not come to an end.
         connection.execute(f"SELECT count(*) FROM {store.prefix}ended".encode())
         [failed] = client.maintenance.tend(now=in_months(2))
-        assert (failed.done, failed.name) == ("failed", month_of(in_months(13)))
+        assert (failed.done, failed.name) == ("failed", month_of(in_months(4)))
         assert "lock timeout" in (failed.detail or "")
         put_ended(client)
     assert [one.done for one in client.maintenance.tend(now=in_months(2))] == ["made", "made"]
@@ -105,3 +105,16 @@ def test_a_new_one_has_the_protection_of_the_others(store, connection):
         "SELECT relrowsecurity FROM pg_class WHERE oid = CAST(%s AS regclass)", [f"{store.prefix}{made.name}"]
     ).fetchall()
     assert protected
+
+
+def test_of_a_year_ahead_that_was_made_before_only_what_is_used_stays(store, connection):
+    client = Client(store=store)
+    near = partitions(connection, store)
+    job_id, late = put_ended(client), first_id_at(in_months(9))
+    connection.execute(f"SELECT {store.prefix}tend_partitions(clock_timestamp(), 12)".encode())
+    connection.execute(f"UPDATE {store.prefix}ended SET id = '{late}' WHERE id = '{job_id}'".encode())
+    connection.execute(f"DELETE FROM {store.prefix}migrations WHERE name = 'fewer_partitions'".encode())
+    assert len(partitions(connection, store)) == len(near) + 9
+    store.migrate()
+    assert partitions(connection, store) == sorted([*near, month_of(in_months(9))])
+    assert client.get(late).id == late

@@ -139,6 +139,7 @@ VERSIONS = list(
             "retention",
             "grants",
             "room",
+            "fewer_partitions",
         ],
         1,
     )

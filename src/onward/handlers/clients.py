@@ -66,14 +66,14 @@ class Clients:
         self._process = os.getpid()
         self._current: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
 
-    def open(self) -> Client:
-        """Give a new client, for the caller to close."""
+    def open(self, *, steady: bool = False) -> Client:
+        """Give a new client, for the caller to close; a steady one plans each statement once."""
         check_not_importing()
-        store = open_store(self.url, schema=self.schema, row_security=self.row_security)
+        store = open_store(self.url, schema=self.schema, steady=steady, row_security=self.row_security)
         return Client(store=store, rules=self.rules)
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
-        """Give a new async client, for the caller to close; a steady one plans each statement once."""
+        """Give a new async client, likewise."""
         check_not_importing()
         security = self.row_security
         store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)

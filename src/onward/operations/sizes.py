@@ -11,7 +11,8 @@ from onward.operations.statement import Operation, Statement, moment
 
 __all__ = ["Tended", "inspect_sizes", "tend_partitions"]
 
-_MONTHS_AHEAD = 12
+# Few: who reads `ended` without an id opens each partition with all its indexes, anew on every connection.
+_MONTHS_AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,11 +117,14 @@ class AsyncStore(Protocol):
         ...
 
 
-def open_store(url: str | None = None, *, schema: str = "onward", row_security: bool = False) -> Store:
+def open_store(
+    url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
+) -> Store:
     """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use.
 
-    `schema` holds the tables on PostgreSQL; on SQLite it begins their names. `row_security` has PostgreSQL
-    told for which org each operation is.
+    `schema` holds the tables on PostgreSQL; on SQLite it begins their names. A `steady` one is a worker's:
+    what it asks over and over is planned once. `row_security` has PostgreSQL told for which org each
+    operation is.
     """
     url = _chosen(url)
     if path := _sqlite_path(url):
@@ -130,7 +133,7 @@ def open_store(url: str | None = None, *, schema: str = "onward", row_security: 
     _require_psycopg()
     from onward.stores.postgres import PostgresStore
 
-    return PostgresStore(url, schema=schema, row_security=row_security)
+    return PostgresStore(url, schema=schema, steady=steady, row_security=row_security)
 
 
 def open_async_store(

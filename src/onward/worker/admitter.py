@@ -43,10 +43,11 @@ class Admitter:
         self._declared = False
         self._heard: set[str] = set()
         self._freed: set[str] = set()
-        self._all = True
+        self._all = self._own
         self._cursor = ""
         self._woken = asyncio.Event()
-        self._next_round = self._last = float("-inf")
+        self._last = float("-inf")
+        self._next_round = self._last if self._own else time.monotonic() + self._pause()
         self._forget_at = time.monotonic() + _FORGET_SECONDS
 
     async def run(self) -> None:
@@ -112,14 +113,16 @@ class Admitter:
             self._all = False
             _, later = await self._round(self._cursor)
             again = _sooner(again, later)
-            pause = _ROUND_SECONDS if self._own else _RARE_SECONDS
-            self._next_round = time.monotonic() + pause * random.uniform(0.75, 1.0)  # noqa: S311
+            self._next_round = time.monotonic() + self._pause()
         if again is not None:
             self._next_round = min(self._next_round, time.monotonic() + again)
         if self._rated and now >= self._forget_at:
             self._forget_at = now + _FORGET_SECONDS
             await self._client.limits.forget()
         return max(0.0, self._next_round - time.monotonic())
+
+    def _pause(self) -> float:
+        return (_ROUND_SECONDS if self._own else _RARE_SECONDS) * random.uniform(0.75, 1.0)  # noqa: S311
 
     async def _declare(self) -> None:
         if not self._declared:

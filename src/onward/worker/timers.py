@@ -43,10 +43,15 @@ async def vacuum(client: AsyncClient, outage: Outage) -> None:
     Every worker sees to it: one that finds another's vacuum under way does not wait for it.
     """
 
-    async def once() -> float:
-        await client.store.vacuum()
+    def pause() -> float:
         return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
+    async def once() -> float:
+        await client.store.vacuum()
+        return pause()
+
+    # Not at once: who starts has better things to do, and nothing is dead by its doing yet.
+    await asyncio.sleep(pause())
     await _forever(once, outage, "vacuum")
 
 

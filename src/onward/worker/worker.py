@@ -166,7 +166,7 @@ class Worker:
         self._pace = Pace(time.monotonic())
         self._buffer = Buffer(self._concurrency, self._queues)
         self._keeper = Keeper(
-            self._clients.open(), self._outage, lease=self._lease,
+            self._clients.open(steady=True), self._outage, lease=self._lease,
             info=about(self._handlers, self._queues, self._concurrency, self._kind),
             told=self._told, lost=self._lost, blocking=self._blocking, registered=self._on_registered,
         )  # fmt: skip

@@ -1,0 +1,1 @@
+-- SQLite has no partitions. The number is here so that both databases count alike.
