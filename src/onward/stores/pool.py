@@ -31,12 +31,14 @@ _LONGEST_WAIT = 600.0
 class Pooled(psycopg.Connection[Any]):
     """A connection of the pool, adapted once for all operations that it will run.
 
-    `prepared` has the names of the statements that a pipeline has prepared on it.
+    `prepared` has the names of the statements that a pipeline has prepared on it, `uses` what it was lent
+    for.
     """
 
     adapted: PsycopgConnection | None = None
     prepared: dict[bytes, bytes] | None = None
     org_id: str | None = None
+    uses: frozenset[str] = frozenset()
     given_at = 0.0
 
 
@@ -54,23 +56,31 @@ class Pool:
         # Who forgets to close it can't be made to wait, but the server should know, and nobody be warned.
         weakref.finalize(self, _let_go, self._waiting, os.getpid())
 
-    def take(self) -> Pooled:
-        """Lend a connection; give it back with `give`."""
+    def take(self, use: str = "") -> Pooled:
+        """Lend a connection, if possible one that had this use before; give it back with `give`."""
         if not self._places.take(self._timeout):
             raise StoreBusy(f"all {self._size} connections were in use for {self._timeout:g} s")
         try:
-            while self._waiting:
-                # The last one first, so that those which nobody needs grow old.
-                connection = self._waiting.pop()
-                now = time.monotonic()
-                if not connection.closed and now - connection.given_at < _LONGEST_WAIT:
-                    self._lent[connection] = now
-                    return connection
-                _close(connection)
-            return self._connect()
+            connection = self._found(use)
         except BaseException:
             self._places.free()
             raise
+        connection.uses |= {use}
+        return connection
+
+    def _found(self, use: str) -> Pooled:
+        while self._waiting:
+            # The last one first, so that those which nobody needs grow old. But what a statement reads is
+            # looked up and planned anew on each connection, which takes longer than to run it.
+            latest = range(len(self._waiting) - 1, -1, -1)
+            used = next((at for at in latest if use in self._waiting[at].uses), -1)
+            connection = self._waiting.pop(used)
+            now = time.monotonic()
+            if not connection.closed and now - connection.given_at < _LONGEST_WAIT:
+                self._lent[connection] = now
+                return connection
+            _close(connection)
+        return self._connect()
 
     def give(self, connection: Pooled) -> None:
         """Take a connection back; one that is not at rest is closed."""

@@ -30,12 +30,14 @@ _LONGEST_WAIT = 600.0
 class AsyncPooled(psycopg.AsyncConnection[Any]):
     """A connection of the pool, adapted once for all operations that it will run.
 
-    `prepared` has the names of the statements that a pipeline has prepared on it.
+    `prepared` has the names of the statements that a pipeline has prepared on it, `uses` what it was lent
+    for.
     """
 
     adapted: AsyncPsycopgConnection | None = None
     prepared: dict[bytes, bytes] | None = None
     org_id: str | None = None
+    uses: frozenset[str] = frozenset()
     given_at = 0.0
 
 
@@ -53,23 +55,31 @@ class AsyncPool:
         # Who forgets to close it can't be made to wait, but the server should know, and nobody be warned.
         weakref.finalize(self, _let_go, self._waiting, os.getpid())
 
-    async def take(self) -> AsyncPooled:
-        """Lend a connection; give it back with `give`."""
+    async def take(self, use: str = "") -> AsyncPooled:
+        """Lend a connection, if possible one that had this use before; give it back with `give`."""
         if not await self._places.take(self._timeout):
             raise StoreBusy(f"all {self._size} connections were in use for {self._timeout:g} s")
         try:
-            while self._waiting:
-                # The last one first, so that those which nobody needs grow old.
-                connection = self._waiting.pop()
-                now = time.monotonic()
-                if not connection.closed and now - connection.given_at < _LONGEST_WAIT:
-                    self._lent[connection] = now
-                    return connection
-                await _close(connection)
-            return await self._connect()
+            connection = await self._found(use)
         except BaseException:
             self._places.free()
             raise
+        connection.uses |= {use}
+        return connection
+
+    async def _found(self, use: str) -> AsyncPooled:
+        while self._waiting:
+            # The last one first, so that those which nobody needs grow old. But what a statement reads is
+            # looked up and planned anew on each connection, which takes longer than to run it.
+            latest = range(len(self._waiting) - 1, -1, -1)
+            used = next((at for at in latest if use in self._waiting[at].uses), -1)
+            connection = self._waiting.pop(used)
+            now = time.monotonic()
+            if not connection.closed and now - connection.given_at < _LONGEST_WAIT:
+                self._lent[connection] = now
+                return connection
+            await _close(connection)
+        return await self._connect()
 
     async def give(self, connection: AsyncPooled) -> None:
         """Take a connection back; one that is not at rest is closed."""

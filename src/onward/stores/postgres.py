@@ -278,9 +278,9 @@ class PostgresStore:
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
 
-    def _take(self, *, check: bool = True) -> Pooled:
+    def _take(self, use: str = "", *, check: bool = True) -> Pooled:
         self._require_open()
-        connection = self.pool.take()
+        connection = self.pool.take(use)
         if check and not self._checked:
             try:
                 plan("postgres", self.prefix, self._applied(connection)).check()

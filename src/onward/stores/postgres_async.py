@@ -281,9 +281,9 @@ class AsyncPostgresStore:
         if self._closed:
             raise StoreClosed("this store was closed; open a new one")
 
-    async def _take(self, *, check: bool = True) -> AsyncPooled:
+    async def _take(self, use: str = "", *, check: bool = True) -> AsyncPooled:
         self._require_open()
-        connection = await self.pool.take()
+        connection = await self.pool.take(use)
         if check and not self._checked:
             try:
                 plan("postgres", self.prefix, await self._applied(connection)).check()

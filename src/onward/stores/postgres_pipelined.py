@@ -60,7 +60,7 @@ class PipelinedStore(AsyncPostgresStore):
         return pipeline if pipeline is not None and pipeline.usable else None
 
     async def _opened(self, name: str) -> Pipeline:
-        connection = await self._take()
+        connection = await self._take(name)
         made = None
         try:
             # Another may have been faster.
