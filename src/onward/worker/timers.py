@@ -43,15 +43,10 @@ async def vacuum(client: AsyncClient, outage: Outage) -> None:
     Every worker sees to it: one that finds another's vacuum under way does not wait for it.
     """
 
-    def pause() -> float:
-        return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
-
     async def once() -> float:
         await client.store.vacuum()
-        return pause()
+        return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
-    # Not at once: who starts has better things to do, and nothing is dead by its doing yet.
-    await asyncio.sleep(pause())
     await _forever(once, outage, "vacuum")
 
 
