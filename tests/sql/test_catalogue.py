@@ -104,6 +104,17 @@ def test_what_rows_share_is_a_parameter_and_what_is_null_is_written_into_the_tex
     assert "WHERE false" in formed(query, (Content((), (), empty=True),)).steps[0].text
 
 
+def test_rows_that_differ_in_their_ids_alone_have_a_form_of_their_own():
+    query = catalogue("postgres", "dollar", "onward.")["finish_jobs"]
+    none, alike = Content((), (), empty=True), Content(("id",), ("lease", "state"), empty=False)
+    short = formed(query, (alike, none)).steps[0]
+    assert short.names == ("now", "ended", "ended.lease", "ended.state", "audited")
+    assert "CAST(NULL AS jsonb)" in short.text
+    assert "giving" not in short.text
+    for contents in [(alike, alike), (Content(("id", "lease"), (), empty=False), none), (none, none)]:
+        assert "giving" in formed(query, contents).steps[0].text
+
+
 @pytest.mark.parametrize("run", RUNS)
 def test_an_operation_passes_no_parameter_that_neither_database_uses(run):
     for statement in statements_of(run):
@@ -134,11 +145,14 @@ def test_the_rows_of_a_set_fit_its_columns(run):
 @pytest.mark.parametrize("name", sources("postgres"))
 def test_on_postgresql_every_parameter_has_a_type(name):
     text = re.sub(r"'[^']*'|^\s*--.*$", "", sources("postgres")[name], flags=re.MULTILINE)
-    kinds = re.findall(r"(?<![:\w]):\w+(?:\.\w+)?(?:::(\w+))?", text)
-    assert all(kind in {*TYPES["postgres"], "rows"} for kind in kinds)
-    [step] = catalogue("postgres", "dollar", "onward.")[name].steps
-    for place in re.finditer(r"\$\d+", step.text):
-        assert step.text[: place.start()].endswith("CAST("), step.text[place.start() - 30 : place.end()]
+    query = catalogue("postgres", "dollar", "onward.")[name]
+    for held, column, kind in re.findall(r"(?<![:\w]):(\w+)(?:\.(\w+))?(?:::(\w+))?", text):
+        assert kind in {*TYPES["postgres"], "rows"} or column in query.sets[held]
+    ids_alone = [Content((), (), empty=True), Content(("id",), ("lease", "state"), empty=False)]
+    short = formed(query, tuple(ids_alone[held == query.alike] for held in query.sets))
+    for [step] in (query.steps, short.steps) if query.alike else (query.steps,):
+        for place in re.finditer(r"\$\d+", step.text):
+            assert step.text[: place.start()].endswith("CAST("), step.text[place.start() - 30 : place.end()]
 
 
 @pytest.mark.parametrize("form", FORMS[1:], ids=" ".join)

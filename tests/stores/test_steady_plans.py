@@ -32,6 +32,10 @@ def ends(count: int) -> list[End]:
     return [End(str(uuid4()), 1, 1, (ENDED, BACK)[number % 2]) for number in range(count)]
 
 
+def alike(count: int) -> list[End]:
+    return [End(str(uuid4()), 1, 1, ENDED) for _ in range(count)]
+
+
 def metered(count: int) -> list[End]:
     return [replace(end, usage=(Usage("a", 1.0, 5), Usage("b", 2.0))) for end in ends(count)]
 
@@ -53,6 +57,7 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
         {"live_ready", "Tid Scan"},
     ),
     "finish": (lambda: work.finish(ends(100)), {"live_pkey"}),
+    "finish what came to the same": (lambda: work.finish(alike(100)), {"live_pkey"}),
     "finish one": (lambda: work.finish(ends(1)), {"live_pkey"}),
     "record usage": (lambda: usage.record(metered(100)), {"live_pkey"}),
     "record the usage of one": (lambda: usage.record(metered(1)), {"live_pkey"}),

@@ -5,7 +5,9 @@ a parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are th
 dialect. Every statement may also name `:only_org::text`, the org to which its client is confined (null:
 none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
-On PostgreSQL a name is one statement: one round trip, and one atomic change also outside a transaction.
+On PostgreSQL a name is one statement: one round trip, and one atomic change also outside a transaction. What
+follows `-- alike NAME` is run instead where all rows of that set differ in their ids alone, and the other
+sets have none: `:NAME::ids_set` are those ids, `:NAME.column` is what the rows share.
 
 On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
 a set, `-- all NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows
@@ -91,6 +93,7 @@ _NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SET = re.compile(r"^-- (each|all) (\w+)$", re.MULTILINE)
 _PACKED = re.compile(r"^-- packed$", re.MULTILINE)
 _WHEN = re.compile(r"^-- when audited (>=|<) (\d)$", re.MULTILINE)
+_ALIKE = re.compile(r"^-- alike (\w+)$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
@@ -98,6 +101,7 @@ _FRAGMENT = re.compile(r"\{\+(\w+)\}")
 _COLUMNS = re.compile(r"\{(job_columns|carried) ?(\w*)\}")
 _MACRO = re.compile(r"\{(micros|instant|later|text)\((.*?)\)\}")
 _ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
+_SHARED = re.compile(r":(\w+)\.(\w+)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
 _QUOTED = re.compile(r"('[^']*')")
 
@@ -126,7 +130,7 @@ class Query:
     """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite.
 
     On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
-    `formed` puts them.
+    `formed` puts them; where all rows of the set `alike` differ in their ids alone, `short` is that text.
     """
 
     name: str
@@ -136,6 +140,8 @@ class Query:
     steady: bool = False
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     template: str = ""
+    alike: str = ""
+    short: str = ""
     style: Style = "question"
 
 
@@ -212,13 +218,24 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         steps = tuple(_step(part, database, style) for part in text.split(";\n"))
         return Query(name, steps)
     once = bool(_PLAN_ONCE.search(source))
+    text, alike, short = (*_ALIKE.split(text), "", "")[:3]
     sets = {
         name: {column.split()[0]: column.split()[1] for column in columns.split(",")}
         for name, columns in _ROWS.findall(text)
     }
 
     steady = bool(_STEADY.search(source))
-    query = Query(name, (), plan_once=once, steady=steady, sets=sets, template=text, style=style)
+    query = Query(
+        name,
+        (),
+        plan_once=once,
+        steady=steady,
+        sets=sets,
+        template=text,
+        alike=alike,
+        short=short,
+        style=style,
+    )
     return formed(query, tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
 
 
@@ -226,20 +243,31 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
 def formed(query: Query, contents: tuple[Content, ...]) -> Query:
     """Give the form of a PostgreSQL statement for what its sets hold."""
     held = dict(zip(query.sets, contents, strict=True))
-    text = _ROWS.sub(lambda match: _rows(match[1], query.sets[match[1]], held[match[1]]), query.template)
+    if query.alike and all(_differ_in_ids(query, name, held[name]) for name in held):
+        types, content = query.sets[query.alike], held[query.alike]
+        text = _SHARED.sub(lambda match: _shared(match[1], match[2], types, content), query.short)
+    else:
+        text = _ROWS.sub(lambda match: _rows(match[1], query.sets[match[1]], held[match[1]]), query.template)
     step = _step(text, "postgres", query.style)
     return replace(query, steps=(step,), encoded=step.text.encode())
+
+
+def _differ_in_ids(query: Query, name: str, content: Content) -> bool:
+    return content.own == ("id",) if name == query.alike else content.empty
+
+
+def _shared(name: str, column: str, types: Mapping[str, str], content: Content) -> str:
+    """Give what all rows of a set share; what is null is written into the text."""
+    kind = types[column]
+    given = f":{name}.{column}::{_PARAMETERS.get(kind, 'int')}" if column in content.common else "NULL"
+    return f"CAST({given} AS {kind})"
 
 
 def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
     """Read a set: what its rows share comes once, and what is null is written into the text."""
     values = [
-        f"own.{column}"
-        if column in content.own
-        else f"CAST(:{name}.{column}::{_PARAMETERS.get(kind, 'int')} AS {kind}) AS {column}"
-        if column in content.common
-        else f"CAST(NULL AS {kind}) AS {column}"
-        for column, kind in types.items()
+        f"own.{column}" if column in content.own else f"{_shared(name, column, types, content)} AS {column}"
+        for column in types
     ]
     text = f"SELECT {', '.join(values)}"
     if len(content.own) == 1 and types[content.own[0]] == "uuid":

@@ -135,13 +135,7 @@ missed AS MATERIALIZED (
     FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked
     WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
 ),
-refused AS (
-    INSERT INTO {audit} ({+refused_columns})
-    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
-    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
-    WHERE NOT again
-    RETURNING job_id
-),
+{+refused_those},
 woken AS MATERIALIZED (
     SELECT count(pg_notify('{channel}', queue)) AS sent
     FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
@@ -160,3 +154,52 @@ UNION ALL
 SELECT CAST(id AS text), 'cancelled' FROM held WHERE cancel_requested_at IS NOT NULL
 UNION ALL
 SELECT NULL, NULL FROM woken WHERE sent < 0
+-- alike ended
+-- What nearly all writes are: jobs that all came to the same. No join, no set that is looked through again, and a
+-- sixth of the time less. Whether any was missed, their number tells.
+WITH {+clock},
+gone AS (
+    DELETE FROM {live} AS live
+    WHERE id = ANY (:ended::ids_set) AND lease = :ended.lease AND NOT rerun_requested
+    RETURNING {carried live}, error
+),
+moved AS (
+    INSERT INTO {ended} ({carried}, {+end_columns})
+    SELECT
+        {carried gone}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, error),
+        :ended.result, :ended.outcome, now
+    FROM gone, clock
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns}, action)
+    SELECT
+        now, :ended.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+        :ended.attempt, lease, worker_id, :ended.detail, :ended.action
+    FROM gone, clock
+    WHERE :audited::int > 0
+),
+missed AS MATERIALIZED (
+    SELECT id, :ended.attempt AS attempt, :ended.lease AS lease, EXISTS (
+        SELECT FROM {live} AS live WHERE live.id = asked.id AND live.lease = :ended.lease
+    ) AS again
+    FROM unnest(:ended::ids_set) AS asked(id)
+    WHERE (SELECT count(*) FROM gone) < cardinality(:ended::ids_set) AND id NOT IN (SELECT id FROM gone)
+),
+{+refused_those}
+SELECT CAST(job_id AS text), 'lost' FROM refused
+UNION ALL
+SELECT told.* FROM gone, LATERAL (
+    VALUES (CASE WHEN flow > 0 THEN CAST(id AS text) END, 'tied'), (limit_key, 'slot')
+) AS told(name, what)
+WHERE (flow > 0 OR limit_key IS NOT NULL) AND name IS NOT NULL
+UNION ALL
+SELECT CAST(id AS text), 'again' FROM missed WHERE again
+
+-- fragment: refused_those
+refused AS (
+    INSERT INTO {audit} ({+refused_columns})
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
+    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
+    WHERE NOT again
+    RETURNING job_id
+)
