@@ -129,6 +129,25 @@ def test_a_plan_made_after_the_table_was_drained_is_the_one_for_a_full_table(sto
         assert scans_of_live(plan_of_hot(connection, values)) == expected
 
 
+@pytest.mark.parametrize("name", HOT)
+def test_a_plan_made_before_the_table_was_ever_analysed_is_the_one_for_a_full_table(store, name):
+    # Without statistics all rows are taken for one: to read it by any index and to sort it costs no more than
+    # to read it in order, and less where that index is deeper.
+    make, expected = HOT[name]
+    statement = next(make())
+    assert isinstance(statement, Statement)
+    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
+    with psycopg.connect(store.url, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
+        fill(connection, store, 40_000)
+        connection.execute(
+            f"UPDATE {store.prefix}live SET fair = true, org_id = repeat(md5(CAST(id AS text)), 6)".encode()
+        )
+        connection.execute(_STEADY.encode())
+        connection.execute(b"PREPARE hot AS " + query.encoded)
+        assert scans_of_live(plan_of_hot(connection, values)) == expected
+
+
 def plan_of_hot(connection: psycopg.Connection, values: tuple[Any, ...]) -> list[dict[str, Any]]:
     marks = ", ".join(["%s"] * len(values))
     with psycopg.ClientCursor(connection) as cursor:
