@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from onward import Cancelled, Client, Failed, Job, Limit, NewJob, Skip, Succeeded
+from onward import Cancelled, Client, Failed, Job, Limit, NewJob, Released, Skip, Succeeded
 from onward.core.lifecycle import Outcome
 from onward.core.rules import AuditLevel, Rules
 
@@ -49,7 +49,7 @@ def claimed(client: Client, prefix: str) -> dict[str, Job]:
     found = {name: jobs[job_id] for name, job_id in ids.items()}
     assert {job.lease for job in found.values()} == {1}
     client.enqueue(NewJob(job_type="t", payload={"n": 2}, key=f"{prefix} reset", on_conflict="reset"))
-    client.finish([(found["gone"], Succeeded())]).require()
+    client.finish([(found["gone"], Succeeded()), (found["lost"], Released())]).require()
     return found
 
 
@@ -94,6 +94,6 @@ def test_what_is_written_together_comes_to_the_same_as_one_by_one(
         kinds.append(told(own, jobs, batches, outcome))
     together, alone = kinds
     assert together == alone
-    assert together.lost == {"gone"}
+    assert together.lost == {"gone", "lost"}
     assert together.tied == {"tied"}
     assert together.slots == {"few"}

@@ -140,7 +140,7 @@ def reset_queue(
 
 
 def _locked(name: str, now: datetime | None) -> Operation[Queue]:
-    yield Statement("lock_queue", {"queue": name, "now": moment(now)})
+    yield Statement("lock_queue", {"queue": name, "claims": 0, "now": moment(now)})
     return (yield from get_queue(name, now=now))
 
 

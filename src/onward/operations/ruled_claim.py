@@ -100,7 +100,7 @@ def claim_ruled(
 
 
 def _lock(queue: str, declared: QueueRule | None, now: datetime | None) -> Operation[_Locked | None]:
-    asked = Statement("lock_queue", {"queue": queue, "now": moment(now)})
+    asked = Statement("lock_queue", {"queue": queue, "claims": 1, "now": moment(now)})
     rows = yield asked
     if not rows and declared is not None:
         yield from declare({queue: declared})

@@ -46,8 +46,6 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
-SET enable_sort = off;
-SET enable_incremental_sort = off;
 SET jit = off
 """
 TROUBLE = (
