@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -153,22 +151,22 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Job:
         """Read a row whose columns are `COLUMNS`."""
-        values = list(row)
-        # What every job has is read without asking: a worker does this for each job it claims.
-        values[_STATE] = _STATES[values[_STATE]]
-        values[_PAYLOAD] = decode(values[_PAYLOAD])
-        created_at = values[_CREATED_AT]
-        values[_CREATED_AT] = created = instant(created_at)
-        # Of most jobs they are the same.
-        values[_RUN_AT] = created if values[_RUN_AT] == created_at else instant(values[_RUN_AT])
-        values[_RERUN] = bool(values[_RERUN])
-        if values[_STARTED_AT] is not None:
-            values[_STARTED_AT] = _started(values[_STARTED_AT])
-        if _rare(row) != _NONE_OF_THEM:
-            for at, read in _RARE:
-                if values[at] is not None:
-                    values[at] = read(values[at])
-        return cls(*values)
+        return cls.from_rows([row])[0]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[Any]]) -> list[Job]:
+        """Read rows whose columns are `COLUMNS`, one column after the other: that takes half of the time."""
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        if not columns:
+            return []
+        when = columns[_RUN_AT]
+        for at, read in _READ:
+            column = columns[at]
+            if column.count(None) < len(column):
+                # Of most jobs these are the same.
+                same = at == _CREATED_AT and column == when
+                columns[at] = columns[_RUN_AT] if same else _read(column, read)
+        return list(map(cls, *columns))
 
     @classmethod
     def salvaged(cls, row: Sequence[Any]) -> Job:
@@ -260,21 +258,27 @@ def instant(value: int) -> datetime:
     """Read an instant that came from a database."""
     # Half the time of adding to EPOCH, and exact while a microsecond is more than a float's last digit.
     if -_EXACT < value < _EXACT:
-        return datetime.fromtimestamp(value / 1e6, UTC)
+        return _at(value / 1e6, UTC)
     return EPOCH + timedelta(microseconds=value)
 
 
+def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
+    first = column[0]
+    # When jobs were claimed, for one, is the same for all of a claim. What may be changed is not shared.
+    if read is not decode and first == column[-1] and column.count(first) == len(column):
+        return [read(first)] * len(column)
+    if None in column:
+        return [None if value is None else read(value) for value in column]
+    return list(map(read, column))
+
+
 _EXACT = 2**52
-# Jobs that were claimed together started together.
-_started = lru_cache(maxsize=16)(instant)
+_at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
-_READ: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
-_STATE, _PAYLOAD, _RUN_AT, _CREATED_AT, _RERUN, _STARTED_AT = _USUAL = tuple(
-    map(list(COLUMNS).index, ("state", "payload", "run_at", "created_at", "rerun_requested", "started_at"))
+_READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
+_READ = [(at, _READERS[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READERS]
+_STATE, _PAYLOAD, _RERUN, _RUN_AT, _CREATED_AT = map(
+    list(COLUMNS).index, ("state", "payload", "rerun_requested", "run_at", "created_at")
 )
-_RARE = [(at, _READ[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READ and at not in _USUAL]
-_SALVAGED: list[tuple[int, Callable[[Any], Any]]] = [
-    *_RARE, *((at, instant) for at in (_RUN_AT, _CREATED_AT, _STARTED_AT)),
-]  # fmt: skip
-_rare = itemgetter(*[at for at, _ in _RARE])
-_NONE_OF_THEM = (None,) * len(_RARE)
+_SALVAGED = [(at, read) for at, read in _READ if at not in {_PAYLOAD, _RERUN}]
+_READ.append((_STATE, _STATES.__getitem__))

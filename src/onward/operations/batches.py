@@ -151,7 +151,7 @@ def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: JobId | None = None) 
     rows = yield Statement(
         "list_batch_jobs", {"ids": as_json([batch_id]), "below": below, "limit": limit + 1}
     )
-    jobs = [Job.from_row(row) for row in rows[:limit]]
+    jobs = Job.from_rows(rows[:limit])
     return Page(jobs, jobs[-1].id if len(rows) > limit else None)
 
 

@@ -67,7 +67,7 @@ def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
     check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
     asked = [normalise_id(job_id) for job_id in ids]
     rows = yield Statement("get_jobs", {"ids": as_json(asked)})
-    return {row[0]: Job.from_row(row) for row in rows}
+    return {job.id: job for job in Job.from_rows(rows)}
 
 
 def list_jobs(
@@ -77,7 +77,7 @@ def list_jobs(
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
     whole("limit", limit, 1, MOST_PER_PAGE)
     rows = yield Statement("list_jobs", {**where.params(cursor), "limit": limit + 1, "now": moment(now)})
-    jobs = [Job.from_row(row) for row in rows[:limit]]
+    jobs = Job.from_rows(rows[:limit])
     return Page(jobs, jobs[-1].id if len(rows) > limit else None)
 
 

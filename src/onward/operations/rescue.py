@@ -101,7 +101,7 @@ def rescue_worker(
 def find_held(worker_id: str) -> Operation[list[Job]]:
     """Give the running jobs of a worker."""
     rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
-    return [Job.from_row(row) for row in rows]
+    return Job.from_rows(rows)
 
 
 def sweep(

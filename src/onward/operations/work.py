@@ -196,7 +196,7 @@ def jobs_of(rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _
         raise _worker_lost(worker_id)
     # Neither database returns changed rows in the order of the claim.
     try:
-        return [Job.from_row(row) for row in sorted(rows, key=order)]
+        return Job.from_rows(sorted(rows, key=order))
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -298,20 +298,24 @@ def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
 
 
 def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
-    ended = _ended_rows([end for end in ends if end.transition.state in ENDED_STATES])
-    returned = [_returned_row(end) for end in ends if end.transition.state not in ENDED_STATES]
+    # Most jobs come to the very same, so this is asked of few.
+    transitions = {id(end.transition): end.transition for end in ends}.values()
+    ended, returned = ends, list[End]()
+    if any(to.state not in ENDED_STATES for to in transitions):
+        ended = [end for end in ends if end.transition.state in ENDED_STATES]
+        returned = [end for end in ends if end.transition.state not in ENDED_STATES]
+    back = Rows.of(RETURNED, [_returned_row(end) for end in returned])
     return Statement(
         "finish_jobs",
-        {"ended": ended, "returned": Rows.of(RETURNED, returned), "now": moment(now)},
+        {"ended": _ended_rows(ended, len(transitions)), "returned": back, "now": moment(now)},
     )
 
 
-def _ended_rows(ends: Sequence[End]) -> Rows:
+def _ended_rows(ends: Collection[End], kinds: int) -> Rows:
     """Give ends as rows; most jobs come to the very same, which is written out once."""
-    kinds = {(id(end.transition), id(end.actions)) for end in ends}
-    if len(kinds) != 1:
+    if kinds != 1 or len({id(end.actions) for end in ends}) != 1:
         return Rows.of(ENDED, [(end.job_id, end.lease, *_ending(end)) for end in ends])
-    told = zip(ENDED[2:], _ending(ends[0]), strict=True)
+    told = zip(ENDED[2:], _ending(next(iter(ends))), strict=True)
     same = {name: value for name, value in told if value is not None}
     leases = [end.lease for end in ends]
     if leases.count(leases[0]) == len(leases):
