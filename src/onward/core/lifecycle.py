@@ -203,13 +203,21 @@ class End(msgspec.Struct, frozen=True, gc=False):
 
         `actions` are the names that its job type gives to events in the audit.
         """
-        if job.state != _S.RUNNING:
-            raise LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
         if isinstance(outcome, Succeeded):
-            to = settle(job, outcome, policy, dice)
-        else:
-            to = _settle_hidden(job, outcome, policy, dice, redaction)
+            return cls.of_success(job, outcome, usage, actions)
+        if job.state != _S.RUNNING:
+            raise _no_lease(job)
+        to = _settle_hidden(job, outcome, policy, dice, redaction)
         return cls(job.id, job.lease, job.attempt, to, usage, actions)
+
+    @classmethod
+    def of_success(
+        cls, job: Job, outcome: Succeeded, usage: tuple[Usage, ...], actions: Mapping[str, str] | None
+    ) -> End:
+        """Settle a claimed job that succeeded: what nearly all do, and no policy takes part in it."""
+        if job.state is not _S.RUNNING:
+            raise _no_lease(job)
+        return cls(job.id, job.lease, job.attempt, _success(job, outcome.result), usage, actions)
 
     @property
     def action(self) -> str | None:
@@ -242,18 +250,15 @@ def _settle_hidden(
     return replace(to, error=told)
 
 
-def settle(  # noqa: C901, PLR0911, PLR0912 - one state machine, one match
+def settle(  # noqa: C901, PLR0911 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, told: Mapping[str, Any] | None = None
 ) -> Transition:
     """Decide what becomes of a running job; `told` is what is kept of a failure."""
-    # What nearly every job comes to, asked first.
-    if isinstance(outcome, Succeeded) and outcome.result is None:
-        return _plain_success(job.attempt, job.waits, job.crashes)
     as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)
     unburnt = _as_it_was(job.attempt - 1, job.waits, job.crashes)
     match outcome:
         case Succeeded(result):
-            return _succeed(as_it_was, "succeeded", result)
+            return _success(job, result)
         case Skip(reason):
             return _succeed(as_it_was, "skipped", {"reason": reason})
         case Cancelled(reason):
@@ -321,6 +326,15 @@ def _as_it_was(attempt: int, waits: int, crashes: int) -> Transition:
 @lru_cache(maxsize=256)
 def _plain_success(attempt: int, waits: int, crashes: int) -> Transition:
     return _succeed(_as_it_was(attempt, waits, crashes), "succeeded", None)
+
+
+def _success(job: Job, result: Any) -> Transition:
+    plain = _plain_success(job.attempt, job.waits, job.crashes)
+    return plain if result is None else replace(plain, result=result)
+
+
+def _no_lease(job: Job) -> LeaseLost:
+    return LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
 
 
 def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:

@@ -190,9 +190,11 @@ class Rules:
 
     def end_of(self, job: Job, outcome: Outcome, dice: float, usage: tuple[Usage, ...] = ()) -> End:
         """Settle a claimed job by what the application asks of its type and category."""
-        if outcome.__class__ is not Succeeded:
-            outcome = self._completed(job, outcome)
         actions = self.actions.get(job.job_type) if self.actions else None
+        if isinstance(outcome, Succeeded):
+            # Nothing is tried again: no policy is looked for, and no secret.
+            return End.of_success(job, outcome, usage, actions)
+        outcome = self._completed(job, outcome)
         return End.of(job, outcome, self.policy_of(job), dice, usage, actions, self.redact)
 
     def _completed(self, job: Job, outcome: Outcome) -> Outcome:
