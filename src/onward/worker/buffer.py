@@ -96,8 +96,11 @@ class Buffer:
 
     def take(self) -> Job | None:
         """Give the next job to run, whose place in its queue is taken until `done`; none once closed."""
-        lane = None if self._closed else self._next()
-        if lane is None:
+        if self._closed or not self._waiting:
+            return None
+        # Mostly one queue has jobs: no need to ask whose turn it is.
+        lane = self._waiting[0] if len(self._waiting) == 1 else self._next()
+        if lane is None or lane.running >= lane.most:
             return None
         job = lane.jobs.popleft()
         if not lane.jobs:
@@ -157,9 +160,7 @@ class Buffer:
         return lane.running >= lane.most < self._concurrency
 
     def _next(self) -> Lane | None:
-        lanes = self._waiting
-        if len(lanes) > 1 or (lanes and lanes[0].running >= lanes[0].most):
-            lanes = [lane for lane in lanes if lane.running < lane.most]
+        lanes = [lane for lane in self._waiting if lane.running < lane.most]
         if len(lanes) <= 1:
             return lanes[0] if lanes else None
         # Smooth weighted turns: everyone earns its weight, the richest goes and pays the sum.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import isawaitable, iscoroutine
-from typing import Any
+from types import CoroutineType
+from typing import Any, TypeAlias, cast
 
 from onward.ambient import AMBIENT
 from onward.core.classification.classify import classify, describe
@@ -24,18 +25,23 @@ from onward.worker.breakers import Breakers
 from onward.worker.buffer import Buffer
 from onward.worker.guard import Authorize, Guard
 from onward.worker.processes import ProcessPool
-from onward.worker.running import Completion, Running, Why, isolated
+from onward.worker.running import Completion, Ran, Running, Waiting, Why, begin, isolated
 from onward.worker.threads import Threads
 
 __all__ = ["Executor"]
 
 log = get_logger("onward.worker")
 
+# So much is run at the most before the loop turns to others.
 _AT_ONCE = 50
+_TURN_SECONDS = 0.002
 _PATIENCE = 5.0
 _UNKNOWN_DELAY = timedelta(seconds=10)
 _UNKNOWN_AFTER = timedelta(minutes=10)
 _SUCCEEDED = Succeeded()
+
+Rest: TypeAlias = "CoroutineType[Any, Any, Outcome]"
+"""What is left of a run that has to wait."""
 
 
 class Executor:
@@ -46,7 +52,7 @@ class Executor:
         handlers: Mapping[str, Handler],
         clients: Clients,
         buffer: Buffer,
-        ended: Callable[[Job, Outcome, tuple[Usage, ...], Completion | None], None],
+        ended: Callable[[Sequence[Ran]], None],
         *,
         concurrency: int,
         authorize: Authorize | None = None,
@@ -57,6 +63,7 @@ class Executor:
         self._clients = clients
         self._buffer = buffer
         self._ended = ended
+        self._ran: list[Ran] = []
         self._concurrency = concurrency
         self._closed = False
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -139,32 +146,49 @@ class Executor:
 
     async def _slot(self) -> None:
         task = asyncio.current_task()
-        taken = 0
+        until = 0.0
         # Whoever was cancelled a second time, by `close`, has no more to do.
         while not self._closed:
             job = self._buffer.take()
             if job is None:
+                self._tell()
                 waiter = self._loop.create_future()
                 self._idle.append(waiter)
                 await waiter
+                until = 0.0
                 continue
+            until = until or time.monotonic() + _TURN_SECONDS
             try:
-                outcome = await self._run(job, task)
+                outcome = self._start(job, task)
+                if isinstance(outcome, CoroutineType):
+                    self._tell()
+                    outcome = await outcome
+                    until = 0.0
             finally:
                 self._buffer.done(job.queue)
-            usage = self._metered.pop(job.id, ()) if self._metered else ()
-            completion = self._completions.pop(job.id, None) if self._completions else None
-            self._ended(job, outcome, usage, completion)
-            if self._breakers is not None:
-                self._breakers.leave(job, outcome)
-            taken += 1
-            if taken % _AT_ONCE == 0:
-                # A handler that never waits would keep the loop from claiming and from writing results.
+            self._note(job, outcome)
+            if len(self._ran) >= _AT_ONCE or (until and time.monotonic() > until):
+                # Handlers that never wait would keep the loop from claiming and from writing results.
+                self._tell()
                 await asyncio.sleep(0)
+                until = 0.0
 
-    async def _run(  # noqa: C901, PLR0911 - one way out for each way to end
-        self, job: Job, task: asyncio.Task[Any] | None
-    ) -> Outcome:
+    def _note(self, job: Job, outcome: Outcome) -> None:
+        """Keep what a job came to until this turn of the loop ends: to tell of many at once costs less."""
+        usage = self._metered.pop(job.id, ()) if self._metered else ()
+        completion = self._completions.pop(job.id, None) if self._completions else None
+        self._ran.append((job, outcome, usage, completion))
+        if self._breakers is not None:
+            self._breakers.leave(job, outcome)
+
+    def _tell(self) -> None:
+        """Tell of the runs that are over; before every wait, so that nobody can miss them."""
+        if self._ran:
+            ran, self._ran = self._ran, []
+            self._ended(ran)
+
+    def _start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
+        """Run a job to its end, or to its first wait: then somebody has to await the rest."""
         handler = self._handlers.get(job.job_type)
         if handler is None:
             return unknown(job)
@@ -177,27 +201,51 @@ class Executor:
             return Failed({**describe(error), **refused}, retryable=False)
         run = Running(job, handler, task)
         self.runs[job.id] = run
+        if handler.executor != "async" or self._guard is not None or self._breakers is not None:
+            return cast("Rest", self._run(run, arguments))
+        try:
+            self._enter(run)
+            begun = begin(self._coroutine(run, arguments))
+            if isinstance(begun, Waiting):
+                return cast("Rest", self._rest_of(run, begun))
+            outcome = self._judged(job, begun)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            outcome = self._raised(run, error)
+        self._over(run)
+        return outcome
+
+    async def _rest_of(self, run: Running, begun: Waiting) -> Outcome:
+        try:
+            return self._judged(run.job, await begun)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            return self._raised(run, error)
+        finally:
+            self._over(run)
+
+    async def _run(self, run: Running, arguments: dict[str, Any]) -> Outcome:
+        """Run a job that has to wait before it begins, or that runs elsewhere."""
         try:
             if self._breakers is not None and (held := await self._breakers.enter(run)) is not None:
                 return held
-            if job.timeout_micros is not None or job.deadline is not None:
-                self._time(run)
-            # What the handler enqueues inherits from its job; its context is a copy of this one.
-            AMBIENT.set(job)
+            self._enter(run)
             if self._guard is None:
-                return self._judged(job, await self._begin(run, arguments))
-            if (ended := await self._guard.refusal(job)) is not None:
+                return self._judged(run.job, await self._begin(run, arguments))
+            if (ended := await self._guard.refusal(run.job)) is not None:
                 return ended
-            return self._guard.judged(run, self._judged(job, await self._begin(run, arguments)))
-        except asyncio.CancelledError as error:
-            return self._cancelled(run, error)
-        except Cancelled as error:
-            return run.gave_way() if run.why else error
+            return self._guard.judged(run, self._judged(run.job, await self._begin(run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
-            late = run.why in {"timeout", "deadline"}
-            return run.gave_way() if late else self._classified(job, error)
+            return self._raised(run, error)
         finally:
             self._over(run)
+
+    def _raised(self, run: Running, error: BaseException) -> Outcome:
+        match error:
+            case asyncio.CancelledError():
+                return self._cancelled(run, error)
+            case Cancelled():
+                return run.gave_way() if run.why else error
+        late = run.why in {"timeout", "deadline"}
+        return run.gave_way() if late else self._classified(run.job, error)
 
     def _cancelled(self, run: Running, error: asyncio.CancelledError) -> Outcome:
         if run.why is not None:
@@ -213,7 +261,8 @@ class Executor:
             # Also where the handler made something else of it: else the next one would seem to be cancelled.
             run.uncancel()
         self.runs.pop(job_id, None)
-        self._timed.discard(run)
+        if run.ends_at is not None:
+            self._timed.discard(run)
         if run.meters is not None:
             self._metered[job_id] = run.usage()
         if run.completion is not None:
@@ -230,6 +279,8 @@ class Executor:
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
+        if handler.executor == "async":
+            return isolated(self._coroutine(run, arguments))
         if run.why is not None:
             raise Cancelled
         if self._meter_runs:
@@ -238,11 +289,28 @@ class Executor:
             return self._processes.run(handler, run, timeout=None)
         if handler.context is not None:
             arguments[handler.context] = Context(run, self._clients)
-        if handler.executor == "async":
-            run.coroutine = handler.function(**arguments)
-            return isolated(run.coroutine)
         run.future = self._threads.call(handler.function, arguments)
         return run.future
+
+    def _coroutine(self, run: Running, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        if run.why is not None:
+            raise Cancelled
+        if self._meter_runs:
+            run.time()
+        handler = run.handler
+        if handler.context is not None:
+            arguments[handler.context] = Context(run, self._clients)
+        coroutine: Coroutine[Any, Any, Any] = handler.function(**arguments)
+        run.coroutine = coroutine
+        return coroutine
+
+    def _enter(self, run: Running) -> None:
+        """Let a run's time begin, and let whatever is called from now on know its job."""
+        job = run.job
+        if job.timeout_micros is not None or job.deadline is not None:
+            self._time(run)
+        # What the handler enqueues inherits from its job; its context is a copy of this one.
+        AMBIENT.set(job)
 
     def _time(self, run: Running) -> None:
         """Note when a run is to give way; its deadline is counted from its claim by the database's clock."""

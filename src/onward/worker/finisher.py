@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from onward.client_async import AsyncClient
@@ -16,7 +16,7 @@ from onward.errors import OnwardError, StoreError, TransactionOpen
 from onward.logs import get_logger
 from onward.worker.outage import Outage
 from onward.worker.pace import AT_ONCE
-from onward.worker.running import Completion
+from onward.worker.running import Completion, Ran
 
 __all__ = ["Finisher"]
 
@@ -38,13 +38,14 @@ class Finisher:
         written: Callable[[Sequence[tuple[Job, End]], frozenset[str]], None],
         spent: Callable[[frozenset[str]], None],
         freed: Callable[[frozenset[str]], None],
+        completed: Callable[[], None],
     ) -> None:
         self._client = client
         self._at_once = AT_ONCE[client.store.database]
         self._outage = outage
         self._busy = busy
         self._written = written
-        self._spent, self._freed = spent, freed
+        self._spent, self._freed, self._completed = spent, freed, completed
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
         self._doubts: dict[tuple[str, int], End] = {}
@@ -55,18 +56,25 @@ class Finisher:
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def add(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...] = ()) -> None:
-        """Take what an attempt came to, and what it used."""
-        self._ends.append((job, self._settled(job, outcome, usage)))
-        if not self._any.is_set():
+    def add(self, job: Job, outcome: Outcome) -> None:
+        """Take a job that did not run after all."""
+        self.add_all([(job, outcome, (), None)])
+
+    def add_all(self, ran: Iterable[Ran]) -> None:
+        """Take what attempts came to, and what they used."""
+        for job, outcome, usage, completion in ran:
+            if completion is None:
+                self._ends.append((job, self._settled(job, outcome, usage)))
+            else:
+                self._complete(job, completion, outcome, usage)
+                self._completed()
+        if self._ends and not self._any.is_set():
             self._any.set()
             self._empty.clear()
         if len(self._ends) >= self._at_once:
             self._many.set()
 
-    def complete(
-        self, job: Job, completion: Completion, outcome: Outcome, usage: tuple[Usage, ...] = ()
-    ) -> None:
+    def _complete(self, job: Job, completion: Completion, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
         """Take the end that a handler committed itself; where nobody knows whether it did, ask the database.
 
         If it did not, the attempt came to `outcome`.
@@ -87,7 +95,7 @@ class Finisher:
     def _write_apart(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
         """Write an end that may have to wait for the handler's own transaction: no other waits with it."""
         if self._over:
-            self.add(job, outcome, usage)
+            self.add_all([(job, outcome, usage, None)])
             return
         pair = job, self._settled(job, outcome, usage)
         writing = asyncio.create_task(self._write([pair], apart=True))

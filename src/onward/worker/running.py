@@ -16,7 +16,7 @@ from onward.core.lifecycle import Cancelled, End, Failed, Outcome, Released
 from onward.core.usage import Meters, Usage
 from onward.handlers.handler import Handler, Provider
 
-__all__ = ["Completion", "Running", "Why", "isolated"]
+__all__ = ["Completion", "Ran", "Running", "Waiting", "Why", "begin", "isolated"]
 
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
 
@@ -40,6 +40,10 @@ class Completion(msgspec.Struct, eq=False):
     end: End | None = None
     sure: bool = False
     spent: frozenset[str] = frozenset()
+
+
+Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None]
+"""A run that is over: what it came to, what it used, and the end that its handler wrote itself."""
 
 
 class Running(msgspec.Struct, eq=False):
@@ -162,16 +166,22 @@ class Running(msgspec.Struct, eq=False):
 
 async def isolated(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Await a coroutine in context variables of its own: slots are reused, what a job sets is its own."""
+    begun = begin(coroutine)
+    return await begun if isinstance(begun, Waiting) else begun
+
+
+def begin(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in context variables of its own, to its end or to its first wait (then a `Waiting`)."""
     context = copy_context()
     try:
         awaited = context.run(coroutine.send, None)
     except StopIteration as done:
         # It never waited: many handlers do not.
         return done.value
-    return await _Resumed(context, coroutine, awaited)
+    return Waiting(context, coroutine, awaited)
 
 
-class _Resumed:
+class Waiting:
     """A coroutine that has begun to wait, driven on within its context."""
 
     __slots__ = ("_awaited", "_context", "_coroutine")

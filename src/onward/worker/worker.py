@@ -13,8 +13,7 @@ from typing import Any, Self
 from onward.core.arguments import whole
 from onward.core.duration import Duration, duration
 from onward.core.job import Job
-from onward.core.lifecycle import End, Outcome, Released, Transition
-from onward.core.usage import Usage
+from onward.core.lifecycle import End, Released, Transition
 from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
@@ -35,7 +34,7 @@ from onward.worker.guard import Authorize
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.pace import Pace
-from onward.worker.running import Completion
+from onward.worker.running import Ran
 from onward.worker.scheduler import Scheduler
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
@@ -179,7 +178,7 @@ class Worker:
         )  # fmt: skip
         self._finisher = Finisher(
             self._client, self._outage, busy=self._busy, written=self._written, spent=self._spent,
-            freed=self._admitter.free,
+            freed=self._admitter.free, completed=self._completed,
         )  # fmt: skip
         self._sweeper = Sweeper(self._client, self._keeper, self._outage)
         check = self._client.doctor.check
@@ -331,18 +330,16 @@ class Worker:
             self._pace.began(time.monotonic())
             self._executor.feed()
 
-    def _ended(
-        self, job: Job, outcome: Outcome, usage: tuple[Usage, ...], completion: Completion | None
-    ) -> None:
-        if completion is None:
-            self._finisher.add(job, outcome, usage)
-        else:
-            self._finisher.complete(job, completion, outcome, usage)
-            self._tied.set()
-            self._chores.ends.set()
-        self._pace.ended(time.monotonic())
+    def _ended(self, ran: Sequence[Ran]) -> None:
+        self._finisher.add_all(ran)
+        self._pace.ended(time.monotonic(), len(ran))
         self._claimer.ended()
         self._rest()
+
+    def _completed(self) -> None:
+        """Note that a handler has ended its job itself: whatever follows from that is not settled yet."""
+        self._tied.set()
+        self._chores.ends.set()
 
     def _rest(self) -> None:
         if not self._busy():
@@ -355,16 +352,18 @@ class Worker:
     def _written(self, batch: Sequence[tuple[Job, End]], lost: frozenset[str]) -> None:
         """Count what was written; what was `lost` had lost its lease, and was refused."""
         self._claimer.caught_up(job.queue for job, _ in batch)
+        if lost:
+            kept = [pair for pair in batch if pair[0].id not in lost]
+            self.tally.refused += len(batch) - len(kept)
+            batch = kept
+        self.tally.add_all(batch)
+        if (on_end := self._on_end) is None:
+            return
         for job, end in batch:
-            if job.id in lost:
-                self.tally.refused += 1
-                continue
-            self.tally.add(job, end.transition)
-            if self._on_end is not None:
-                try:
-                    self._on_end(job, end.transition)
-                except Exception:
-                    log.exception("on_end failed for job %s", job.id)
+            try:
+                on_end(job, end.transition)
+            except Exception:
+                log.exception("on_end failed for job %s", job.id)
 
     def _told(self, watch: Watch) -> None:
         self._claimer.told(watch)
