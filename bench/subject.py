@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import cast
 
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
@@ -17,8 +18,9 @@ from onward import Limit, NewJob, Onward
 from onward.cli.running import tune
 from onward.core.rules import AuditLevel
 
+URL = os.environ["ONWARD_URL"]
 app = Onward(
-    os.environ["ONWARD_URL"],
+    URL,
     schema=os.environ.get("ONWARD_BENCH_SCHEMA", "onward"),
     audit=cast("AuditLevel", os.environ.get("ONWARD_BENCH_AUDIT", "full")),
 )
@@ -27,6 +29,9 @@ if os.environ.get("ONWARD_BENCH_FAIR"):
 if os.environ.get("ONWARD_BENCH_LIMITED"):
     app.rules.limits["ample"] = Limit(100_000, name="ample")
 tally = Tally()
+# As the peers do at their top: to load a program is not to work.
+import_module("onward.worker.worker")
+import_module("onward.stores.postgres_pipelined" if URL.startswith("postgres") else "onward.stores.sqlite")
 
 CONCURRENCY = int(os.environ.get("ONWARD_BENCH_CONCURRENCY", "10"))
 CALLERS = 100
