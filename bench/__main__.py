@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 from bench import audits, bursts, callers, claims, drains, enqueues, growth, latencies, memory, rests
 from bench.measuring import Measure, met
+from bench.servers import used_server
 from bench.sizes import FULL, SMALL, Sizes
-from tests.postgres import start_postgres
 
 MEASURES: list[Callable[[str, Sizes], Iterator[Measure]]] = [
     enqueues.postgres,
@@ -82,8 +82,8 @@ def server() -> Iterator[str]:
     if url := os.environ.get("ONWARD_BENCH_POSTGRES_URL"):
         yield url
         return
-    with start_postgres(durable=True) as own:
-        yield own.url()
+    with used_server() as own:
+        yield own
 
 
 def summed(name: str, measures: list[Measure]) -> dict[str, object]:

@@ -19,7 +19,8 @@ from bench.children import ask, drain, percentile, working
 from bench.peers.installing import install
 from bench.peers.roster import PEERS, Peer
 from bench.peers.showing import Round, show, summary
-from tests.postgres import fresh_database, start_postgres
+from bench.servers import used_server
+from tests.postgres import fresh_database
 
 SINGLES = 1000
 GATHERED = 20_000
@@ -39,9 +40,9 @@ def main() -> int:
     chosen = choose(options.peer, onward=not options.without_onward)
     runtimes = {peer.runtime for peer in chosen}
     install(python="python" in runtimes, node="node" in runtimes)
-    with start_postgres(durable=True) as server:
+    with used_server() as server:
         numbers = range(1, options.rounds + 1)
-        rounds = [one_round(number, chosen, server.url(), options.jobs) for number in numbers]
+        rounds = [one_round(number, chosen, server, options.jobs) for number in numbers]
     result = {
         "jobs": options.jobs,
         "settings": {peer.name: peer.settings for peer in chosen},
