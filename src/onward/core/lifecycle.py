@@ -215,7 +215,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
         cls, job: Job, outcome: Succeeded, usage: tuple[Usage, ...], actions: Mapping[str, str] | None
     ) -> End:
         """Settle a claimed job that succeeded: what nearly all do, and no policy takes part in it."""
-        if job.state is not _S.RUNNING:
+        if job.state != _S.RUNNING:
             raise _no_lease(job)
         return cls(job.id, job.lease, job.attempt, _success(job, outcome.result), usage, actions)
 
