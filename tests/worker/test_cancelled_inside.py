@@ -19,6 +19,10 @@ async def awaits_a_cancelled_task() -> None:
     await task
 
 
+async def raises_at_once() -> None:
+    raise asyncio.CancelledError
+
+
 def raises_in_a_thread() -> None:
     raise asyncio.CancelledError
 
@@ -32,8 +36,13 @@ def no_provider(_job: Job) -> str:
 
 @pytest.mark.parametrize(
     ("handler", "options"),
-    [(awaits_a_cancelled_task, {}), (raises_in_a_thread, {}), (never_runs, {"provider": no_provider})],
-    ids=["task", "thread", "provider"],
+    [
+        (awaits_a_cancelled_task, {}),
+        (raises_at_once, {}),
+        (raises_in_a_thread, {}),
+        (never_runs, {"provider": no_provider}),
+    ],
+    ids=["task", "at once", "thread", "provider"],
 )
 async def test_what_was_cancelled_inside_of_a_handler_is_a_failure_and_costs_no_slot(app, handler, options):
     failing = app.job(handler, **options) if not options else app.job(**options)(handler)

@@ -155,7 +155,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Any]]) -> list[Job]:
-        """Read rows whose columns are `COLUMNS`, one column after the other: of many, that takes less time."""
+        """Read rows whose columns are `COLUMNS`, column by column: of many, that takes less time."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         if not columns:
             return []
