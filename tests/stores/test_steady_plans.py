@@ -84,6 +84,8 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "claim what was picked": (lambda: ruled_claim("claim_picked_jobs"), {"live_pkey", "Tid Scan"}),
 }
 
+BY_A_RULE = [name for name, (make, _) in HOT.items() if next(make()).name in asked_by('{"fair":true}')]
+
 
 def test_these_are_all_that_are_planned_once(store):
     steady = {name for name, query in catalogue("postgres", "dollar", store.prefix).items() if query.steady}
@@ -128,16 +130,31 @@ def test_a_plan_made_before_the_table_was_ever_analysed_is_the_one_for_a_full_ta
         connection.execute(
             f"UPDATE {store.prefix}live SET fair = true, org_id = repeat(md5(CAST(id AS text)), 6)".encode()
         )
-        connection.execute(f"INSERT INTO {store.prefix}queues (name) VALUES ('{Q}')".encode())
         scans = prepared(connection, store, name)
         with connection.transaction():
-            if next(HOT[name][0]()).name in asked_by('{"fair":true}'):
-                # What the claim begins with holds for all that it asks then.
-                lock, values = postgres_call(
-                    catalogue("postgres", "dollar", store.prefix)["lock_queue"], asked_by("{}")["lock_queue"]
-                )
-                psycopg.RawCursor(connection).execute(lock.encoded, values)
+            if name in BY_A_RULE:
+                begin_claim(connection, store)
             assert scans() == HOT[name][1]
+
+
+@pytest.mark.parametrize("name", BY_A_RULE)
+def test_a_claim_by_a_rule_reads_the_table_by_its_indexes_in_any_session(store, name):
+    # Few enough for a reading from end to end to look cheap, and enough for as many of them to take a second.
+    with unvacuumed(store) as connection:
+        fill(connection, store, 10_000)
+        connection.execute(f"UPDATE {store.prefix}live SET fair = true, org_id = 'a'".encode())
+        scans = prepared(connection, store, name, settings="SET plan_cache_mode = force_custom_plan")
+        with connection.transaction():
+            begin_claim(connection, store)
+            assert "Seq Scan" not in scans()
+
+
+def begin_claim(connection: psycopg.Connection, store: PostgresStore) -> None:
+    """Do what a claim by a rule begins with: it holds for all that it asks then."""
+    connection.execute(f"INSERT INTO {store.prefix}queues (name) VALUES ('{Q}')".encode())
+    lock = catalogue("postgres", "dollar", store.prefix)["lock_queue"]
+    query, values = postgres_call(lock, asked_by("{}")["lock_queue"])
+    psycopg.RawCursor(connection).execute(query.encoded, values)
 
 
 @contextmanager
@@ -147,12 +164,14 @@ def unvacuumed(store: PostgresStore) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def prepared(connection: psycopg.Connection, store: PostgresStore, name: str) -> Callable[[], set[str]]:
-    """Prepare a statement as a worker does; gives a way to see how its plan reads the hot table."""
+def prepared(
+    connection: psycopg.Connection, store: PostgresStore, name: str, settings: str = _STEADY
+) -> Callable[[], set[str]]:
+    """Prepare a statement, as a worker does; gives a way to see how its plan reads the hot table."""
     statement = next(HOT[name][0]())
     assert isinstance(statement, Statement)
     query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
-    connection.execute(_STEADY.encode())
+    connection.execute(settings.encode())
     connection.execute(b"PREPARE hot AS " + query.encoded)
     return lambda: scans_of_live(plan_of_hot(connection, values))
 

@@ -7,10 +7,14 @@ RETURNING name
 
 -- name: lock_queue
 -- Who claims from a queue with a rule waits for who does so already. What it then sees is the row as that one left it;
--- what it sees of other tables is from before: they are read by the next statement. A claim then sorts nothing, in this
--- transaction: all rows of a table that was never analysed are taken for one, which is read by any index and sorted.
+-- what it sees of other tables is from before: they are read by the next statement. A claim then sorts nothing and reads
+-- no table from end to end, in this transaction: one that was never analysed is taken for a single page or row, which any
+-- scan finds and which is sorted for nothing.
 SELECT {text(settings)}, {text(override)}, paid_at, turn, {micros(:now::clock)} FROM {queues}
-WHERE name = :queue::text AND (:claims::int = 0 OR set_config('enable_sort', 'off', true) = 'off')
+WHERE name = :queue::text AND (
+    :claims::int = 0
+    OR (set_config('enable_sort', 'off', true) = 'off' AND set_config('enable_seqscan', 'off', true) = 'off')
+)
 FOR UPDATE
 
 -- name: override_queue
