@@ -172,6 +172,7 @@ class Executor:
                 self._tell()
                 await asyncio.sleep(0)
                 until = 0.0
+        self._tell()
 
     def _note(self, job: Job, outcome: Outcome) -> None:
         """Keep what a job came to until this turn of the loop ends: to tell of many at once costs less."""
