@@ -60,6 +60,17 @@ class Program:
             if text in line:
                 return line
 
+    def has_said(self, text: str) -> bool:
+        """Tell whether any line so far has this text; does not wait."""
+        while not self._queue.empty():
+            line = self._queue.get()
+            if line is None:
+                # That it has ended is for `end` to find.
+                self._queue.put(None)
+                break
+            self.lines.append(line)
+        return text in self.output
+
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
