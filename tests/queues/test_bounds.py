@@ -203,8 +203,8 @@ async def test_a_worker_starts_no_more_than_the_rate_allows_and_wakes_for_the_ne
     assert record.done == 20
     gaps = [later - first for first, later in pairwise(started)]
     assert min(gaps) >= timedelta(milliseconds=20)
-    # One that only asks again once a second would need as many seconds; a machine may stand still once.
-    assert sum(gaps, timedelta()) < len(gaps) * timedelta(milliseconds=500)
+    # A machine may stand still once; a worker that only asks again once a second would be late each time.
+    assert sum(gap < timedelta(milliseconds=500) for gap in gaps) >= 18
     await app.aclose()
 
 

@@ -282,28 +282,28 @@ class Executor:
         handler = run.handler
         if handler.executor == "async":
             return isolated(self._coroutine(run, arguments))
-        if run.why is not None:
-            raise Cancelled
-        if self._meter_runs:
-            run.time()
+        self._admit(run, arguments)
         if handler.executor == "process":
             return self._processes.run(handler, run, timeout=None)
-        if handler.context is not None:
-            arguments[handler.context] = Context(run, self._clients)
         run.future = self._threads.call(handler.function, arguments)
         return run.future
 
     def _coroutine(self, run: Running, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        self._admit(run, arguments)
+        coroutine: Coroutine[Any, Any, Any] = run.handler.function(**arguments)
+        run.coroutine = coroutine
+        return coroutine
+
+    def _admit(self, run: Running, arguments: dict[str, Any]) -> None:
+        """Give the handler its Context, and let what it uses be counted; raises where it must not begin."""
         if run.why is not None:
             raise Cancelled
         if self._meter_runs:
             run.time()
         handler = run.handler
-        if handler.context is not None:
+        # Another process makes one of its own.
+        if handler.context is not None and handler.executor != "process":
             arguments[handler.context] = Context(run, self._clients)
-        coroutine: Coroutine[Any, Any, Any] = handler.function(**arguments)
-        run.coroutine = coroutine
-        return coroutine
 
     def _enter(self, run: Running) -> None:
         """Let a run's time begin, and let whatever is called from now on know its job."""
