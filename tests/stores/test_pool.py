@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -58,3 +60,18 @@ def test_one_that_had_every_use_does_it_all_alone(pool):
     for use in ("ends", "claims", "ends", "else", "claims"):
         assert pool.take(use) is second
         pool.give(second)
+
+
+def test_threads_that_take_at_the_same_moment_do_not_meet(pool):
+    def take_and_give(use: str) -> None:
+        for _ in range(3000):
+            pool.pool.give(pool.pool.take(use))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(take_and_give, ["claims", "ends", "", "claims", "ends", "", "a", "b"]))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(set(pool.pool._waiting)) == len(pool.pool._waiting) <= 8

@@ -22,10 +22,10 @@ from onward.connections.psycopg import PsycopgConnection
 from onward.errors import StoreBusy
 from onward.stores.places import Places
 
-__all__ = ["Pool", "Pooled"]
+__all__ = ["LONGEST_WAIT", "Pool", "Pooled"]
 
 # What waited for longer may have been cut by a firewall that told nobody.
-_LONGEST_WAIT = 600.0
+LONGEST_WAIT = 600.0
 
 
 class Pooled(psycopg.Connection[Any]):
@@ -65,22 +65,33 @@ class Pool:
         except BaseException:
             self._places.free()
             raise
-        connection.uses |= {use}
+        if use not in connection.uses:
+            connection.uses |= {use}
         return connection
 
     def _found(self, use: str) -> Pooled:
-        while self._waiting:
-            # The last one first, so that those which nobody needs grow old. But what a statement reads is
-            # looked up and planned anew on each connection, which takes longer than to run it.
-            latest = range(len(self._waiting) - 1, -1, -1)
-            used = next((at for at in latest if use in self._waiting[at].uses), -1)
-            connection = self._waiting.pop(used)
+        while (connection := self._picked(use)) is not None:
             now = time.monotonic()
-            if not connection.closed and now - connection.given_at < _LONGEST_WAIT:
+            if not connection.closed and now - connection.given_at < LONGEST_WAIT:
                 self._lent[connection] = now
                 return connection
             _close(connection)
         return self._connect()
+
+    def _picked(self, use: str) -> Pooled | None:
+        """Take one that waits: the last that came back, so that those which nobody needs grow old.
+
+        But what a statement reads is looked up and planned anew on each connection, which takes longer than
+        to run it. Other threads may take at any moment what was just seen here.
+        """
+        for connection in reversed(self._waiting):
+            if use in connection.uses:
+                with suppress(ValueError):
+                    self._waiting.remove(connection)
+                    return connection
+        with suppress(IndexError):
+            return self._waiting.pop()
+        return None
 
     def give(self, connection: Pooled) -> None:
         """Take a connection back; one that is not at rest is closed."""

@@ -21,10 +21,10 @@ from onward.connections.psycopg import AsyncPsycopgConnection
 from onward.errors import StoreBusy
 from onward.stores.places import AsyncPlaces
 
-__all__ = ["AsyncPool", "AsyncPooled"]
+__all__ = ["LONGEST_WAIT", "AsyncPool", "AsyncPooled"]
 
 # What waited for longer may have been cut by a firewall that told nobody.
-_LONGEST_WAIT = 600.0
+LONGEST_WAIT = 600.0
 
 
 class AsyncPooled(psycopg.AsyncConnection[Any]):
@@ -64,22 +64,33 @@ class AsyncPool:
         except BaseException:
             self._places.free()
             raise
-        connection.uses |= {use}
+        if use not in connection.uses:
+            connection.uses |= {use}
         return connection
 
     async def _found(self, use: str) -> AsyncPooled:
-        while self._waiting:
-            # The last one first, so that those which nobody needs grow old. But what a statement reads is
-            # looked up and planned anew on each connection, which takes longer than to run it.
-            latest = range(len(self._waiting) - 1, -1, -1)
-            used = next((at for at in latest if use in self._waiting[at].uses), -1)
-            connection = self._waiting.pop(used)
+        while (connection := self._picked(use)) is not None:
             now = time.monotonic()
-            if not connection.closed and now - connection.given_at < _LONGEST_WAIT:
+            if not connection.closed and now - connection.given_at < LONGEST_WAIT:
                 self._lent[connection] = now
                 return connection
             await _close(connection)
         return await self._connect()
+
+    def _picked(self, use: str) -> AsyncPooled | None:
+        """Take one that waits: the last that came back, so that those which nobody needs grow old.
+
+        But what a statement reads is looked up and planned anew on each connection, which takes longer than
+        to run it. Other threads may take at any moment what was just seen here.
+        """
+        for connection in reversed(self._waiting):
+            if use in connection.uses:
+                with suppress(ValueError):
+                    self._waiting.remove(connection)
+                    return connection
+        with suppress(IndexError):
+            return self._waiting.pop()
+        return None
 
     async def give(self, connection: AsyncPooled) -> None:
         """Take a connection back; one that is not at rest is closed."""
