@@ -16,6 +16,7 @@ from onward.operations import work
 from onward.operations.statement import Operation, Statement
 from onward.stores import open_async_store
 from onward.stores.pipeline import Pipeline
+from onward.stores.pool_async import AsyncPooled
 from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_pipelined import PipelinedStore
 from tests.proxy import proxied
@@ -24,7 +25,7 @@ from tests.worker.waiting import SOON, until
 
 pytestmark = pytest.mark.anyio
 
-BLOCKED = "SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+BLOCKED = "SELECT pid FROM pg_locks WHERE NOT granted AND %s = ANY (pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -46,9 +47,24 @@ def store_of(client: AsyncClient) -> PipelinedStore:
     return client.store
 
 
+async def given_back(client: AsyncClient) -> list[AsyncPooled]:
+    """Have the connections of all pipelines given back; gives what waits in the pool."""
+    store = store_of(client)
+    for name, pipeline in list(store._pipelines.items()):
+        await store._let_go(name, pipeline)
+    return store.pool._waiting
+
+
 async def claimed(client: AsyncClient, count: int) -> list[Job]:
     await client.enqueue_many([NewJob(job_type="t") for _ in range(count)])
     return await client.claim("q:default", count, worker_id="w1")
+
+
+async def claimed_after_one(client: AsyncClient, count: int) -> list[Job]:
+    """Claim jobs, and one more that ends: so ends have their connection already."""
+    before, *jobs = await claimed(client, count + 1)
+    await client.write(end(before))
+    return jobs
 
 
 def end(job: Job) -> list[End]:
@@ -77,14 +93,14 @@ async def waiting(lock: psycopg.AsyncConnection) -> list[int]:
 
 async def test_the_next_is_sent_before_the_last_is_answered(schema):
     async with working(schema) as client:
-        first, second = await claimed(client, 2)
+        first, second = await claimed_after_one(client, 2)
+        pipeline = store_of(client)._pipelines["finish_jobs"]
         async with held(schema, first) as lock:
             writes = [
                 asyncio.create_task(client.write(end(first))),
                 asyncio.create_task(client.write(end(second))),
             ]
             assert len(await waiting(lock)) == 1
-            [pipeline] = store_of(client)._pipelines.values()
             assert len(pipeline._waiting) == 2
             assert (await client.get(second.id)).ended_at is None, "they go one after the other"
         done = await asyncio.gather(*writes)
@@ -100,8 +116,7 @@ async def test_jobs_are_claimed_and_ended_as_on_any_connection(schema):
         await asyncio.gather(*[client.write(end(job)) for job in jobs])
         found = await client.get_many([job.id for job in jobs])
         assert {job.state for job in found.values()} == {"succeeded"}
-        assert not store_of(client)._pipelines
-        assert not store_of(client).pool._lent
+        assert not store_of(client).pool._lent, "one at rest may rest as long as it likes"
 
 
 async def test_a_statement_that_fails_leaves_the_next_alone(schema):
@@ -125,7 +140,7 @@ async def test_a_statement_that_fails_leaves_the_next_alone(schema):
 
 async def test_who_waits_on_a_connection_that_breaks_is_told_and_the_next_goes_on(schema):  # F14
     async with working(schema) as client:
-        first, second = await claimed(client, 2)
+        first, second = await claimed_after_one(client, 2)
         async with held(schema, first) as lock:
             writes = [asyncio.create_task(client.write(end(job))) for job in (first, second)]
             [pid] = await waiting(lock)
@@ -138,10 +153,10 @@ async def test_who_waits_on_a_connection_that_breaks_is_told_and_the_next_goes_o
 async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
     with proxied(schema.url) as proxy:
         async with working(schema, proxy.url) as client:
-            [job] = await claimed(client, 1)
+            [job] = await claimed_after_one(client, 1)
             proxy.go_deaf()
             write = asyncio.create_task(client.write(end(job)))
-            await until(lambda: bool(store_of(client)._pipelines))
+            await until(lambda: bool(store_of(client).pool._lent))
             store_of(client).hang_up(60)
             assert not write.done()
             store_of(client).hang_up(0)
@@ -155,7 +170,7 @@ async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
 
 async def test_a_connection_that_breaks_while_something_is_sent_is_given_up_at_once(schema):  # F14
     async with working(schema) as client:
-        first, second = await claimed(client, 2)
+        first, second = await claimed_after_one(client, 2)
         large = [End.of(second, Succeeded("x" * 100_000), DEFAULT_RULES.policy_of(second))]
         async with held(schema, first) as lock:
             write = asyncio.create_task(client.write(end(first)))
@@ -187,22 +202,42 @@ async def test_who_come_together_share_one_connection(schema, monkeypatch):
     monkeypatch.setattr(Pipeline, "close", closed)
     async with working(schema) as client:
         await client.enqueue_many([NewJob(job_type="t") for _ in range(10)])
+        await given_back(client)
         await store_of(client).pool.drop()
         claims = [client.claim("q:default", worker_id="w1") for _ in range(10)]
         assert [len(jobs) for jobs in await asyncio.gather(*claims)] == [1] * 10
     assert set(most) == {1}, "whoever connects finds that another was faster"
 
 
+async def test_one_whose_connection_broke_or_grew_old_at_rest_is_replaced(schema, monkeypatch):  # F14
+    async with working(schema) as client:
+        await claimed(client, 1)
+        old = store_of(client)._pipelines["claim_jobs"]
+        async with await psycopg.AsyncConnection.connect(schema.url, autocommit=True) as other:
+            pid = old._connection.info.backend_pid
+            await other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        await until(lambda: old.broken)
+        assert len(await claimed(client, 1)) == 1, "nobody had to be told"
+        new = store_of(client)._pipelines["claim_jobs"]
+        monkeypatch.setattr("onward.stores.pipeline.LONGEST_WAIT", 0)
+        assert len(await claimed(client, 1)) == 1
+        assert store_of(client)._pipelines["claim_jobs"] not in (old, new)
+        monkeypatch.undo()
+        await given_back(client)
+        pool = store_of(client).pool
+        assert pool._places._semaphore._value == pool._size, "their places are free again"
+
+
 async def test_a_statement_that_fails_again_and_again_is_prepared_once(schema):
     async with working(schema) as client:
         [job] = await claimed(client, 1)
         async with held(schema, job):
-            for connection in store_of(client).pool._waiting:
+            for connection in await given_back(client):
                 await connection.execute("SET lock_timeout = '1ms'")
             for _ in range(5):
                 with pytest.raises(StoreBusy):
                     await client.write(end(job))
-        prepared = [connection.prepared or {} for connection in store_of(client).pool._waiting]
+        prepared = [connection.prepared or {} for connection in await given_back(client)]
         names = [name for one in prepared for name in one.values()]
         for connection in store_of(client).pool._waiting:
             cursor = await connection.execute(
@@ -219,7 +254,7 @@ async def test_no_more_forms_of_a_statement_are_kept_than_are_common(schema, mon
         assert (await client.write(end(first))).held == {first.id}
         said = [End.of(second, Succeeded("done"), DEFAULT_RULES.policy_of(second))]
         assert (await client.write(said)).held == {second.id}
-        assert all(len(one.prepared or {}) <= 1 for one in store_of(client).pool._waiting)
+        assert all(len(one.prepared or {}) <= 1 for one in await given_back(client))
 
 
 async def test_a_store_that_was_closed_takes_no_more(schema):
@@ -257,7 +292,7 @@ def test_a_pipeline_of_a_loop_that_is_gone_is_left_alone(schema):
 
 async def test_who_is_cancelled_takes_the_connection_along(schema):
     async with working(schema) as client:
-        first, second = await claimed(client, 2)
+        first, second = await claimed_after_one(client, 2)
         async with held(schema, first) as lock:
             writes = [asyncio.create_task(client.write(end(job))) for job in (first, second)]
             await waiting(lock)
@@ -272,7 +307,7 @@ async def test_who_is_cancelled_takes_the_connection_along(schema):
 async def test_statements_that_were_forgotten_are_prepared_again(schema):
     async with working(schema) as client:
         await claimed(client, 1)
-        for connection in store_of(client).pool._waiting:
+        for connection in await given_back(client):
             await connection.execute("DEALLOCATE ALL")
         assert len(await claimed(client, 1)) == 1
 

@@ -11,14 +11,30 @@ from onward.sql.catalogue import Database
 __all__ = ["AsyncConnection", "Begun", "Connection", "one_by_one", "one_by_one_async", "run", "run_async"]
 
 T = TypeVar("T")
-ConnectionT = TypeVar("ConnectionT", bound="Connection")
-AsyncConnectionT = TypeVar("AsyncConnectionT", bound="AsyncConnection")
+ConnectionT = TypeVar("ConnectionT", bound="Fetching")
+AsyncConnectionT = TypeVar("AsyncConnectionT", bound="AsyncFetching")
 RunSeveral = Callable[[ConnectionT, Iterator[Statement]], Sequence[Row]]
 RunSeveralAsync = Callable[[AsyncConnectionT, Iterator[Statement]], Awaitable[Sequence[Row]]]
 
 
-class Connection(Protocol):
-    """A database connection, ours or the caller's, that runs named statements."""
+class Fetching(Protocol):
+    """Whatever runs named statements."""
+
+    def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give all of its rows."""
+        ...
+
+
+class AsyncFetching(Protocol):
+    """The same, awaited."""
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give all of its rows."""
+        ...
+
+
+class Connection(Fetching, Protocol):
+    """A database connection, ours or the caller's."""
 
     @property
     def database(self) -> Database:
@@ -39,12 +55,8 @@ class Connection(Protocol):
         """Raise TransactionNotOpen if each statement would commit by itself."""
         ...
 
-    def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give all of its rows."""
-        ...
 
-
-class AsyncConnection(Protocol):
+class AsyncConnection(AsyncFetching, Protocol):
     """The same, awaited."""
 
     @property
@@ -66,17 +78,13 @@ class AsyncConnection(Protocol):
         """Raise TransactionNotOpen if each statement would commit by itself."""
         ...
 
-    async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give all of its rows."""
-        ...
 
-
-def one_by_one(connection: Connection, statements: Iterator[Statement]) -> Sequence[Row]:
+def one_by_one(connection: Fetching, statements: Iterator[Statement]) -> Sequence[Row]:
     """Run several statements, all made before the first, so that what is refused leaves nothing written."""
     return [row for statement in list(statements) for row in connection.fetch(statement)]
 
 
-async def one_by_one_async(connection: AsyncConnection, statements: Iterator[Statement]) -> Sequence[Row]:
+async def one_by_one_async(connection: AsyncFetching, statements: Iterator[Statement]) -> Sequence[Row]:
     """Run several statements, all made before the first, so that what is refused leaves nothing written."""
     return [row for statement in list(statements) for row in await connection.fetch(statement)]
 

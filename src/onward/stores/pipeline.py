@@ -7,8 +7,9 @@ but two claims at once step over each other's rows, and all that write at once w
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -18,8 +19,8 @@ from psycopg.adapt import Transformer
 
 from onward.connections.parameters import postgres_call
 from onward.operations.statement import Row, Scalar, Statement
-from onward.sql.catalogue import Database, catalogue
-from onward.stores.pool_async import AsyncPool, AsyncPooled
+from onward.sql.catalogue import catalogue
+from onward.stores.pool_async import LONGEST_WAIT, AsyncPool, AsyncPooled
 
 __all__ = ["Pipeline"]
 
@@ -32,10 +33,7 @@ _BROKEN = "the connection broke before the answer came"
 class Pipeline:
     """A pooled connection while statements follow each other on it; each is a transaction of its own."""
 
-    database: Database = "postgres"
-
     def __init__(self, connection: AsyncPooled, pool: AsyncPool, prefix: str) -> None:
-        self.prefix = prefix
         self._connection, self._pool = connection, pool
         self._server = connection.pgconn
         self._encoding = connection.info.encoding
@@ -48,22 +46,18 @@ class Pipeline:
         self._prepared = connection.prepared
         self._server.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
+        self._rows = Transformer(connection)
+        self._rests_since = time.monotonic()
+        self._half_sent = 0
         self.broken = False
         self.users = 0
 
     @property
     def usable(self) -> bool:
         """Tell whether more can be sent from here; a loop that was closed may have left one behind."""
-        return not self.broken and self._loop is asyncio.get_running_loop()
-
-    @property
-    def identity(self) -> Hashable | None:
-        """Tell which database this is, by address and name."""
-        info = self._connection.info
-        return info.host, info.port, info.dbname
-
-    def require_transaction(self) -> None:
-        """Do nothing: nobody asks for a transaction here."""
+        if self.broken or self._loop is not asyncio.get_running_loop():
+            return False
+        return bool(self._waiting) or time.monotonic() - self._rests_since < LONGEST_WAIT
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Send a statement behind those that are not answered yet, and wait for its rows."""
@@ -75,14 +69,17 @@ class Pipeline:
             # All of them were forgotten here, as psycopg does after a rollback.
             self._prepared.clear()
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
-        rows = Transformer(self._connection)
-        rows.set_pgresult(result)
-        return rows.load_rows(0, result.ntuples, tuple)
+        self._rows.set_pgresult(result)
+        return self._rows.load_rows(0, result.ntuples, tuple)
+
+    def abandon(self) -> None:
+        """End the connection without waiting; who waits for an answer is told that it broke."""
+        self._break(psycopg.OperationalError(_BROKEN))
 
     async def close(self) -> None:
         """Give the connection back to the pool; one that owes an answer is closed."""
         if self._waiting:
-            self._break(psycopg.OperationalError(_BROKEN))
+            self.abandon()
         try:
             if not self.broken:
                 self._let_go()
@@ -100,13 +97,13 @@ class Pipeline:
             self._send(text, parameters, asked, prepare=prepare)
         except BaseException:
             # What was sent of it, nobody knows; and libpq may have closed the connection already.
-            self._break(psycopg.OperationalError(_BROKEN))
+            self.abandon()
             raise
         try:
             return await asked.answer
         except asyncio.CancelledError:
             # Whoever comes next would wait for the answer that nobody wants.
-            self._break(psycopg.OperationalError(_BROKEN))
+            self.abandon()
             raise
 
     def _send(self, text: bytes, parameters: list[bytes | None], asked: _Asked, *, prepare: bool) -> None:
@@ -143,8 +140,9 @@ class Pipeline:
             return
         if left:
             self._loop.add_writer(self._socket, self._write)
-        else:
+        elif self._half_sent:
             self._loop.remove_writer(self._socket)
+        self._half_sent = left
 
     def _read(self) -> None:
         try:
@@ -176,6 +174,7 @@ class Pipeline:
             self._pool.note(self._connection)
         else:
             self._pool.forget(self._connection)
+            self._rests_since = time.monotonic()
         if asked.preparing is not None:
             self._prepared.pop(asked.preparing, None)
         asked.tell()
@@ -210,12 +209,12 @@ class _Asked:
 
     def tell(self) -> None:
         """Tell whoever waits, if anybody still does."""
-        if self.answer.done():
+        # Nobody waits any more, or on a loop that was closed.
+        if self.answer.done() or self.answer.get_loop().is_closed():
             return
-        with suppress(RuntimeError):  # The loop of who waits was closed.
-            if self.error is not None:
-                self.answer.set_exception(self.error)
-            elif self.result is not None:
-                self.answer.set_result(self.result)
-            else:
-                self.answer.set_exception(psycopg.InternalError("the server answered with no rows"))
+        if self.error is not None:
+            self.answer.set_exception(self.error)
+        elif self.result is not None:
+            self.answer.set_result(self.result)
+        else:
+            self.answer.set_exception(psycopg.InternalError("the server answered with no rows"))

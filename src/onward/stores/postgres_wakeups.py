@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -35,6 +36,7 @@ class PostgresWakeups:
         self._woken = asyncio.Event()
         self._heard: set[str] = set()
         self._unanswered = asyncio.Event()
+        self._silent = True
         self._task: asyncio.Task[None] | None = None
         self._sessions: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
@@ -131,28 +133,55 @@ class PostgresWakeups:
         self._woken.set()
 
     async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        while not self.poll_only:
-            heard = False
-            async for notice in connection.notifies(timeout=self._probe_seconds, stop_after=1):
-                heard = True
-                self._note(notice.payload)
-            if not heard:
+        """Take each notification as it comes, and ask for one when none has come for a while."""
+        broken = asyncio.Event()
+        while not self.poll_only and not broken.is_set():
+            self._silent = True
+            with self._reading(connection, broken), suppress(TimeoutError):
+                async with asyncio.timeout(self._probe_seconds):
+                    await broken.wait()
+            if self._silent and not broken.is_set():
                 await self._probe(connection)
+
+    @contextmanager
+    def _reading(self, connection: psycopg.AsyncConnection[Any], broken: asyncio.Event) -> Iterator[None]:
+        """Read what arrives at once: `connection.notifies()` would wake a task, and that one the next."""
+        loop, server, socket = asyncio.get_running_loop(), connection.pgconn, connection.fileno()
+
+        def read() -> None:
+            try:
+                server.consume_input()
+                while notice := server.notifies():
+                    self._note(notice.extra.decode())
+            except psycopg.Error as error:
+                log.debug("a listening connection broke: %s", error)
+                loop.remove_reader(socket)
+                broken.set()
+
+        loop.add_reader(socket, read)
+        try:
+            # What came behind the last answer is here already.
+            read()
+            yield
+        finally:
+            loop.remove_reader(socket)
 
     async def _probe(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Send a notification to itself: silence may mean that nothing happens, or that nothing arrives."""
-        token = f"{_PROBE}{uuid4()}"
+        token, heard = f"{_PROBE}{uuid4()}", set[str]()
         timer = asyncio.get_running_loop().call_later(self._answer_seconds, self._unanswered.set)
         try:
             await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, token))
-            async for notice in connection.notifies():
-                if notice.payload == token:
-                    return
-                self._note(notice.payload)
+            while token not in heard:
+                # Never left in the middle: what came together would be lost.
+                async for notice in connection.notifies(stop_after=1):
+                    heard.add(notice.payload)
+                    self._note(notice.payload)
         finally:
             timer.cancel()
 
     def _note(self, payload: str) -> None:
+        self._silent = False
         if not payload.startswith(_PROBE):
             self._heard.add(payload)
             self._woken.set()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from onward.core.category import Q_CRITICAL
@@ -79,16 +78,10 @@ class Buffer:
             lane.add(jobs, in_turn=in_turn)
             self.length += len(jobs)
 
-    @contextmanager
-    def expecting(self, lane: Lane, count: int) -> Iterator[None]:
-        """Keep room for jobs that are being claimed."""
+    def expect(self, lane: Lane, count: int) -> None:
+        """Keep room for jobs that are being claimed, or for fewer when they are here."""
         lane.coming += count
         self.coming += count
-        try:
-            yield
-        finally:
-            lane.coming -= count
-            self.coming -= count
 
     def ids(self) -> set[str]:
         """Give the jobs that wait here."""

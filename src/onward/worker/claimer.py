@@ -272,8 +272,11 @@ class Claimer:
         self.dry.clear()
         self.claims += 1
         limit = min(share, self._most(lane.queue), self._budget or share)
-        with self._buffer.expecting(lane, limit):
+        self._buffer.expect(lane, limit)
+        try:
             jobs = await self._ask(lane.queue, limit)
+        finally:
+            self._buffer.expect(lane, -limit)
         lane.plenty = len(jobs) == limit
         if not lane.plenty or lane.queue in self._ruled.held():
             self._ready.discard(lane.queue)
