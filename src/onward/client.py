@@ -50,18 +50,18 @@ class Client(Cancelling):
     def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
         """Store a job, or find the one that holds its key."""
         [job] = inherit(in_org([job], self.org_id), self.rules)
-        alone = self._gathering is None or self._bound is not None or now is not None
-        if self._gathering is None or alone or enqueue.tied(job) or keys.changes_holder(job, self.rules):
-            return self._enqueue_one(job, now)
+        several = enqueue.tied(job) or keys.changes_holder(job, self.rules)
+        if self._gathering is None or several or self._bound is not None or now is not None:
+            return self._enqueue_one(job, now, atomic=several)
         return self._gathering.ask(job)
 
-    def _enqueue_one(self, job: NewJob, now: datetime | None = None) -> Enqueued:
+    def _enqueue_one(self, job: NewJob, now: datetime | None = None, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
         # Not noted where the key would stay locked until the caller's commit.
         noted = self._bound is None
         return self._run(
             lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
-            atomic=enqueue.tied(job) or keys.changes_holder(job, self.rules),
+            atomic=atomic,
             org_id=org_of([job]) if self.store.row_security else None,
         )
 

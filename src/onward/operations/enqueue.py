@@ -40,9 +40,9 @@ def enqueue(
     """
     if tied(new):
         [new] = yield from join([new])
-    if tied(new) and new.after:
-        [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted, now=now)
-        return answer
+        if new.after:
+            [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted, now=now)
+            return answer
     return (yield from _enqueue(new, job_id, rules, noted=noted, now=now))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+from queue import Empty, SimpleQueue
 
 __all__ = ["AsyncPlaces", "Places"]
 
@@ -12,15 +12,22 @@ class Places:
     """Places for threads."""
 
     def __init__(self, count: int) -> None:
-        self._semaphore = threading.Semaphore(count)
+        # Not a semaphore, which is Python throughout: that was a twentieth of an enqueue's own time.
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(count):
+            self._free.put(None)
 
     def take(self, timeout: float) -> bool:
         """Take a place; False if none came free in time."""
-        return self._semaphore.acquire(timeout=timeout)
+        try:
+            self._free.get(timeout=timeout)
+        except Empty:
+            return False
+        return True
 
     def free(self) -> None:
         """Give a place back."""
-        self._semaphore.release()
+        self._free.put(None)
 
 
 class AsyncPlaces:
