@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -23,6 +24,7 @@ __all__ = ["Finisher"]
 log = get_logger("onward.worker")
 
 _PATIENCE = 0.005
+_CROWD = 20
 _MANY_UNWRITTEN = 5000
 
 
@@ -51,6 +53,7 @@ class Finisher:
         self._doubts: dict[tuple[str, int], End] = {}
         self._apart: dict[asyncio.Task[None], tuple[Job, End]] = {}
         self._over = False
+        self._crowded_until = 0.0
         self._any = asyncio.Event()
         self._many = asyncio.Event()
         self._empty = asyncio.Event()
@@ -147,11 +150,18 @@ class Finisher:
             self._writing.pop(0)
 
     async def _next(self) -> list[tuple[Job, End]]:
-        """Give what to write next; a few wait a moment for others, if others are to come."""
-        if len(self._ends) < self._at_once and self._busy():
+        """Give what to write next; a few wait a moment for others, if others are to come.
+
+        So they are where many were written a moment ago. Nobody waits where few were, as in a chain of jobs.
+        """
+        now = time.monotonic()
+        patience = _PATIENCE if self._busy() else self._crowded_until - now
+        if len(self._ends) < self._at_once and patience > 0:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(patience):
                     await self._many.wait()
+        if len(self._ends) >= _CROWD:
+            self._crowded_until = now + max(patience, 0.0) + _PATIENCE
         batch, self._ends = self._ends[: self._at_once], self._ends[self._at_once :]
         if len(self._ends) < self._at_once:
             self._many.clear()

@@ -1,0 +1,85 @@
+"""Ends are written together where many come, and at once where few do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from onward import AsyncClient, Job, NewJob, Succeeded
+from onward.worker import finisher
+from onward.worker.finisher import Finisher
+from onward.worker.outage import Outage
+from tests.worker.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+class Writing:
+    """A finisher, the jobs that it may end, and how many it wrote each time."""
+
+    def __init__(self, client: AsyncClient, jobs: list[Job]) -> None:
+        self.jobs, self.sizes = jobs, list[int]()
+        self.finisher = Finisher(
+            client,
+            Outage(),
+            busy=lambda: False,
+            written=lambda batch, _lost: self.sizes.append(len(batch)),
+            spent=lambda _orgs: None,
+            freed=lambda _keys: None,
+            completed=lambda: None,
+        )
+
+    def end(self, count: int) -> None:
+        ended, self.jobs = self.jobs[:count], self.jobs[count:]
+        self.finisher.add_all([(job, Succeeded(), (), None) for job in ended])
+
+    async def written(self, *sizes: int) -> None:
+        await until(lambda: self.sizes == list(sizes))
+
+
+@asynccontextmanager
+async def writing(url: str) -> AsyncIterator[Writing]:
+    async with AsyncClient(url) as client:
+        await client.migrate()
+        await client.register("w1")
+        await client.enqueue_many([NewJob(job_type="t") for _ in range(1100)])
+        work = Writing(client, await client.claim("q:default", 1100, worker_id="w1"))
+        task = asyncio.create_task(work.finisher.run())
+        yield work
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def url(tmp_path) -> str:
+    return f"sqlite:///{tmp_path / 'onward.db'}"
+
+
+async def test_after_many_a_few_wait_for_others_but_not_for_long(url, monkeypatch):
+    monkeypatch.setattr(finisher, "_PATIENCE", 600.0)
+    async with writing(url) as work:
+        work.end(finisher._CROWD)
+        await work.written(20)
+        work.end(1)
+        work.end(2)
+        # As many as one statement takes go at once.
+        work.end(997)
+        await work.written(20, 1000)
+    monkeypatch.setattr(finisher, "_PATIENCE", 0.05)
+    async with writing(url + "2") as work:
+        work.end(finisher._CROWD)
+        await work.written(20)
+        work.end(1)
+        work.end(2)
+        await work.written(20, 3)
+
+
+async def test_where_few_come_each_is_written_at_once(url, monkeypatch):
+    monkeypatch.setattr(finisher, "_PATIENCE", 600.0)
+    async with writing(url) as work:
+        for number in range(1, 6):
+            work.end(1)
+            await work.written(*[1] * number)
