@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["ONWARD", "Child", "Command", "Drain", "ask", "drain", "percentile", "working"]
+__all__ = ["BARE", "ONWARD", "Child", "Command", "Drain", "ask", "drain", "percentile", "working"]
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
@@ -37,6 +37,11 @@ def ONWARD(url: str, **settings: object) -> Command:  # noqa: N802
     """Call Onward itself; settings go to its module as ONWARD_BENCH_…."""
     own = {f"ONWARD_BENCH_{name.upper()}": str(value) for name, value in settings.items()}
     return Command((sys.executable, "-m", "bench.subject"), {"ONWARD_URL": url, **own})
+
+
+def BARE(url: str) -> Command:  # noqa: N802
+    """Call the least that a queue does for a job."""
+    return Command((sys.executable, "-m", "bench.bare"), {"BARE_URL": url})
 
 
 class Child:

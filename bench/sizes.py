@@ -23,7 +23,7 @@ class Sizes:
 SMALL = Sizes(
     drained=60_000,
     sampled=80,
-    loaded_seconds=2,
+    loaded_seconds=4,
     ended=200_000,
     scheduled=100_000,
     behind=100_000,

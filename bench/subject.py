@@ -111,7 +111,7 @@ def callers(jobs: int) -> None:
 
 
 def load(rate: int, seconds: int) -> None:
-    """Enqueue at an even rate, a hundred times a second as many as are due."""
+    """Enqueue at an even rate, about 300 times a second as many as are due."""
     begin, done = clock(), 0
     while (passed := clock() - begin) < seconds * 1_000_000:
         due = int(rate * passed / 1e6) - done
@@ -120,7 +120,7 @@ def load(rate: int, seconds: int) -> None:
             jobs: list[NewJob] = [sent.build(at=now) for _ in range(due)]
             app.enqueue_many(jobs)
             done += due
-        time.sleep(max(0.0, 0.01 - (clock() - begin - passed) / 1e6))
+        time.sleep(max(0.0, 0.003 - (clock() - begin - passed) / 1e6))
     say(jobs=done, seconds=(clock() - begin) / 1e6)
 
 
