@@ -49,10 +49,8 @@ def store_of(client: AsyncClient) -> PipelinedStore:
 
 async def given_back(client: AsyncClient) -> list[AsyncPooled]:
     """Have the connections of all pipelines given back; gives what waits in the pool."""
-    store = store_of(client)
-    for name, pipeline in list(store._pipelines.items()):
-        await store._let_go(name, pipeline)
-    return store.pool._waiting
+    await store_of(client)._give_back()
+    return store_of(client).pool._waiting
 
 
 async def claimed(client: AsyncClient, count: int) -> list[Job]:
@@ -147,6 +145,7 @@ async def test_who_waits_on_a_connection_that_breaks_is_told_and_the_next_goes_o
             await lock.execute("SELECT pg_terminate_backend(%s)", (pid,))
             told = await asyncio.gather(*writes, return_exceptions=True)
         assert [type(error) for error in told] == [StoreUnreachable, StoreUnreachable]
+        assert not store_of(client)._pipelines, "what cut one has cut those at rest, too"
         assert (await client.write([*end(first), *end(second)])).held == {first.id, second.id}
 
 

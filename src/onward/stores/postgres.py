@@ -290,6 +290,9 @@ class PostgresStore:
                 raise
         return connection
 
+    def _drop(self) -> None:
+        self.pool.drop()
+
     def _explain(self, error: Exception) -> None:
         """Raise an error of ours for what the driver raised, unless the driver's own says enough."""
         match error:
@@ -306,7 +309,7 @@ class PostgresStore:
                 raise StoreBusy(f"PostgreSQL gave up on a statement, nothing was stored: {error}") from error
         if not _is_an_answer(error):
             # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
-            self.pool.drop()
+            self._drop()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error

@@ -293,6 +293,9 @@ class AsyncPostgresStore:
                 raise
         return connection
 
+    async def _drop(self) -> None:
+        await self.pool.drop()
+
     async def _explain(self, error: Exception) -> None:
         """Raise an error of ours for what the driver raised, unless the driver's own says enough."""
         match error:
@@ -309,7 +312,7 @@ class AsyncPostgresStore:
                 raise StoreBusy(f"PostgreSQL gave up on a statement, nothing was stored: {error}") from error
         if not _is_an_answer(error):
             # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
-            await self.pool.drop()
+            await self._drop()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error

@@ -55,10 +55,17 @@ class PipelinedStore(AsyncPostgresStore):
 
     async def close(self) -> None:
         """Give the connections back to the database; who waits for an answer there still gets it."""
+        await self._give_back()
+        await super().close()
+
+    async def _drop(self) -> None:
+        await self._give_back()
+        await super()._drop()
+
+    async def _give_back(self) -> None:
         for name, pipeline in list(self._pipelines.items()):
             if not pipeline.users:
                 await self._let_go(name, pipeline)
-        await super().close()
 
     async def _follow(self, statement: Statement) -> Sequence[Row]:
         """Run a statement behind those like it; the connection is kept, since the next will come soon."""
