@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from onward import AsyncClient, Client, DuplicateJob, InvalidJob, JobState, NewJob
+from onward.stores import AsyncStore, Store
 from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_async import AsyncPostgresStore
+from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
 from tests.proxy import proxied
 from tests.stores.postgres_schema import fresh_schema
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def store(postgres_url):
-    with fresh_schema(postgres_url) as store:
-        yield store
+@pytest.fixture(params=["sqlite", "postgres"])
+def stores(request, tmp_path) -> Iterator[Callable[[], tuple[Store, AsyncStore]]]:
+    """Open a store on either database, for sync callers and for async ones."""
+    if request.param == "sqlite":
+        path = tmp_path / "onward.db"
+        yield lambda: (SqliteStore(path), AsyncSqliteStore(path))
+        return
+    with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+        schema = store.prefix.rstrip(".")
+        yield lambda: (PostgresStore(store.url, schema=schema), AsyncPostgresStore(store.url, schema=schema))
 
 
 @pytest.fixture
-async def client(store, anyio_backend):
-    async with AsyncClient(store=AsyncPostgresStore(store.url, schema=store.prefix.rstrip("."))) as client:
+async def client(stores, anyio_backend):
+    _, store = stores()
+    async with AsyncClient(store=store) as client:
         yield client
 
 
@@ -39,14 +49,27 @@ async def test_each_caller_gets_its_own_job(client):
     assert all(answer.created for answer in answers)
 
 
-async def test_they_need_far_fewer_round_trips_than_callers(store):
-    with proxied(store.url) as proxy:
+async def test_they_need_far_fewer_round_trips_than_callers(postgres_url):
+    with fresh_schema(postgres_url) as store, proxied(store.url) as proxy:
         own = AsyncPostgresStore(proxy.url, schema=store.prefix.rstrip("."))
         async with AsyncClient(store=own) as client:
             await client.enqueue(job(0))
             before = proxy.round_trips
             await asyncio.gather(*(client.enqueue(job(n)) for n in range(200)))
             assert proxy.round_trips - before < 20
+
+
+async def test_they_need_far_fewer_statements_than_callers(client, monkeypatch):
+    await client.enqueue(job(0))
+    run, runs = client.store.run, []
+
+    async def counted(*arguments, **options):
+        runs.append(1)
+        return await run(*arguments, **options)
+
+    monkeypatch.setattr(client.store, "run", counted)
+    await asyncio.gather(*(client.enqueue(job(n)) for n in range(200)))
+    assert len(runs) < 20
 
 
 async def test_a_bad_job_fails_its_own_caller_only(client):
@@ -78,8 +101,9 @@ async def test_a_cancelled_caller_takes_nobody_with_it(client):
     assert all(not isinstance(answer, BaseException) for answer in others)
 
 
-async def test_threads_share_statements_too(store):
-    with Client(store=PostgresStore(store.url, schema=store.prefix.rstrip("."))) as client:
+async def test_threads_share_statements_too(stores):
+    store, _ = stores()
+    with Client(store=store) as client:
         asked = [job(n, priority=77) if n == 5 else job(n) for n in range(300)]
 
         def enqueue(new: NewJob) -> object:

@@ -41,9 +41,8 @@ class AsyncClient(AsyncCancelling):
         self, url: str | None = None, *, store: AsyncStore | None = None, rules: Rules = DEFAULT_RULES
     ) -> None:
         super().__init__(url, store=store, rules=rules)
-        # SQLite's writer commits together whatever waits for it.
-        gathers = self.store.database == "postgres" and not self.store.row_security
         # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
+        gathers = not self.store.row_security
         self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
     async def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:

@@ -47,6 +47,7 @@ class SqliteFile:
     def __init__(self, path: Path) -> None:
         # Absolute, because the process may change its folder.
         self.path = path.absolute()
+        self._log = Path(f"{self.path}-wal")
         self._made: Identity = None
         self._given_up = False
         self._fold_at = _FOLD_BYTES
@@ -183,10 +184,6 @@ class SqliteFile:
             if mode != "wal":
                 raise StoreUnreachable(f"{self.path} can't have a write-ahead log here (its journal: {mode})")
             return
-
-    @property
-    def _log(self) -> Path:
-        return Path(f"{self.path}-wal")
 
     def log_size(self) -> int:
         """Tell how many bytes the log has."""
