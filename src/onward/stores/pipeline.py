@@ -70,7 +70,10 @@ class Pipeline:
             self._prepared.clear()
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         self._rows.set_pgresult(result)
-        return self._rows.load_rows(0, result.ntuples, tuple)
+        rows = self._rows.load_rows(0, result.ntuples, tuple)
+        # Else a large answer would be kept until the next.
+        self._rows.set_pgresult(None)
+        return rows
 
     def abandon(self) -> None:
         """End the connection without waiting; who waits for an answer is told that it broke."""
