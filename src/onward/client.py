@@ -42,8 +42,8 @@ class Client(Cancelling):
         self, url: str | None = None, *, store: Store | None = None, rules: Rules = DEFAULT_RULES
     ) -> None:
         super().__init__(url, store=store, rules=rules)
-        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         gathers = not self.store.row_security
+        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
     def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:

@@ -41,8 +41,8 @@ class AsyncClient(AsyncCancelling):
         self, url: str | None = None, *, store: AsyncStore | None = None, rules: Rules = DEFAULT_RULES
     ) -> None:
         super().__init__(url, store=store, rules=rules)
-        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         gathers = not self.store.row_security
+        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
     async def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:

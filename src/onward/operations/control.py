@@ -74,8 +74,6 @@ class Controls:
 
     def paused(self, scope: Hold) -> frozenset[str]:
         """Name the queues, the orgs or the job types that are paused, or the orgs whose budget is spent."""
-        if not self.pauses:
-            return frozenset()
         return frozenset(pause.name for pause in self.pauses if pause.scope == scope)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -36,7 +37,7 @@ class PostgresWakeups:
         self._woken = asyncio.Event()
         self._heard: set[str] = set()
         self._unanswered = asyncio.Event()
-        self._silent = True
+        self._heard_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._sessions: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
@@ -135,13 +136,15 @@ class PostgresWakeups:
     async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Take each notification as it comes, and ask for one when none has come for a while."""
         broken = asyncio.Event()
+        self._heard_at = time.monotonic()
         while not self.poll_only and not broken.is_set():
-            self._silent = True
-            with self._reading(connection, broken), suppress(TimeoutError):
-                async with asyncio.timeout(self._probe_seconds):
-                    await broken.wait()
-            if self._silent and not broken.is_set():
+            left = self._heard_at + self._probe_seconds - time.monotonic()
+            if left <= 0:
                 await self._probe(connection)
+                continue
+            with self._reading(connection, broken), suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await broken.wait()
 
     @contextmanager
     def _reading(self, connection: psycopg.AsyncConnection[Any], broken: asyncio.Event) -> Iterator[None]:
@@ -181,7 +184,7 @@ class PostgresWakeups:
             timer.cancel()
 
     def _note(self, payload: str) -> None:
-        self._silent = False
+        self._heard_at = time.monotonic()
         if not payload.startswith(_PROBE):
             self._heard.add(payload)
             self._woken.set()

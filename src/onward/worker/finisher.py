@@ -154,14 +154,13 @@ class Finisher:
 
         So they are where many were written a moment ago. Nobody waits where few were, as in a chain of jobs.
         """
-        now = time.monotonic()
-        patience = _PATIENCE if self._busy() else self._crowded_until - now
+        patience = _PATIENCE if self._busy() else self._crowded_until - time.monotonic()
         if len(self._ends) < self._at_once and patience > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self._many.wait()
         if len(self._ends) >= _CROWD:
-            self._crowded_until = now + max(patience, 0.0) + _PATIENCE
+            self._crowded_until = time.monotonic() + _PATIENCE
         batch, self._ends = self._ends[: self._at_once], self._ends[self._at_once :]
         if len(self._ends) < self._at_once:
             self._many.clear()
