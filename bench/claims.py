@@ -16,6 +16,7 @@ from bench.sizes import Sizes
 from onward.client import Client
 from onward.connections.parameters import postgres_call
 from onward.core.lifecycle import Succeeded
+from onward.operations import work
 from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres import PostgresStore
@@ -70,7 +71,8 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
 def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
     """Give the database's own time for a claim that finds nothing, planning included."""
     Client(store=store).register("w", lease=timedelta(days=1))
-    asked = Statement("claim_jobs", {"queue": "q:default", "limit": 100, "worker": "w", "now": None})
+    asked = next(work.claim_rows("q:default", 100, worker_id="w"))
+    assert isinstance(asked, Statement)
     query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)["claim_jobs"], asked)
     times = []
     with psycopg.RawCursor(connection) as cursor:

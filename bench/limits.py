@@ -72,10 +72,11 @@ def postgres(store: PostgresStore, jobs: int) -> float:
 
 def make_procedure(connection: psycopg.Connection, prefix: str, sample: Sequence[Job]) -> None:
     queries = catalogue("postgres", "dollar", prefix)
-    asked = Statement("claim_jobs", {"queue": "q:default", "limit": BATCH, "worker": WORKER, "now": None})
-    claim, claim_values = postgres_call(queries["claim_jobs"], asked)
+    asked = next(work.claim_rows("q:default", BATCH, worker_id=WORKER))
     ended = next(work.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in sample]))
+    assert isinstance(asked, Statement)
     assert isinstance(ended, Statement)
+    claim, claim_values = postgres_call(queries["claim_jobs"], asked)
     finish, finish_values = postgres_call(queries["finish_jobs"], ended)
     # No-op jobs differ in nothing but their ids, which travel as an array.
     assert ended.params["ended"].columns == ("id",)  # type: ignore[union-attr]

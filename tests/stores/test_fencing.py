@@ -11,6 +11,7 @@ from onward import (
     Cancelled,
     Client,
     Failed,
+    InvalidSetting,
     Job,
     JobState,
     LeaseLost,
@@ -218,6 +219,22 @@ def test_a_claim_that_finds_nothing_takes_no_job_that_waits(client):
     assert client.claim("q:default", 5, worker_id="w") == []
     assert client.get(held.id) == held
     assert client.count().total(JobState.SCHEDULED) == 3
+
+
+def test_a_claim_that_goes_on_past_a_job_leaves_what_is_before_it_to_the_next(client):
+    client.register("w")
+    client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(6)])
+    first = client.claim("q:default", 2, worker_id="w")
+    client.enqueue(NewJob(job_type="t", priority=1, payload={"n": "urgent"}))
+    past = client.claim("q:default", 2, worker_id="w", past=first[-1])
+    rest = client.claim("q:default", 9, worker_id="w")
+    numbers = [[job.payload["n"] for job in jobs] for jobs in (first, past, rest)]
+    if client.store.database == "postgres":
+        assert numbers == [[0, 1], [2, 3], ["urgent", 4, 5]]
+    else:
+        assert numbers == [[0, 1], ["urgent", 2], [3, 4, 5]]
+    with pytest.raises(InvalidSetting, match="past"):
+        client.claim("q:default", worker_id="w", past="the last one")
 
 
 def test_large_and_small_jobs_are_claimed_together_in_their_order(client):

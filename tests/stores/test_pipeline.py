@@ -119,7 +119,8 @@ async def test_jobs_are_claimed_and_ended_as_on_any_connection(schema):
 
 async def test_a_statement_that_fails_leaves_the_next_alone(schema):
     def spoilt() -> Operation[object]:
-        return (yield Statement("claim_jobs", {"queue": "q", "limit": "many", "worker": "w1", "now": None}))
+        asked = next(work.claim_rows("q", 1, worker_id="w1"))
+        return (yield Statement("claim_jobs", {**asked.params, "limit": "many"}))
 
     async with working(schema) as client:
         jobs = await claimed(client, 1)

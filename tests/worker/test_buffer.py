@@ -50,6 +50,20 @@ def test_the_critical_queue_gets_more_turns_and_leaves_some_to_the_others():
     assert first == {"q:critical": 40, "q:default": 10, "q:exports": 10}
 
 
+def test_claims_go_on_where_the_last_one_ended_and_return_to_the_front_soon():
+    lane = Buffer(10).lane("q")
+    assert lane.past(100.0) is None
+    [first, second] = jobs("q", 2)
+    lane.reached = first
+    assert lane.past(100.01) is first
+    lane.reached = second
+    assert lane.past(100.049) is second
+    assert lane.past(100.06) is None
+    assert lane.past(100.07) is second
+    lane.reached = None
+    assert lane.past(100.08) is None
+
+
 def test_a_more_urgent_job_overtakes_those_that_wait():
     buffer = Buffer(10)
     buffer.add("q", jobs("q", 3))

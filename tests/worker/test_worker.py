@@ -284,6 +284,26 @@ async def test_an_urgent_job_does_not_wait_behind_those_that_were_claimed_ahead(
     assert order.index("urgent") - begun < 15
 
 
+async def test_an_urgent_job_does_not_wait_until_a_large_backlog_is_worked_off(app):
+    # Claims of very many go on where the last one ended, but not for long.
+    order: list[object] = []
+
+    @app.job
+    async def urgent() -> None:
+        order.append("urgent")
+
+    @app.job
+    async def plain(n: int) -> None:
+        order.append(n)
+        if n == 1000:
+            await urgent.using(priority=1).aenqueue()
+
+    await app.aenqueue_many(plain.build(n=n) for n in range(20_000))
+    await app.worker(drain=True).run()
+    assert len(set(order)) == len(order) == 20_001
+    assert order.index("urgent") < 15_000
+
+
 async def test_a_job_of_another_queue_does_not_wait_until_the_backlog_of_one_is_worked_off(app):
     begun = 0
     came = asyncio.Event()

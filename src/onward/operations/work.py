@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
 
-from onward.core.arguments import span, whole
+from onward.core.arguments import check_kind, span, whole
 from onward.core.fields import LONGEST, check_text
 from onward.core.ids import JobId
 from onward.core.job import COLUMNS, Job
@@ -47,6 +47,8 @@ _TOLD = ("lost", "cancelled", "again", "tied", "slot")
 
 _LONGEST_WHY = 500
 _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
+# Before every job there can be.
+_FRONT = (0, 0, "00000000-0000-0000-0000-000000000000")
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_LEASE = timedelta(milliseconds=1)
 
@@ -150,8 +152,9 @@ def claim(
 
     Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
     """
-    paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-    rows = yield from claim_rows(queue, limit, worker_id=worker_id, **paused, now=now)
+    rows = yield from claim_rows(
+        queue, limit, worker_id=worker_id, paused_orgs=paused_orgs, paused_types=paused_types, now=now
+    )
     return (yield from read_claimed(rows, worker_id, now))
 
 
@@ -162,18 +165,31 @@ def claim_rows(
     worker_id: str,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
+    past: Job | None = None,
     now: datetime | None = None,
 ) -> Operation[Sequence[Row]]:
-    """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do."""
+    """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do.
+
+    Whoever has just claimed up to a job may ask for what comes `past` it: until a vacuum, PostgreSQL's index
+    leads over all that was claimed before. SQLite has nothing to step over, and gives the first ones.
+    """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
     asked: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
+    asked |= zip(("past_priority", "past_run_at", "past_id"), _place_of(past), strict=True)
     if paused_orgs or paused_types:
         paused = {"orgs": as_json(sorted(paused_orgs)), "types": as_json(sorted(paused_types))}
         rows = yield Statement("claim_unpaused_jobs", {**asked, **paused})
     else:
         rows = yield Statement("claim_jobs", asked)
     return rows
+
+
+def _place_of(past: Job | None) -> tuple[Scalar, ...]:
+    if past is None:
+        return _FRONT
+    check_kind("past", past, Job, "give the last job of your last claim")
+    return past.priority, moment(past.run_at), past.id
 
 
 def read_claimed(

@@ -14,16 +14,19 @@ __all__ = ["WEIGHTS", "Buffer", "Lane"]
 WEIGHTS: Mapping[str, int] = {Q_CRITICAL: 4}
 """How often a queue's turn comes when several have jobs; 1 where nothing is said."""
 
+# For so long, a claim goes on where the last one ended.
+_FRONT_SECONDS = 0.05
+
 _urgency = attrgetter("priority", "run_at", "id")
 
 
 class Lane:
     """One queue: its waiting jobs, how many of it run, and how many may.
 
-    It has `plenty` while claims bring as many as they ask for.
+    While claims bring as many as they ask for, the last job of them is `reached`.
     """
 
-    __slots__ = ("coming", "credit", "jobs", "most", "plenty", "queue", "running", "weight")
+    __slots__ = ("coming", "credit", "front_at", "jobs", "most", "queue", "reached", "running", "weight")
 
     def __init__(self, queue: str, weight: int, most: int) -> None:
         self.queue = queue
@@ -32,8 +35,16 @@ class Lane:
         self.running = 0
         self.coming = 0
         self.credit = 0
-        self.plenty = False
+        self.reached: Job | None = None
+        self.front_at = float("-inf")
         self.jobs: deque[Job] = deque()
+
+    def past(self, now: float) -> Job | None:
+        """Tell behind which job to claim on; None for the front, where more urgent ones may have come."""
+        if self.reached is None or now - self.front_at > _FRONT_SECONDS:
+            self.front_at = now
+            return None
+        return self.reached
 
     def add(self, jobs: Sequence[Job], *, in_turn: bool = False) -> None:
         """Take jobs that were claimed in their order; more urgent ones may overtake what waits."""

@@ -225,7 +225,7 @@ class Claimer:
         for lane, share in shares:
             most = self._most(lane.queue)
             # Claims by a rule take turns: one beside another would only wait for it.
-            if share >= most and lane.plenty and self._budget is None and lane.queue not in self._ruled:
+            if share >= most and lane.reached and self._budget is None and lane.queue not in self._ruled:
                 await self._claim_beside(lane, most)
             else:
                 await self._claim_from(lane, share)
@@ -273,14 +273,18 @@ class Claimer:
         self.claims += 1
         limit = min(share, self._most(lane.queue), self._budget or share)
         self._buffer.expect(lane, limit)
+        # Few jobs are worth the way: each of them may be the most urgent one.
+        most = limit == self._at_once and lane.queue not in self._ruled
+        past = lane.past(time.monotonic()) if most else None
         try:
-            jobs = await self._ask(lane.queue, limit)
+            jobs = await self._ask(lane.queue, limit, past)
         finally:
             self._buffer.expect(lane, -limit)
-        lane.plenty = len(jobs) == limit
-        if not lane.plenty or lane.queue in self._ruled.held():
+        lane.reached = jobs[-1] if len(jobs) == limit else None
+        # What ends short past a job may have more before it.
+        if (lane.reached is None and past is None) or lane.queue in self._ruled.held():
             self._ready.discard(lane.queue)
-        if not jobs and lane.queue in self._seen:
+        if not jobs and past is None and lane.queue in self._seen:
             self._barren.add(lane.queue)
         self._seen.discard(lane.queue)
         self._take(lane.queue, jobs)
@@ -288,11 +292,13 @@ class Claimer:
             # The last ready ones begin before we ask for more.
             await asyncio.sleep(0)
 
-    async def _ask(self, queue: str, limit: int) -> list[Job]:
+    async def _ask(self, queue: str, limit: int, past: Job | None) -> list[Job]:
         orgs = self._controls.held_orgs | (self.spent_orgs if self._spent_at else frozenset())
         who, types = self._keeper.worker_id, self._held_types()
         if queue not in self._ruled:
-            return await self._client.claim(queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types)
+            return await self._client.claim(
+                queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types, past=past
+            )
         ends, theirs = self._ruled.ends, not self._known()
         claim = await self._client.queues.claim(
             queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types

@@ -25,6 +25,7 @@ FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'run
 {+claim_those}
         SELECT ctid FROM {live}
         WHERE queue = :queue::text AND state = 'queued'
+            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
 
 -- fragment: claim_in_order
         ORDER BY priority, run_at, id
