@@ -22,7 +22,7 @@ class Sizes:
 
 SMALL = Sizes(
     drained=60_000,
-    sampled=80,
+    sampled=200,
     loaded_seconds=4,
     ended=200_000,
     scheduled=100_000,

@@ -124,6 +124,15 @@ def load(rate: int, seconds: int) -> None:
     say(jobs=done, seconds=(clock() - begin) / 1e6)
 
 
+def feed() -> None:
+    """Enqueue as many at once as each line of the input says."""
+    app.client.count()
+    say(ready=True)
+    for line in sys.stdin:
+        now = clock()
+        app.enqueue_many([sent.build(at=now) for _ in range(int(line))])
+
+
 def rests(jobs: int, ms: int) -> None:
     timer = Timer()
     with timer:
@@ -156,6 +165,8 @@ def main() -> None:
             callers(int(jobs))
         case ["load", rate, seconds]:
             load(int(rate), int(seconds))
+        case ["feed"]:
+            feed()
         case ["rests", jobs, ms]:
             rests(int(jobs), int(ms))
         case ["urgent", slow, jobs]:
