@@ -6,6 +6,7 @@ it drains, nothing is enqueued. Both are measured.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ UNDER_WAY = 2000
 
 
 def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
-    with fresh_store(url) as store:
+    with settled_store(url) as store:
         ours, bare = both(store)
         least = waits_at_rest(bare, sizes)
         yield from idle("postgres", waits_at_rest(ours, sizes), least)
@@ -52,6 +53,7 @@ def settled_store(url: str) -> Iterator[PostgresStore]:
     with fresh_store(url) as store:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
+        os.sync()
         yield store
 
 
