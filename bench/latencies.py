@@ -24,6 +24,7 @@ WARMING = 20
 # In a second.
 TRICKLED = 33
 SLOW, URGENT = 200, 20
+# As many as a worker holds ahead at most: enough for it, and too few to gather.
 UNDER_WAY = 2000
 
 
