@@ -8,7 +8,7 @@ import psycopg
 
 from bench.children import ONWARD, working
 from bench.drains import drained, fill_noops
-from bench.measuring import Measure, fresh_store
+from bench.measuring import Measure, fresh_store, settle
 from bench.sizes import Sizes
 from onward.client import Client
 from onward.stores.postgres import PostgresStore
@@ -66,8 +66,7 @@ def grow(store: PostgresStore, sizes: Sizes) -> None:
         connection.execute(text.encode())
         for table in ("live", "ended"):
             connection.execute(f"VACUUM ANALYZE {store.prefix}{table}".encode())
-        # Gigabytes that are not on the disk yet would be written beside the drain's own commits.
-        connection.execute("CHECKPOINT")
+    settle(store.url)
 
 
 def churn(url: str, sizes: Sizes) -> Measure:

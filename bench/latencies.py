@@ -6,17 +6,14 @@ it drains, nothing is enqueued. Both are measured.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
-
 from bench.children import BARE, ONWARD, Command, ask, percentile, working
 from bench.drains import drained, filled
-from bench.measuring import Measure, fresh_store
+from bench.measuring import Measure, fresh_store, settle
 from bench.sizes import Sizes
 from onward.stores.postgres import PostgresStore
 
@@ -50,11 +47,9 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
 
 @contextmanager
 def settled_store(url: str) -> Iterator[PostgresStore]:
-    """Give empty tables, once all that was measured before is on the disk and its log can be written over."""
+    """Give empty tables, once nothing is left to write of what was measured before."""
     with fresh_store(url) as store:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("CHECKPOINT")
-        os.sync()
+        settle(url)
         yield store
 
 

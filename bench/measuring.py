@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,6 +65,16 @@ def payload(number: int) -> dict[str, Any]:
 def new_job(number: int, *, keyed: bool = False) -> NewJob:
     key = f"confirm:{number}" if keyed else None
     return NewJob(job_type="send_email", org_id="org-1", payload=payload(number), key=key)
+
+
+def settle(url: str) -> None:
+    """Have all that was written on the disk: else it would be written beside the next commits.
+
+    The server can then write over its old log, too, instead of making new files.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+    os.sync()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import cast
 
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
-from onward import Limit, NewJob, Onward
+from onward import Limit, Onward
 from onward.cli.running import tune
 from onward.core.rules import AuditLevel
 
@@ -116,9 +116,7 @@ def load(rate: int, seconds: int) -> None:
     while (passed := clock() - begin) < seconds * 1_000_000:
         due = int(rate * passed / 1e6) - done
         if due:
-            now = clock()
-            jobs: list[NewJob] = [sent.build(at=now) for _ in range(due)]
-            app.enqueue_many(jobs)
+            send(due)
             done += due
         time.sleep(max(0.0, 0.003 - (clock() - begin - passed) / 1e6))
     say(jobs=done, seconds=(clock() - begin) / 1e6)
@@ -129,8 +127,12 @@ def feed() -> None:
     app.client.count()
     say(ready=True)
     for line in sys.stdin:
-        now = clock()
-        app.enqueue_many([sent.build(at=now) for _ in range(int(line))])
+        send(int(line))
+
+
+def send(jobs: int) -> None:
+    now = clock()
+    app.enqueue_many([sent.build(at=now) for _ in range(jobs)])
 
 
 def rests(jobs: int, ms: int) -> None:

@@ -274,8 +274,8 @@ class Claimer:
         limit = min(share, self._most(lane.queue), self._budget or share)
         self._buffer.expect(lane, limit)
         # Few jobs are worth the way: each of them may be the most urgent one.
-        most = limit == self._at_once and lane.queue not in self._ruled
-        past = lane.past(time.monotonic()) if most else None
+        many = limit == self._at_once and lane.queue not in self._ruled
+        past = lane.past(time.monotonic()) if many else None
         try:
             jobs = await self._ask(lane.queue, limit, past)
         finally:
