@@ -20,12 +20,11 @@ from onward.stores.pool_async import AsyncPooled
 from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_pipelined import PipelinedStore
 from tests.proxy import proxied
+from tests.stores.blocking import waiting
 from tests.stores.postgres_schema import fresh_schema
-from tests.worker.waiting import SOON, until
+from tests.worker.waiting import until
 
 pytestmark = pytest.mark.anyio
-
-BLOCKED = "SELECT pid FROM pg_locks WHERE NOT granted AND %s = ANY (pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -77,16 +76,6 @@ async def held(schema: PostgresStore, job: Job) -> AsyncIterator[psycopg.AsyncCo
             f"SELECT FROM {schema.prefix}live WHERE id = %s FOR UPDATE".encode(), (job.id,)
         )
         yield connection
-
-
-async def waiting(lock: psycopg.AsyncConnection) -> list[int]:
-    """Wait until somebody waits for the lock, and tell who."""
-    async with asyncio.timeout(SOON):
-        while True:
-            cursor = await lock.execute(BLOCKED, (lock.info.backend_pid,))
-            if found := [pid for (pid,) in await cursor.fetchall()]:
-                return found
-            await asyncio.sleep(0.01)
 
 
 async def test_the_next_is_sent_before_the_last_is_answered(schema):
@@ -248,7 +237,7 @@ async def test_a_statement_that_fails_again_and_again_is_prepared_once(schema):
 
 
 async def test_no_more_forms_of_a_statement_are_kept_than_are_common(schema, monkeypatch):
-    monkeypatch.setattr("onward.stores.pipeline._MOST_PREPARED", 1)
+    monkeypatch.setattr("onward.stores.pipeline.MOST_PREPARED", 1)
     async with working(schema) as client:
         first, second = await claimed(client, 2)
         assert (await client.write(end(first))).held == {first.id}

@@ -95,7 +95,7 @@ class Reach:
         org_id: str | None = None,
     ) -> T:
         """Run an operation; `org_id` is whose rows it writes, where the database has policies."""
-        confined = self.org_id
+        confined = self._org_id
         org = confined or org_id
         check = None if confined is None else partial(check_confined, org=confined)
         actor = ambient_actor()

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from onward.connections.direct import Direct
 from onward.connections.parameters import postgres_call
 from onward.connections.running import one_by_one, one_by_one_async
 from onward.errors import TransactionNotOpen, TransactionOpen
@@ -20,7 +21,10 @@ __all__ = ["AsyncPsycopgConnection", "PsycopgConnection"]
 
 
 class PsycopgConnection:
-    """A `psycopg.Connection`; what is run on it belongs to the transaction that is open there."""
+    """A `psycopg.Connection`; what is run on it belongs to the transaction that is open there.
+
+    `direct` is for one that nobody else uses, with no pooler in between.
+    """
 
     database: Database = "postgres"
 
@@ -29,16 +33,14 @@ class PsycopgConnection:
         connection: psycopg.Connection[Any],
         prefix: str,
         *,
-        exclusive: bool = False,
+        direct: bool = False,
         prepare: bool = False,
     ) -> None:
         self.prefix = prefix
         self._prepare = prepare
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
-        # One cursor for all enqueues saves a twentieth of each, if nobody else runs statements meanwhile.
-        # Not for the others: it would keep their last rows.
-        self._cursor = self._new_cursor() if exclusive else None
+        self._direct = Direct(connection) if direct else None
 
     @property
     def identity(self) -> Hashable | None:
@@ -57,9 +59,9 @@ class PsycopgConnection:
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
+        if query.plan_once and self._direct and self._direct.takes(query.encoded):
+            return self._connection.wait(self._direct.asking(query.encoded, values))
         prepare = None if query.plan_once else self._prepare and query.steady
-        if self._cursor and query.plan_once:
-            return self._cursor.execute(query.encoded, values).fetchall()
         with self._new_cursor() as cursor:
             return cursor.execute(query.encoded, values, prepare=prepare).fetchall()
 
@@ -92,14 +94,14 @@ class AsyncPsycopgConnection:
         connection: psycopg.AsyncConnection[Any],
         prefix: str,
         *,
-        exclusive: bool = False,
+        direct: bool = False,
         prepare: bool = False,
     ) -> None:
         self.prefix = prefix
         self._prepare = prepare
         self._connection = connection
         self._queries = catalogue("postgres", "dollar", prefix)
-        self._cursor = self._new_cursor() if exclusive else None
+        self._direct = Direct(connection) if direct else None
 
     @property
     def identity(self) -> Hashable | None:
@@ -118,9 +120,9 @@ class AsyncPsycopgConnection:
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
+        if query.plan_once and self._direct and self._direct.takes(query.encoded):
+            return await self._connection.wait(self._direct.asking(query.encoded, values))
         prepare = None if query.plan_once else self._prepare and query.steady
-        if self._cursor and query.plan_once:
-            return await (await self._cursor.execute(query.encoded, values)).fetchall()
         async with self._new_cursor() as cursor:
             return await (await cursor.execute(query.encoded, values, prepare=prepare)).fetchall()
 

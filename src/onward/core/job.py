@@ -151,14 +151,18 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Job:
         """Read a row whose columns are `COLUMNS`."""
-        return cls.from_rows([row])[0]
+        values = list(row)
+        for at, read in _READ:
+            if values[at] is not None:
+                values[at] = read(values[at])
+        return cls(*values)
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Any]]) -> list[Job]:
         """Read rows whose columns are `COLUMNS`, column by column: of many, that takes less time."""
+        if len(rows) < _FEW:
+            return [cls.from_row(row) for row in rows]
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        if not columns:
-            return []
         when = columns[_RUN_AT]
         for at, read in _READ:
             column = columns[at]
@@ -273,6 +277,7 @@ def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
 
 
 _EXACT = 2**52
+_FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}

@@ -31,6 +31,7 @@ __all__ = ["COLUMNS", "asked_row", "asked_rows", "check_keys"]
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
 _LONGEST_LIMIT_KEY = 400
+_NO_KEY = (None,)
 
 _POLICY = ("category", "job_type", "queue", "priority", "max_attempts", "unique", "on_conflict")
 _TEXTS = (
@@ -69,6 +70,11 @@ def check_keys(jobs: Sequence[NewJob], rules: Rules = DEFAULT_RULES) -> list[str
     return keys
 
 
+def _keyless(new: NewJob) -> bool:
+    """Tell whether there is nothing to check about a job's key, as of most that come one by one."""
+    return isinstance(new, NewJob) and new.key is None and new.subject is None and new.unique is None
+
+
 def _key_of_subject(new: NewJob, rules: Rules) -> str | None:
     """Give the key of a job that is the only one of its type for its subject, if its category says so."""
     if not isinstance(new.subject, str) or rules.category(new.category).unique_by != "subject":
@@ -78,7 +84,7 @@ def _key_of_subject(new: NewJob, rules: Rules) -> str | None:
 
 def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple[Scalar, ...]:
     """Check one job and give it as a row of `COLUMNS`: half of what it costs to do so as one of many."""
-    [key] = check_keys([new], rules)
+    [key] = _NO_KEY if _keyless(new) else check_keys([new], rules)
     row, limit = _checked(_shape(new), rules)
     tags = None if new.tags is None else _tags(new.tags)
     return job_id, _payload(new, limit, rules), key, tags, _limit_key(new.limit_key), *row

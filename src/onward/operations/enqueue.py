@@ -209,7 +209,7 @@ def storing(rows: Rows, noted: bool, now: datetime | None) -> Statement:
     """Give the statement that stores jobs which were checked."""
     params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values), "now": moment(now)}
     at = rows.columns.index("key") if "key" in rows.columns else None
-    keyed = 0 if at is None else sum(row[at] is not None for row in rows.values)
+    keyed = 0 if at is None else len(rows.values) - [row[at] for row in rows.values].count(None)
     if not keyed:
         return Statement("enqueue_jobs", params)
     # SQLite takes the keys from the stored jobs, which do not say how long a key is held.

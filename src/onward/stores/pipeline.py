@@ -11,22 +11,19 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import count
 
 import psycopg
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
+from onward.connections.direct import MOST_PREPARED, encoded, new_name, rows_of
 from onward.connections.parameters import postgres_call
-from onward.operations.statement import Row, Scalar, Statement
+from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.pool_async import LONGEST_WAIT, AsyncPool, AsyncPooled
 
 __all__ = ["Pipeline"]
 
-# A plan of a finish takes a megabyte of the server's, and a few forms of it are nearly all that come.
-_MOST_PREPARED = 20
-_names = count()
 _BROKEN = "the connection broke before the answer came"
 
 
@@ -46,7 +43,7 @@ class Pipeline:
         self._prepared = connection.prepared
         self._server.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
-        self._rows = Transformer(connection)
+        self._reader = Transformer(connection)
         self._rests_since = time.monotonic()
         self._half_sent = 0
         self.broken = False
@@ -62,18 +59,14 @@ class Pipeline:
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Send a statement behind those that are not answered yet, and wait for its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        parameters = [self._encoded(value) for value in values]
+        parameters = encoded(values, self._encoding)
         try:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
             # All of them were forgotten here, as psycopg does after a rollback.
             self._prepared.clear()
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
-        self._rows.set_pgresult(result)
-        rows = self._rows.load_rows(0, result.ntuples, tuple)
-        # Else a large answer would be kept until the next.
-        self._rows.set_pgresult(None)
-        return rows
+        return rows_of(result, self._reader)
 
     def abandon(self) -> None:
         """End the connection without waiting; who waits for an answer is told that it broke."""
@@ -111,10 +104,9 @@ class Pipeline:
 
     def _send(self, text: bytes, parameters: list[bytes | None], asked: _Asked, *, prepare: bool) -> None:
         name = self._prepared.get(text)
-        if name is None and prepare and len(self._prepared) < _MOST_PREPARED:
-            # Never the same name twice: what became of one that failed, nobody knows.
+        if name is None and prepare and len(self._prepared) < MOST_PREPARED:
             asked.preparing = text
-            name = self._prepared[text] = b"onward_%d" % next(_names)
+            name = self._prepared[text] = new_name()
             self._server.send_prepare(name, text)
         if name is None:
             self._server.send_query_params(text, parameters)
@@ -125,15 +117,6 @@ class Pipeline:
             self._pool.note(self._connection)
         self._waiting.append(asked)
         self._write()
-
-    def _encoded(self, value: Scalar) -> bytes | None:
-        if value is None:
-            return None
-        encoded = str(value).encode(self._encoding)
-        if b"\0" in encoded:
-            # The protocol would end the text there.
-            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-        return encoded
 
     def _write(self) -> None:
         try:

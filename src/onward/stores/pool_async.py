@@ -85,18 +85,21 @@ class AsyncPool:
         """
         for connection in reversed(self._waiting):
             if use in connection.uses:
-                with suppress(ValueError):
+                try:
                     self._waiting.remove(connection)
-                    return connection
-        with suppress(IndexError):
+                except ValueError:
+                    continue
+                return connection
+        try:
             return self._waiting.pop()
-        return None
+        except IndexError:
+            return None
 
     async def give(self, connection: AsyncPooled) -> None:
         """Take a connection back; one that is not at rest is closed."""
         self.forget(connection)
         try:
-            if self._closed or connection.info.transaction_status != TransactionStatus.IDLE:
+            if self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 await _close(connection)
             else:
                 connection.given_at = time.monotonic()

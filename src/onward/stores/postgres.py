@@ -149,7 +149,9 @@ class PostgresStore:
     def _adapted(self, connection: Pooled) -> PsycopgConnection:
         if connection.adapted is None:
             prepare = self._steady and not self.pooler
-            connection.adapted = PsycopgConnection(connection, self.prefix, exclusive=True, prepare=prepare)
+            connection.adapted = PsycopgConnection(
+                connection, self.prefix, direct=not self.pooler, prepare=prepare
+            )
         return connection.adapted
 
     def plan(self) -> Plan:

@@ -149,7 +149,7 @@ class AsyncPostgresStore:
         if connection.adapted is None:
             prepare = self._steady and not self.pooler
             connection.adapted = AsyncPsycopgConnection(
-                connection, self.prefix, exclusive=True, prepare=prepare
+                connection, self.prefix, direct=not self.pooler, prepare=prepare
             )
         return connection.adapted
 

@@ -18,6 +18,7 @@ WEIGHTS: Mapping[str, int] = {Q_CRITICAL: 4}
 _FRONT_SECONDS = 0.05
 
 _urgency = attrgetter("priority", "run_at", "id")
+_rank = attrgetter("rank")
 
 
 class Lane:
@@ -26,11 +27,14 @@ class Lane:
     While claims bring as many as they ask for, the last job of them is `reached`.
     """
 
-    __slots__ = ("coming", "credit", "front_at", "jobs", "most", "queue", "reached", "running", "weight")
+    __slots__ = (
+        "coming", "credit", "front_at", "jobs", "most", "queue", "rank", "reached", "running", "weight",
+    )  # fmt: skip
 
     def __init__(self, queue: str, weight: int, most: int) -> None:
         self.queue = queue
         self.weight = weight
+        self.rank = -weight, queue
         self.most = most
         self.running = 0
         self.coming = 0
@@ -70,7 +74,7 @@ class Buffer:
     @property
     def queued(self) -> int:
         """Count the jobs that wait for any slot; those of a queue at its most wait for one of its own."""
-        return sum(len(lane.jobs) for lane in self._waiting if not self._full(lane))
+        return sum([len(lane.jobs) for lane in self._waiting if not self._full(lane)])
 
     def lane(self, queue: str) -> Lane:
         """Give the lane of a queue, made at first use."""
@@ -126,11 +130,11 @@ class Buffer:
     def shares(self, queues: Iterable[str], ahead: int) -> list[tuple[Lane, int]]:
         """Tell how many jobs to claim from each of these queues, by their weights."""
         room = self._concurrency + ahead - self.running - self.queued - self.coming
-        lanes = [self.lane(queue) for queue in sorted(queues)]
-        total = sum(lane.weight for lane in lanes)
-        shares = []
         # The heaviest first, so that rounding up gives the last places to them.
-        for lane in sorted(lanes, key=lambda lane: -lane.weight):
+        lanes = sorted([self.lane(queue) for queue in queues], key=_rank)
+        total = sum([lane.weight for lane in lanes])
+        shares = []
+        for lane in lanes:
             fair = -(-max(room, 0) * lane.weight // total)
             own = lane.most + ahead - lane.running - len(lane.jobs) - lane.coming
             stocked = self._full(lane) and len(lane.jobs) > ahead // 2

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import NamedTuple
 
 from onward.client_async import AsyncClient
 from onward.core.job import Job
@@ -32,6 +33,14 @@ _TOLD_SECONDS = 2.0
 _MOMENT = 0.1
 _DOUBT_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
+
+
+class _Held(NamedTuple):
+    """What is paused, worked out when it changes: it is asked several times for each claim."""
+
+    queues: frozenset[str] = frozenset()
+    orgs: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
 
 
 class Claimer:
@@ -67,7 +76,7 @@ class Claimer:
         self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
-        self._controls, self._skew = Controls(), Skew()
+        self._controls, self._held, self._skew = Controls(), _Held(), Skew()
         self._ruled = RuledQueues(client.rules.queues)
         self._closing = False
         self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
@@ -93,6 +102,7 @@ class Claimer:
         if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
             return
         self._controls = watch
+        self._held = _Held(watch.paused("queue"), watch.held_orgs, watch.paused("job_type"))
         self._ready = {queue for queue in self._ready if self._serves(queue)}
         self._set_free()
         self._room.set()
@@ -101,8 +111,9 @@ class Claimer:
     @property
     def spent_orgs(self) -> frozenset[str]:
         """Name the orgs that have just spent their budget, until the database has told everyone."""
-        since = time.monotonic() - _TOLD_SECONDS
-        self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
+        if self._spent_at:
+            since = time.monotonic() - _TOLD_SECONDS
+            self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
         return frozenset(self._spent_at)
 
     def hold(self, orgs: Collection[str]) -> None:
@@ -176,7 +187,8 @@ class Claimer:
     async def _claim_on(self) -> None:
         while not self.spent and not self._over:
             try:
-                await self._adopt()
+                if self._doubted_at is not None:
+                    await self._adopt(self._doubted_at)
                 await self._free.wait()
                 await (self._claim() if self._ready else self._wait())
             except WorkerLost:
@@ -186,13 +198,13 @@ class Claimer:
                 self._doubted_at, self._adopt_at = time.monotonic(), 0.0
                 await asyncio.sleep(self._outage.pause("claimer", error))
 
-    async def _adopt(self) -> None:
+    async def _adopt(self, since: float) -> None:
         """Find what a claim took whose answer never came: under our own lease nobody would rescue it.
 
         Asked for some time, because the server may be done with that claim only after we have given it up.
         """
         now = time.monotonic()
-        if self._doubted_at is None or now < self._adopt_at:
+        if now < self._adopt_at:
             return
         await self._arrived()
         self._adopt_at = now + _POLL_SECONDS
@@ -200,7 +212,7 @@ class Claimer:
         known, worker_id = self._known(), self._keeper.worker_id
         held = await self._client.held(worker_id)
         self._outage.over("claimer")
-        if now - self._doubted_at > _DOUBT_SECONDS:
+        if now - since > _DOUBT_SECONDS:
             self._doubted_at = None
         if worker_id == self._keeper.worker_id:
             for job in held:
@@ -225,7 +237,8 @@ class Claimer:
         for lane, share in shares:
             most = self._most(lane.queue)
             # Claims by a rule take turns: one beside another would only wait for it.
-            if share >= most and lane.reached and self._budget is None and lane.queue not in self._ruled:
+            alone = self._budget is not None or lane.queue in self._ruled.names
+            if share >= most and lane.reached and not alone:
                 await self._claim_beside(lane, most)
             else:
                 await self._claim_from(lane, share)
@@ -239,7 +252,7 @@ class Claimer:
         return self._buffer.shares(self._ready, ahead)
 
     def _most(self, queue: str) -> int:
-        return _MOST_BY_RULE if queue in self._ruled else self._at_once
+        return _MOST_BY_RULE if queue in self._ruled.names else self._at_once
 
     async def _claim_beside(self, lane: Lane, share: int) -> None:
         """Claim while another claim is under way: the next is asked for before the last has arrived."""
@@ -274,7 +287,7 @@ class Claimer:
         limit = min(share, self._most(lane.queue), self._budget or share)
         self._buffer.expect(lane, limit)
         # Few jobs are worth the way: each of them may be the most urgent one.
-        many = limit == self._at_once and lane.queue not in self._ruled
+        many = limit == self._at_once and lane.queue not in self._ruled.names
         past = lane.past(time.monotonic()) if many else None
         try:
             jobs = await self._ask(lane.queue, limit, past)
@@ -293,9 +306,9 @@ class Claimer:
             await asyncio.sleep(0)
 
     async def _ask(self, queue: str, limit: int, past: Job | None) -> list[Job]:
-        orgs = self._controls.held_orgs | (self.spent_orgs if self._spent_at else frozenset())
-        who, types = self._keeper.worker_id, self._held_types()
-        if queue not in self._ruled:
+        orgs, types = self._held.orgs | self.spent_orgs, self._held_types()
+        who = self._keeper.worker_id
+        if queue not in self._ruled.names:
             return await self._client.claim(
                 queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types, past=past
             )
@@ -309,7 +322,7 @@ class Claimer:
     def _take(self, queue: str, jobs: list[Job]) -> None:
         if self._budget is not None:
             self._budget -= len(jobs)
-        self._buffer.add(queue, jobs, in_turn=queue in self._ruled)
+        self._buffer.add(queue, jobs, in_turn=queue in self._ruled.names)
         self._feed()
 
     async def _wait(self) -> None:
@@ -355,11 +368,11 @@ class Claimer:
     def _serves(self, queue: str) -> bool:
         if self._breakers is not None and self._breakers.holds_queue(queue):
             return False
-        return (self._queues is None or queue in self._queues) and queue not in self._controls.paused("queue")
+        return (self._queues is None or queue in self._queues) and queue not in self._held.queues
 
     def _held_types(self) -> frozenset[str]:
-        paused = self._controls.paused("job_type")
-        return paused if self._breakers is None else paused | self._breakers.held_types()
+        types = self._held.types
+        return types if self._breakers is None else types | self._breakers.held_types()
 
     def _set_free(self) -> None:
         if self.quiet or self._controls.gate is not None:

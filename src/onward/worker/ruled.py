@@ -19,7 +19,7 @@ class RuledQueues:
 
     def __init__(self, declared: Mapping[str, QueueRule]) -> None:
         self._declared = frozenset(name for name, rule in declared.items() if not rule.plain)
-        self._names = self._declared
+        self.names = self._declared
         self._full_until: dict[str, float] = {}
         self._rated_until: dict[str, float] = {}
         self._theirs: frozenset[str] = frozenset()
@@ -27,11 +27,7 @@ class RuledQueues:
 
     def told(self, names: Collection[str]) -> None:
         """Take note of the queues that have a rule in the database."""
-        self._names = self._declared | frozenset(names)
-
-    def __contains__(self, queue: object) -> bool:
-        """Tell whether a queue has a rule."""
-        return queue in self._names
+        self.names = self._declared | frozenset(names)
 
     def claimed(self, queue: str, claim: RuledClaim, since: int, *, theirs: bool = False) -> None:
         """Take note of why a claim did not bring more; `since` is what `ends` was when it began.

@@ -1,0 +1,98 @@
+"""Statements that are asked over and over, on a connection of our own: prepared once, sent by libpq alone.
+
+psycopg's cursors find out each time how to write each value, and how to read the answer: a fifth of the
+processor time of an enqueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import psycopg
+from psycopg import abc, adapt, errors, generators, pq
+
+from onward.operations.statement import Row, Scalar
+
+__all__ = ["MOST_PREPARED", "Direct", "encoded", "new_name", "rows_of"]
+
+# A plan of a finish takes a megabyte of the server's, and a few forms of it are nearly all that come.
+MOST_PREPARED = 20
+# To prepare one is a round trip of its own.
+_OFTEN = 5
+_MOST_COUNTED = 100
+_names = count()
+
+
+def new_name() -> bytes:
+    """Give a name for a prepared statement; never the same twice, since nobody knows of one that failed."""
+    return b"onward_%d" % next(_names)
+
+
+def encoded(values: Sequence[Scalar], encoding: str) -> list[bytes | None]:
+    """Write parameters as libpq sends them."""
+    written = [None if value is None else str(value).encode(encoding) for value in values]
+    if any(value is not None and b"\0" in value for value in written):
+        # The protocol would end the text there.
+        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return written
+
+
+def rows_of(result: pq.abc.PGresult, reader: abc.Transformer) -> Sequence[Row]:
+    """Read the rows of an answer."""
+    reader.set_pgresult(result)
+    rows = reader.load_rows(0, result.ntuples, tuple)
+    # Else a large answer would be kept until the next.
+    reader.set_pgresult(None)
+    return rows
+
+
+class Direct:
+    """Asks one connection, which nobody else uses meanwhile; `asking` is what its `wait` runs."""
+
+    def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+        self._server = connection.pgconn
+        self._encoding = connection.info.encoding
+        self._reader = adapt.Transformer(connection)
+        self._times: dict[bytes, int] = {}
+        self._prepared: dict[bytes, bytes] = {}
+
+    def takes(self, text: bytes) -> bool:
+        """Tell whether a statement comes often, and could be tried again: not within a transaction."""
+        if self._server.transaction_status != pq.TransactionStatus.IDLE:
+            return False
+        if text in self._prepared:
+            return True
+        times = self._times.get(text, 0)
+        if times or len(self._times) < _MOST_COUNTED:
+            self._times[text] = times + 1
+        return times >= _OFTEN and len(self._prepared) < MOST_PREPARED
+
+    def asking(self, text: bytes, values: Sequence[Scalar]) -> abc.PQGen[Sequence[Row]]:
+        """Ask, and give the rows."""
+        parameters = encoded(values, self._encoding)
+        try:
+            result = yield from self._ask(text, parameters)
+        except errors.InvalidSqlStatementName:
+            # psycopg has all of them forgotten after a rollback.
+            self._prepared.clear()
+            result = yield from self._ask(text, parameters)
+        return rows_of(result, self._reader)
+
+    def _ask(self, text: bytes, parameters: list[bytes | None]) -> abc.PQGen[pq.abc.PGresult]:
+        name = self._prepared.get(text)
+        if name is None:
+            name = new_name()
+            self._server.send_prepare(name, text)
+            yield from self._answer()
+            self._prepared[text] = name
+        self._server.send_query_prepared(name, parameters)
+        return (yield from self._answer())
+
+    def _answer(self) -> abc.PQGen[pq.abc.PGresult]:
+        results: list[pq.abc.PGresult] = yield from generators.execute(self._server)
+        result = results[-1]
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(result, self._encoding)
+        return result
