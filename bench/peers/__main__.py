@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from bench.children import ask, drain, percentile, working
@@ -123,8 +124,20 @@ def bulk_and_drain(peer: Peer, address: str, jobs: int, processes: int) -> dict[
     drained = drain(command, jobs, peer.left(address), processes)
     if processes > 1:
         return {f"drain, {processes} processes": drained.rate}
-    bulk = {"bulk enqueue": jobs / seconds} if peer.bulk else {}
-    return {**bulk, "drain, 1 process": drained.rate, "CPU of the worker": drained.cpu_micros}
+    found = {"bulk enqueue": jobs / seconds} if peer.bulk else {}
+    found |= {"drain, 1 process": drained.rate, "CPU of the worker": drained.cpu_micros}
+    if peer.runtime == "onward":
+        found["drain, audit off"] = drain_unaudited(peer, address, jobs)
+    return found
+
+
+def drain_unaudited(peer: Peer, address: str, jobs: int) -> float:
+    """Drain in the same minute without the audit, which no peer keeps."""
+    command = peer.command(address)
+    silent = replace(command, environment={**command.environment, "ONWARD_BENCH_AUDIT": "off"})
+    ask(silent, "many", jobs)
+    peer.tidy(address)
+    return drain(silent, jobs, peer.left(address)).rate
 
 
 def latency(peer: Peer, address: str) -> list[float]:

@@ -15,6 +15,8 @@ TARGETS = (
     ("drain, 1 process", "drain, 1 process", "PgQueuer", 2.0),
     ("drain, 1 process", "drain, 1 process", "Procrastinate", 20.0),
     ("drain, 1 process", "drain, 1 process", "Huey on SQLite", 10.0),
+    ("drain, audit off", "drain, 1 process", "graphile-worker", 1.7),
+    ("drain, audit off", "drain, 1 process", "PgQueuer", 2.7),
     ("bulk enqueue", "bulk enqueue", "pg-boss", 1.5),
     ("bulk enqueue with keys", "bulk enqueue", "pg-boss", 1.5),
     ("enqueue one by one", "enqueue one by one", "PgQueuer", 1.0),
