@@ -108,8 +108,9 @@ def test_without_an_app_a_job_is_enqueued_by_name_with_a_note(onward, folder):
     ran = onward(
         "enqueue", "anything", "n=1", "s=x", "--url", "sqlite:///jobs.db", "--at", "2040-01-01T00:00Z"
     )
-    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert (ran.code, ran.err.count("\n")) == (0, 2)
     assert "the arguments are not checked" in ran.err
+    assert "the job goes to sqlite ./jobs.db (created, schema " in ran.err
     job = stored()
     assert (job.job_type, job.payload) == ("anything", {"n": 1, "s": "x"})
     assert job.run_at == datetime(2040, 1, 1, tzinfo=UTC)
@@ -160,6 +161,18 @@ def test_a_tick_runs_what_is_due_and_tells_it_as_one_document(onward, app):
     assert onward("tick", "app:app").err.startswith(
         "0 processed: 0 succeeded, 0 to try again, 0 dead; 1 waiting; "
     )
+
+
+def test_a_tick_finds_the_app_of_the_folder(onward, app):
+    assert onward("tick").err.startswith("0 processed: ")
+
+
+@pytest.mark.parametrize("command", ["worker", "dev", "tick"])
+def test_where_there_is_no_app_a_name_is_asked_for(onward, folder, command):
+    ran = onward(command)
+    assert ran.code == 2
+    assert "name one as module:attribute, such as app:app" in ran.err
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

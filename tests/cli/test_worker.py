@@ -127,6 +127,7 @@ def test_one_signal_lets_short_jobs_end_and_gives_long_ones_back_unburnt(folder,
     assert jobs.get(short).state == JobState.SUCCEEDED
     given_back = jobs.get(long)
     assert (given_back.state, given_back.attempt) == (JobState.QUEUED, 0)
+    assert "giving back what still runs (jobs: 1)" in worker.output
     assert "Traceback" not in worker.output
 
 
@@ -217,6 +218,7 @@ def test_a_job_of_a_process_that_was_killed_runs_again_at_once(folder, either):
     job = either.get(job_id)
     assert (job.state, job.attempt) == (JobState.SUCCEEDED, 2)
     assert f"process {killed} was ended by SIGKILL" in supervisor.output
+    assert f"gave back what process {killed} had (jobs: 1)" in supervisor.output
     assert "2 processes of 10 slots" in supervisor.output
 
 

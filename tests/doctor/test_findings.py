@@ -189,6 +189,14 @@ def test_a_silent_cron_is_a_problem_when_something_is_due():
         assert of(diagnose(facts(workers=[a_tick(HOUR)], **known)), "tick_silent").severity == severity
 
 
+def test_one_tick_is_no_cron_while_jobs_wait():
+    found = of(diagnose(facts(workers=[a_tick(MINUTE)], ready=[waiting()])), "no_worker")
+    assert (found.severity, found.remedy) == ("warning", "onward worker APP")
+    assert "only one tick has come, 60 s ago" in found.title
+    twice = diagnose(facts(workers=[a_tick(MINUTE), a_tick(2 * MINUTE)], ready=[waiting()]))
+    assert of(twice, "workers").severity == "ok"
+
+
 def test_a_breaker_that_somebody_opened_is_a_problem():
     for forced, severity in ((False, "warning"), (True, "problem")):
         breaker = Breaker(name="hubspot", state="open", forced=forced)

@@ -215,10 +215,12 @@ async def test_a_schema_newer_than_the_code_is_refused_to_async_callers(place):
 
 
 def test_a_missing_schema_is_told_how_to_get_it(place, store):
-    with pytest.raises(SchemaMissing, match=r"not in this database; run client\.migrate\(\)"):
+    with pytest.raises(
+        SchemaMissing, match=r"not in this database; run onward migrate, or client\.migrate\(\)"
+    ):
         store.plan().check()
     if place.database == "postgres":
-        with pytest.raises(SchemaMissing, match=r"run client\.migrate\(\)"):
+        with pytest.raises(SchemaMissing, match=r"run onward migrate, or client\.migrate\(\)"):
             Client(store=store).enqueue(NewJob(job_type="t"))
         store.migrate()
     # A SQLite file is made by its first use.
@@ -231,7 +233,9 @@ def test_a_schema_behind_the_code_is_told_how_to_catch_up(place, store, monkeypa
         behind = new.plan()
         assert [step.name for step in behind.pending] == ["more"]
         assert behind.sql == f"-- migration {NEXT:04}: more\n{following(place).sql}"
-        with pytest.raises(SchemaBehind, match=f"at version {NEWEST}, this code needs {NEXT}; run client"):
+        with pytest.raises(
+            SchemaBehind, match=f"at version {NEWEST}, this code needs {NEXT}; run onward migrate"
+        ):
             behind.check()
         if place.database == "postgres":
             with pytest.raises(SchemaBehind):

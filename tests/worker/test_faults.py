@@ -51,6 +51,8 @@ def kill_in_the_middle(place: Place, lease: float, *, seconds: float) -> float:
         until(lambda: place.ended() == 500, seconds, about=place.client.count)
     lost = lost_jobs(place.client, ids)
     assert lost, "the dead worker held jobs"
+    other = second if leader == first.pid else first
+    assert other.has_said(f"took back what silent workers had (jobs: {len(lost)})")
     assert broken(place.client, ids) == []
     assert all(place.client.get(job_id).attempt == 2 for job_id in lost)
     return longest_wait(place.client, lost, since)

@@ -41,9 +41,10 @@ class Returned:
         self.ids: list[str] = []
         self.one = threading.Event()
 
-    def __call__(self, worker_id: str) -> None:
+    def __call__(self, worker_id: str) -> int:
         self.ids.append(worker_id)
         self.one.set()
+        return 1
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -64,7 +65,8 @@ async def ready_children(supervisor: Supervisor, count: int, *, besides: Collect
     return found()
 
 
-async def test_a_child_that_was_killed_is_replaced_and_its_jobs_are_given_back():
+async def test_a_child_that_was_killed_is_replaced_and_its_jobs_are_given_back(caplog):
+    caplog.set_level("INFO", "onward.supervisor")
     returned = Returned()
     supervisor = Supervisor(program(PATIENT), 2, give_back=returned)
     running = asyncio.create_task(supervisor.run())
@@ -77,6 +79,9 @@ async def test_a_child_that_was_killed_is_replaced_and_its_jobs_are_given_back()
     supervisor.stop()
     assert await running == 0
     assert returned.ids == [f"worker-{first.process.pid}"], "who ended in order holds nothing"
+    told = [record.getMessage() for record in caplog.records]
+    assert f"gave back what process {first.process.pid} had (jobs: 1)" in told
+    assert f"starting another process in place of {first.process.pid}" in told
 
 
 async def test_a_signal_to_the_parent_reaches_every_child_and_ends_them_all():
@@ -121,7 +126,7 @@ async def test_a_program_that_never_becomes_ready_is_given_up_with_its_exit_code
 
 
 async def test_jobs_that_can_not_be_given_back_are_told_and_do_not_stop_the_parent(caplog):
-    def fail(worker_id: str) -> None:
+    def fail(worker_id: str) -> int:
         raise OSError("no route to the database")
 
     supervisor = Supervisor(program(PATIENT), 1, give_back=fail)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.lines import clean, say
-from onward.cli.loading import check_module
+from onward.cli.loading import check_module, name_of_app
 from onward.cli.logs import LEVELS
 
 if TYPE_CHECKING:
@@ -32,18 +32,22 @@ Stamps = dict[str, tuple[int, int]]
 
 
 @click.command("dev")
-@click.argument("app")
+@click.argument("app", required=False)
 @click.option("--concurrency", type=click.IntRange(1), default=10, show_default=True, help="Jobs at once.")
 @click.option(
     "--grace", default="5s", show_default=True, help="Time to finish in, before a restart or the end."
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-def command(*, app: str, concurrency: int, grace: str, url: str | None, log_level: str) -> int:
-    """Run the jobs of APP here, which is module:attribute, and start again when a .py file changes."""
+def command(*, app: str | None, concurrency: int, grace: str, url: str | None, log_level: str) -> int:
+    """Run the jobs of APP here, which is module:attribute, and start again when a .py file changes.
+
+    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    """
     if url is not None:
         os.environ["ONWARD_URL"] = url
     # Wrong code is mended and waited for; a wrong name is not.
+    app = name_of_app(app)
     check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
     return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())

@@ -77,6 +77,7 @@ def command(
         raise InvalidSetting("give key=value words or --payload, not both")
     if timeout is not None and not wait:
         raise InvalidSetting("--timeout says how long to --wait; give both")
+    from onward.cli.opening import describe_database
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)
@@ -89,6 +90,9 @@ def command(
         chosen = {**_origin(), **chosen}
     new = _build(known, job, words, payload, chosen)
     with (known.clients if known else Clients(url)).open() as client:
+        if known is None:
+            # It may be a new one, if the folder is the wrong one.
+            say(f"the job goes to {describe_database(client)}", timed=False)
         asked = client.enqueue(new)
         if not wait:
             _print_enqueued(asked, as_json=as_json)
@@ -136,7 +140,10 @@ def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
     while (job := client.get(asked.id)).state not in ENDED:
         left = pause if end is None else end - time.monotonic()
         if left <= 0:
-            raise JobNotEnded(f"job {job.id} is still {job.state} after {timeout}; it goes on without us")
+            raise JobNotEnded(
+                f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
+                f"(onward doctor {job.id} tells why)"
+            )
         time.sleep(min(pause, left))
         pause = min(pause * _GROWTH, _LONGEST_PAUSE)
     return job

@@ -22,7 +22,7 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
-__all__ = ["Found", "check_module", "find_app", "load_app", "look_for_app", "show_trace"]
+__all__ = ["Found", "check_module", "find_app", "load_app", "look_for_app", "name_of_app", "show_trace"]
 
 
 class Found(NamedTuple):
@@ -115,6 +115,17 @@ def find_app(reference: str | None, url: str | None = None) -> Onward | None:
     """Load the app that was named, or that ONWARD_APP or a file of settings names, or that of ./app.py."""
     chosen = _chosen(reference)
     return load_app(chosen, url) if chosen else None
+
+
+def name_of_app(reference: str | None) -> str:
+    """Name the app of a command that can't go on without one."""
+    chosen = _chosen(reference)
+    if chosen is None:
+        raise InvalidSetting(
+            "no app was named, and ./app.py has none; name one as module:attribute, such as app:app, "
+            "or set ONWARD_APP"
+        )
+    return chosen
 
 
 def look_for_app(reference: str | None, url: str | None = None) -> Found:

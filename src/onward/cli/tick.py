@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import click
 
 from onward.cli.lines import lasting, say
-from onward.cli.loading import load_app
+from onward.cli.loading import load_app, name_of_app
 from onward.cli.logs import LEVELS, set_up_logs
 
 __all__ = ["command"]
 
 
 @click.command("tick")
-@click.argument("app")
+@click.argument("app", required=False)
 @click.option(
     "--max-jobs", type=click.IntRange(1), default=10, show_default=True, help="At most so many jobs."
 )
@@ -30,9 +30,13 @@ __all__ = ["command"]
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as one document.")
 def command(
-    *, app: str, max_jobs: int, max_seconds: float, url: str | None, log_level: str, as_json: bool
+    *, app: str | None, max_jobs: int, max_seconds: float, url: str | None, log_level: str, as_json: bool
 ) -> None:
-    """Run what is due of APP, which is module:attribute, then end."""
+    """Run what is due of APP, which is module:attribute, then end.
+
+    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    """
+    app = name_of_app(app)
     onward = load_app(app, url)
     set_up_logs(log_level, app)
     done = onward.tick(max_jobs=max_jobs, max_seconds=max_seconds)

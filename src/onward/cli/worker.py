@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.lines import clean
-from onward.cli.loading import load_app
+from onward.cli.loading import load_app, name_of_app
 from onward.cli.logs import LEVELS, set_up_logs
 from onward.cli.times import to_length
 from onward.errors import InvalidSetting
@@ -56,7 +56,7 @@ class _Options:
 
 
 @click.command("worker")
-@click.argument("app")
+@click.argument("app", required=False)
 @click.option(
     "-q", "--queues", multiple=True, metavar="Q[=N],…", help="Queues, each with its most jobs at once."
 )
@@ -91,8 +91,11 @@ class _Options:
 )
 @click.option("--dev", type=click.Choice(["first", "again"]), hidden=True)
 def command(**given: Any) -> int:
-    """Run the jobs of APP, which is module:attribute, until told to stop."""
-    options = _Options(**given)
+    """Run the jobs of APP, which is module:attribute, until told to stop.
+
+    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    """
+    options = _Options(**{**given, "app": name_of_app(given["app"])})
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
     set_up_logs(options.log_level, options.app)
@@ -181,9 +184,9 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
     rows["worker"] = opening.describe_worker(f"{socket.gethostname()}:{os.getpid()}", slots, queues)
     opening.print_block("supervisor · Ctrl-C stops", rows)
 
-    def give_back(worker_id: str) -> None:
+    def give_back(worker_id: str) -> int:
         with app.clients.open() as client:
-            client.rescue_worker(worker_id)
+            return len(client.rescue_worker(worker_id).held)
 
     supervisor = Supervisor(options.again(), options.processes, give_back=give_back)
     return asyncio.run(supervisor.run())

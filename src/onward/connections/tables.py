@@ -23,8 +23,8 @@ def require_tables(connection: Connection | AsyncConnection) -> Operation[None]:
     if not rows:
         where = f"schema {prefix.rstrip('.')!r}" if prefix.endswith(".") else f"tables {prefix}*"
         raise SchemaMissing(
-            f"this connection's database has no {where} of Onward; run client.migrate() on it, "
-            "or give a connection to the database that the client's store is in"
+            f"this connection's database has no {where} of Onward; run onward migrate or client.migrate() "
+            "on it, or give a connection to the database that the client's store is in"
         )
     if identity is not None:
         _found.add(place)

@@ -64,11 +64,13 @@ class Plan:
     def check(self) -> None:
         """Raise unless the schema is the one that this code was written for."""
         if self.version == 0:
-            raise SchemaMissing("Onward's tables are not in this database; run client.migrate()")
+            raise SchemaMissing(
+                "Onward's tables are not in this database; run onward migrate, or client.migrate()"
+            )
         if self.pending:
             raise SchemaBehind(
                 f"the schema is at version {self.version}, this code needs {self.newest}; "
-                "run client.migrate()"
+                "run onward migrate, or client.migrate()"
             )
 
 

@@ -299,7 +299,9 @@ class PostgresStore:
         """Raise an error of ours for what the driver raised, unless the driver's own says enough."""
         match error:
             case errors.UndefinedTable() | errors.InvalidSchemaName():
-                raise SchemaMissing(f"{error}; run client.migrate()".replace("\n", " ")) from error
+                raise SchemaMissing(
+                    f"{error}; run onward migrate, or client.migrate()".replace("\n", " ")
+                ) from error
             case errors.InsufficientPrivilege():
                 raise NotAllowed(
                     f"PostgreSQL refused: {error}; "

@@ -158,10 +158,11 @@ class Child:
 class Supervisor:
     """Keeps so many children running until they are done or it is told to stop.
 
-    `give_back` takes the id of a worker that died, and makes its jobs ready again; it is called in a thread.
+    `give_back` takes the id of a worker that died, makes its jobs ready again, and tells how many; it is
+    called in a thread.
     """
 
-    def __init__(self, command: Sequence[str], processes: int, *, give_back: Callable[[str], object]) -> None:
+    def __init__(self, command: Sequence[str], processes: int, *, give_back: Callable[[str], int]) -> None:
         self._command = command
         self._processes = processes
         self._give_back = give_back
@@ -240,6 +241,7 @@ class Supervisor:
             await self._pause(deaths)
             if self._stopping.is_set():
                 return 0
+            _log.info("starting another process in place of %s", child.process.pid)
 
     async def _welcome(self, child: Child) -> None:
         await child.ready.wait()
@@ -260,7 +262,8 @@ class Supervisor:
     def _give_back_jobs(self, child: Child) -> None:
         for worker_id in child.worker_ids:
             try:
-                self._give_back(worker_id)
+                if count := self._give_back(worker_id):
+                    _log.warning("gave back what process %s had (jobs: %s)", child.process.pid, count)
             except Exception as error:  # noqa: BLE001 - the lease gives them back, only later
                 _log.warning("jobs of worker %s wait for the end of its lease: %s", worker_id, error)
 

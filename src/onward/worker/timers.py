@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
 from onward.client_async import AsyncClient
+from onward.logs import get_logger
 from onward.operations.chores import SETTLE_PATIENCE
 from onward.worker.chores import Chores
 from onward.worker.keeper import Keeper
 from onward.worker.outage import Outage
 
 __all__ = ["SEALER", "Sweeper", "promote", "seal", "settle", "vacuum", "wake"]
+
+log = get_logger("onward.worker")
 
 SEALER = "audit"
 """The lead that a worker must have to seal the audit."""
@@ -102,6 +105,8 @@ class Sweeper:
 
     async def _sweep(self) -> float:
         swept = await self._client.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
+        if swept.leases.held:
+            log.warning("took back what silent workers had (jobs: %s)", len(swept.leases.held))
         if len(swept.leases.held) >= _AT_ONCE:
             return 0.0
         # Spread, else workers that were started together would all ask in the same moment.

@@ -266,6 +266,7 @@ class Worker:
         self._rest()
         await self._wait_for(self._resting, left(), self._stopping.release)
         if not self._resting.is_set():
+            log.warning("giving back what still runs (jobs: %s)", self._buffer.running)
             self._executor.cancel_all("shutdown")
             await self._wait_for(self._resting, 2.0, self._stopping.abandon)
             self._executor.abandon_all()

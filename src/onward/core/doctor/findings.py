@@ -74,7 +74,16 @@ def _workers(facts: Facts) -> Iterator[Finding]:
     tick, worker = last_seen(facts.workers, "tick"), last_seen(facts.workers, "worker")
     evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
     counted_on = servers(facts.workers, facts.now)
-    if counted_on:
+    if tick is not None and facts.ready and counted_on == _ticks(facts.workers)[:2]:
+        # One by hand, most likely: so far nothing says that there will be another.
+        yield warning(
+            "no_worker",
+            f"no worker runs, and only one tick has come, {lasting(facts.now - tick)} ago; "
+            "what is ready waits for the next",
+            "onward worker APP",
+            **evidence,
+        )
+    elif counted_on:
         living = facts.living()
         slots = sum(one.concurrency or 0 for one in living)
         works = (
