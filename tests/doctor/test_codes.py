@@ -11,7 +11,9 @@ from onward.cli.main import _COMMANDS
 
 FOLDER = Path(onward.__file__).parent / "core" / "doctor"
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "doctor.md"
-RULES = ("findings", "following", "holding", "health", "explanation", "waiting", "queueing", "limiting")
+RULES = (
+    "findings", "serving", "following", "holding", "health", "explanation", "waiting", "queueing", "limiting",
+)  # fmt: skip
 MAKERS = {"fine", "found", "problem", "warning"}
 
 

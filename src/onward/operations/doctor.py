@@ -30,7 +30,7 @@ from onward.core.doctor.facts import (
     VacuumHolder,
     WorkerSeen,
 )
-from onward.core.doctor.findings import OVERDUE
+from onward.core.doctor.serving import OVERDUE
 from onward.core.ids import JobId, first_id_at
 from onward.core.job import Job, JobState, instant, micros
 from onward.core.payload import decode

@@ -18,12 +18,12 @@ from onward.core.doctor.diagnosis import (
     warning,
 )
 from onward.core.doctor.facts import JobFacts
-from onward.core.doctor.findings import patience, servers
 from onward.core.doctor.following import waits_for
 from onward.core.doctor.health import dry_run
 from onward.core.doctor.holding import breaker_open, held
 from onward.core.doctor.limiting import waits_for_slot
 from onward.core.doctor.queueing import waits_for_queue
+from onward.core.doctor.serving import patience, servers
 from onward.core.doctor.waiting import waits_for_signal
 from onward.core.job import Job, JobState
 from onward.core.plain_text import count

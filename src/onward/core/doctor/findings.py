@@ -5,10 +5,8 @@ Rules only look: no clock, no database. What holds jobs back is said once, where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 from onward.core.doctor.diagnosis import Finding, fine, found, lasting, problem, quoted, ranked, warning
 from onward.core.doctor.facts import Facts, QueueSeen, WorkerSeen
@@ -16,22 +14,17 @@ from onward.core.doctor.following import dead_followed
 from onward.core.doctor.holding import breaker_open, held
 from onward.core.doctor.limiting import limits_reached
 from onward.core.doctor.queueing import queue_bound
+from onward.core.doctor.serving import OVERDUE, last_seen, patience, servers, ticks_of, who_works
 from onward.core.doctor.timetable import silent_schedules
 from onward.core.plain_text import count
 
-__all__ = ["OVERDUE", "diagnose", "last_seen", "patience", "servers"]
+__all__ = ["diagnose"]
 
-OVERDUE = timedelta(seconds=60)
-"""How late a promoter may be before nobody seems to promote; how far two clocks may be apart (R19)."""
-
-_LEASE = 30
 _STUCK_AFTER = timedelta(seconds=10)
 _STORM = timedelta(minutes=10)
 _LEAST_STORM = 3
 _LEAST_GROWTH = 10
 _LEAST_BURN = 10
-_LEAST_SILENCE = timedelta(minutes=5)
-_RHYTHM = 6
 _RESTART = timedelta(seconds=30)
 _UNCLAIMED = timedelta(minutes=5)
 _SHOWN = 10
@@ -42,79 +35,12 @@ def diagnose(facts: Facts) -> list[Finding]:
     return ranked(finding for rule in _RULES for finding in rule(facts))
 
 
-def servers(workers: Sequence[WorkerSeen], now: datetime) -> list[WorkerSeen]:
-    """Give who can be counted on: living workers, and the last tick while ticks keep their rhythm."""
-    ticks = _ticks(workers)
-    keeping = ticks[:1] if ticks and now - ticks[0].last_seen_at <= _longest_silence(ticks) else []
-    return [worker for worker in workers if worker.lives(now) or worker in keeping]
-
-
-def patience(workers: Sequence[WorkerSeen], now: datetime) -> timedelta:
-    """Tell how late a job may be made ready: where only ticks come by, as late as the next one may be."""
-    counted_on = servers(workers, now)
-    only_ticks = counted_on and all(one.kind == "tick" for one in counted_on)
-    return _longest_silence(_ticks(workers)) if only_ticks else OVERDUE
-
-
-def last_seen(workers: Sequence[WorkerSeen], kind: str) -> datetime | None:
-    """Tell when a worker, or a tick, was last seen."""
-    return max((worker.last_seen_at for worker in workers if worker.kind == kind), default=None)
-
-
 def _holds(facts: Facts) -> Iterator[Finding]:
     queues = {queue.name for queue in facts.ready}
     types = {seen.job_type for seen in facts.types}
     for hold in facts.holds:
         waiting = {"queue": queues, "job_type": types}.get(hold.scope, {hold.name})
         yield held(hold, jobs_wait=hold.name in waiting)
-
-
-def _workers(facts: Facts) -> Iterator[Finding]:
-    """Say who works; a cron that is switched off looks like this: nobody has come for long."""
-    tick, worker = last_seen(facts.workers, "tick"), last_seen(facts.workers, "worker")
-    evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
-    counted_on = servers(facts.workers, facts.now)
-    if tick is not None and facts.ready and counted_on == _ticks(facts.workers)[:2]:
-        # One by hand, most likely: so far nothing says that there will be another.
-        yield warning(
-            "no_worker",
-            f"no worker runs, and only one tick has come, {lasting(facts.now - tick)} ago; "
-            "what is ready waits for the next",
-            "onward worker APP",
-            **evidence,
-        )
-    elif counted_on:
-        living = facts.living()
-        slots = sum(one.concurrency or 0 for one in living)
-        works = (
-            f"{count(len(living), 'worker')}, {count(slots, 'slot')}"
-            if living
-            else "no worker runs, only ticks come"
-        )
-        ticked = "" if tick is None else f"; last tick {lasting(facts.now - tick)} ago"
-        yield fine("workers", f"{works}{ticked}", **evidence)
-    elif tick is not None and (worker is None or tick > worker):
-        rhythm = _longest_silence(_ticks(facts.workers))
-        yield found(
-            "tick_silent",
-            "problem" if facts.ready or facts.overdue else "warning",
-            f"the last tick was {lasting(facts.now - tick)} ago; the cron that calls it is off or fails",
-            "onward tick APP",
-            expected_within_seconds=round(rhythm.total_seconds()),
-            **evidence,
-        )
-    else:
-        ago = None if worker is None else lasting(facts.now - worker)
-        last = "none ever has" if ago is None else f"the last one {ago} ago"
-        retired = worker is not None and facts.now - worker < timedelta(seconds=_LEASE)
-        yield problem(
-            "no_worker",
-            f"no worker lives; the last one ended {ago} ago"
-            if retired
-            else f"no worker has reported in the last {_LEASE} s ({last})",
-            "onward worker APP",
-            **evidence,
-        )
 
 
 def _unserved(facts: Facts) -> Iterator[Finding]:
@@ -216,7 +142,7 @@ def _silent_schedule(facts: Facts) -> Iterator[Finding]:
             "silent_schedule",
             f"{count(facts.overdue, 'scheduled job')} should be ready, the oldest since {lasting(late)}; "
             "nobody promotes them",
-            "onward tick APP" if _ticks(facts.workers) else "onward worker APP",
+            "onward tick APP" if ticks_of(facts.workers) else "onward worker APP",
             jobs=facts.overdue,
             oldest=facts.next_due,
             last_worker=last_seen(facts.workers, "worker"),
@@ -371,24 +297,10 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _holds, _workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
+    _holds, who_works, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
     _dead_followed, _limits,
     _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
 )  # fmt: skip
-
-
-def _ticks(workers: Sequence[WorkerSeen]) -> list[WorkerSeen]:
-    """Give the ticks, the latest first."""
-    return sorted(
-        (one for one in workers if one.kind == "tick"), key=lambda one: one.last_seen_at, reverse=True
-    )
-
-
-def _longest_silence(ticks: Sequence[WorkerSeen]) -> timedelta:
-    """Tell how long a cron may be silent: twice its own rhythm, and never less than minutes."""
-    # The middle of the last few: one tick by hand, or one night without any, is no rhythm.
-    gaps = sorted(later.started_at - one.started_at for later, one in pairwise(ticks[:_RHYTHM]))
-    return max(_LEAST_SILENCE, 2 * gaps[len(gaps) // 2]) if gaps else _LEAST_SILENCE
 
 
 def _free(worker: WorkerSeen, queue: str, facts: Facts) -> int:
