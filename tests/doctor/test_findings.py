@@ -195,6 +195,8 @@ def test_one_tick_is_no_cron_while_jobs_wait():
     assert "only one tick has come, 60 s ago" in found.title
     twice = diagnose(facts(workers=[a_tick(MINUTE), a_tick(2 * MINUTE)], ready=[waiting()]))
     assert of(twice, "workers").severity == "ok"
+    at_work = diagnose(facts(workers=[a_worker("t", kind="tick")], ready=[waiting()]))
+    assert of(at_work, "workers").severity == "ok", "else the first tick of all would alert about itself"
 
 
 def test_a_breaker_that_somebody_opened_is_a_problem():

@@ -52,10 +52,10 @@ def who_works(facts: Facts) -> Iterator[Finding]:
     tick, worker = last_seen(facts.workers, "tick"), last_seen(facts.workers, "worker")
     evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
     counted_on = servers(facts.workers, facts.now)
-    if tick is not None and facts.ready and counted_on == ticks_of(facts.workers)[:2]:
+    ticks, living = ticks_of(facts.workers), facts.living()
+    if tick is not None and facts.ready and not living and counted_on == ticks and len(ticks) == 1:
         yield _one_tick(facts.now - tick, evidence)
     elif counted_on:
-        living = facts.living()
         slots = sum(one.concurrency or 0 for one in living)
         works = (
             f"{count(len(living), 'worker')}, {count(slots, 'slot')}"
@@ -65,7 +65,7 @@ def who_works(facts: Facts) -> Iterator[Finding]:
         ticked = "" if tick is None else f"; last tick {lasting(facts.now - tick)} ago"
         yield fine("workers", f"{works}{ticked}", **evidence)
     elif tick is not None and (worker is None or tick > worker):
-        rhythm = _longest_silence(ticks_of(facts.workers))
+        rhythm = _longest_silence(ticks)
         yield found(
             "tick_silent",
             "problem" if facts.ready or facts.overdue else "warning",
