@@ -46,8 +46,8 @@ def command(*, app: str | None, concurrency: int, grace: str, url: str | None, l
     """
     if url is not None:
         os.environ["ONWARD_URL"] = url
-    # Wrong code is mended and waited for; a wrong name is not.
     app = name_of_app(app)
+    # Wrong code is mended and waited for; a wrong name is not.
     check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
     return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())

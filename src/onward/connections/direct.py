@@ -33,6 +33,7 @@ def new_name() -> bytes:
 def encoded(values: Sequence[Scalar], encoding: str) -> list[bytes | None]:
     """Write parameters as libpq sends them."""
     written = [None if value is None else str(value).encode(encoding) for value in values]
+    # Not by any(), which would come back here for each of them.
     if [value for value in written if value is not None and b"\0" in value]:
         # The protocol would end the text there.
         raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")

@@ -277,6 +277,7 @@ def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
 
 
 _EXACT = 2**52
+# Column by column, a row alone takes twice as long; five take less.
 _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}

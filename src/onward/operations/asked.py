@@ -31,7 +31,6 @@ __all__ = ["COLUMNS", "asked_row", "asked_rows", "check_keys"]
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
 _LONGEST_LIMIT_KEY = 400
-_NO_KEY = (None,)
 
 _POLICY = ("category", "job_type", "queue", "priority", "max_attempts", "unique", "on_conflict")
 _TEXTS = (
@@ -84,7 +83,7 @@ def _key_of_subject(new: NewJob, rules: Rules) -> str | None:
 
 def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple[Scalar, ...]:
     """Check one job and give it as a row of `COLUMNS`: half of what it costs to do so as one of many."""
-    [key] = _NO_KEY if _keyless(new) else check_keys([new], rules)
+    key = None if _keyless(new) else check_keys([new], rules)[0]
     row, limit = _checked(_shape(new), rules)
     tags = None if new.tags is None else _tags(new.tags)
     return job_id, _payload(new, limit, rules), key, tags, _limit_key(new.limit_key), *row
