@@ -30,11 +30,18 @@ def new_name() -> bytes:
     return b"onward_%d" % next(_names)
 
 
-def encoded(values: Sequence[Scalar], encoding: str) -> list[bytes | None]:
-    """Write parameters as libpq sends them."""
-    written = [None if value is None else str(value).encode(encoding) for value in values]
+def encoded(values: Sequence[Scalar | bytes], encoding: str) -> list[bytes | None]:
+    """Write parameters as libpq sends them; bytes are as they stand."""
+    written = [
+        value if value is None or isinstance(value, bytes) else str(value).encode(encoding)
+        for value in values
+    ]
     # Not by any(), which would come back here for each of them.
-    if [value for value in written if value is not None and b"\0" in value]:
+    if [
+        text
+        for text, value in zip(written, values, strict=True)
+        if text is not value and b"\0" in (text or b"")
+    ]:
         # The protocol would end the text there.
         raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
     return written

@@ -29,10 +29,12 @@ from typing import Literal, NamedTuple
 
 from onward.core.job import COLUMNS
 
-__all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "formed", "sources"]
+__all__ = [
+    "Content", "Database", "Query", "Step", "Style", "by_libpq", "catalogue", "expand", "formed", "sources",
+]  # fmt: skip
 
 Database = Literal["sqlite", "postgres"]
-Style = Literal["question", "percent", "dollar"]
+Style = Literal["question", "percent", "dollar", "libpq"]
 
 TABLES = (
     "live", "ended", "keys", "ledger", "reruns", "attempts", "audit", "chain", "sealing", "claimed",
@@ -44,7 +46,8 @@ TABLES = (
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"
 _EPOCH = "timestamptz 'epoch' + CAST({} AS bigint) * interval '1 microsecond'"
 
-# Every parameter is text, a number or null, so no driver's own adaptation of types takes part.
+# Every parameter is text, a number or null, so no driver's own adaptation of types takes part. Only what we
+# send by libpq ourselves is written as the server has it, where it would take long to read.
 TYPES: dict[Database, dict[str, str]] = {
     "postgres": {
         "text": "CAST({} AS text)",
@@ -71,6 +74,8 @@ TYPES: dict[Database, dict[str, str]] = {
         "rows": "json_each({})",
     },
 }
+
+_LIBPQ = {"ids_set": "CAST({} AS uuid[])"}
 
 # `{micros(x)}` reads an instant as microseconds, `{instant(x)}` makes one of them, `{later(t, x)}` adds them.
 MACROS: dict[Database, dict[str, str]] = {
@@ -105,6 +110,7 @@ _SHARED = re.compile(r":(\w+)\.(\w+)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
 _QUOTED = re.compile(r"('[^']*')")
 
+_MARKS: dict[Style, str] = {"question": "?{0}", "percent": "%({1})s", "dollar": "${0}", "libpq": "${0}"}
 _ALL_LEVELS = range(3)
 
 
@@ -160,6 +166,12 @@ def catalogue(database: Database, style: Style, prefix: str) -> dict[str, Query]
 
 
 @cache
+def by_libpq(query: Query) -> Query:
+    """Give the form of a statement of style `dollar` to which sets of ids come as the server has them."""
+    return replace(query, style="libpq")
+
+
+@cache
 def sources(database: Database) -> dict[str, str]:
     """Read every statement of a database, with its fragments put in."""
     texts = [_read("portable"), _read(database)]
@@ -199,7 +211,8 @@ def _select(what: str, table: str) -> str:
     """Name a job's columns in their order; a live job has nulls where an ended one has its end."""
     live = table in {"live", "job"}
     if what == "carried":
-        names = [*(name for name in COLUMNS if name not in _END + _CHANGED), *_TIES]
+        # What is asked of each end comes first: of what stands behind it, nothing is unpacked then.
+        names = [*_TIES, *(name for name in COLUMNS if name not in _END + _CHANGED)]
         return ", ".join(f"{table}.{name}" if table else name for name in names)
     form = {"time": "{{micros({0})}}", "id": "{{text({0})}}", "json": "{{text({0})}}"}
     # Typed, because a sub-select would take a bare null for text.
@@ -281,16 +294,15 @@ def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
 def _step(text: str, database: Database, style: Style) -> Step:
     over, packed, when = _SET.search(text), bool(_PACKED.search(text)), _WHEN.search(text)
     text = _COMMENT.sub("", text).strip()
+    types = TYPES[database] | (_LIBPQ if style == "libpq" else {})
     names: list[str] = []
 
     def placeholder(match: re.Match[str]) -> str:
         name = match[1]
         if name not in names:
             names.append(name)
-        mark = {"question": "?{0}", "percent": "%({1})s", "dollar": "${0}"}[style].format(
-            names.index(name) + 1, name
-        )
-        return TYPES[database][match[2]].format(mark) if match[2] else mark
+        mark = _MARKS[style].format(names.index(name) + 1, name)
+        return types[match[2]].format(mark) if match[2] else mark
 
     # Quoted text may hold colons: leave it alone.
     pieces = _QUOTED.split(text.replace("%", "%%") if style == "percent" else text)

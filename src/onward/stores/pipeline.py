@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import psycopg
 from psycopg import errors, pq
@@ -19,7 +20,7 @@ from psycopg.adapt import Transformer
 from onward.connections.direct import MOST_PREPARED, encoded, new_name, rows_of
 from onward.connections.parameters import postgres_call
 from onward.operations.statement import Row, Statement
-from onward.sql.catalogue import catalogue
+from onward.sql.catalogue import by_libpq, catalogue
 from onward.stores.pool_async import LONGEST_WAIT, AsyncPool, AsyncPooled
 
 __all__ = ["Pipeline"]
@@ -58,8 +59,10 @@ class Pipeline:
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Send a statement behind those that are not answered yet, and wait for its rows."""
-        query, values = postgres_call(self._queries[statement.name], statement)
-        parameters = encoded(values, self._encoding)
+        query, values = postgres_call(by_libpq(self._queries[statement.name]), statement)
+        parameters = _Parameters(
+            encoded(values, self._encoding), [isinstance(value, bytes) for value in values]
+        )
         try:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
@@ -85,7 +88,7 @@ class Pipeline:
         finally:
             await self._pool.give(self._connection)
 
-    async def _ask(self, text: bytes, parameters: list[bytes | None], *, prepare: bool) -> pq.abc.PGresult:
+    async def _ask(self, text: bytes, parameters: _Parameters, *, prepare: bool) -> pq.abc.PGresult:
         if self.broken:
             raise psycopg.OperationalError(_BROKEN)
         asked = _Asked(self._loop.create_future())
@@ -102,16 +105,16 @@ class Pipeline:
             self.abandon()
             raise
 
-    def _send(self, text: bytes, parameters: list[bytes | None], asked: _Asked, *, prepare: bool) -> None:
+    def _send(self, text: bytes, parameters: _Parameters, asked: _Asked, *, prepare: bool) -> None:
         name = self._prepared.get(text)
         if name is None and prepare and len(self._prepared) < MOST_PREPARED:
             asked.preparing = text
             name = self._prepared[text] = new_name()
             self._server.send_prepare(name, text)
         if name is None:
-            self._server.send_query_params(text, parameters)
+            self._server.send_query_params(text, parameters.values, param_formats=parameters.formats)
         else:
-            self._server.send_query_prepared(name, parameters)
+            self._server.send_query_prepared(name, parameters.values, parameters.formats)
         self._server.pipeline_sync()
         if not self._waiting:
             self._pool.note(self._connection)
@@ -180,6 +183,13 @@ class Pipeline:
         with suppress(ValueError, OSError, RuntimeError):
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
+
+
+class _Parameters(NamedTuple):
+    """What a statement is given, and which of it is in the server's own form instead of text."""
+
+    values: list[bytes | None]
+    formats: list[bool]
 
 
 class _Asked:
