@@ -73,19 +73,22 @@ def test_a_row_is_read_as_it_was_stored():
     assert {name: getattr(read, name) for name in same} == {name: ROW[name] for name in same}
 
 
-def test_rows_that_are_read_together_are_read_as_each_by_itself():
+@pytest.mark.parametrize("times", [1, 2, 20])
+def test_rows_that_are_read_together_are_read_as_each_by_itself(times):
     changes: list[dict[str, Any]] = [
         {},
         {"state": "dead", "ended_at": ROW["run_at"], "result": "0", "tags": None, "started_at": None},
         {"run_at": ROW["created_at"], "payload": "{}", "deadline": None, "rerun_requested": 1},
     ]
-    rows = [list((ROW | change).values()) for change in changes]
+    rows = [list((ROW | change).values()) for change in changes] * times
+    rows += [list((ROW | {"run_at": number, "started_at": number}).values()) for number in range(times)]
     assert Job.from_rows(rows) == [Job.from_row(row) for row in rows]
     assert Job.from_rows([]) == []
 
 
-def test_jobs_of_equal_rows_share_nothing_that_can_be_changed():
-    one, other = Job.from_rows([list(ROW.values())] * 2)
+@pytest.mark.parametrize("count", [2, 20])
+def test_jobs_of_equal_rows_share_nothing_that_can_be_changed(count):
+    one, other, *_ = Job.from_rows([list(ROW.values())] * count)
     assert one == other
     mutable = [name for name, kind in COLUMNS.items() if kind == "json"]
     shared = [name for name in mutable if getattr(one, name) is getattr(other, name)]
