@@ -73,7 +73,7 @@ def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
     Client(store=store).register("w", lease=timedelta(days=1))
     asked = next(work.claim_rows("q:default", 100, worker_id="w"))
     assert isinstance(asked, Statement)
-    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)["claim_jobs"], asked)
+    query, values = postgres_call(catalogue("postgres", "arrays", store.prefix)["claim_jobs"], asked)
     times = []
     with psycopg.RawCursor(connection) as cursor:
         for _ in range(20):

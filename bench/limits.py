@@ -41,10 +41,10 @@ BEGIN RETURN QUERY EXECUTE {claim} USING {claim_values}; END $body$
 """
 DRAIN = """
 CREATE PROCEDURE {prefix}bench_drain() LANGUAGE plpgsql AS $body$
-DECLARE claimed text;
+DECLARE claimed uuid[];
 BEGIN
     LOOP
-        SELECT CAST(array_agg(id) AS text) INTO claimed
+        SELECT array_agg(CAST(id AS uuid)) INTO claimed
         FROM {prefix}bench_claim() AS job({columns});
         COMMIT;
         EXIT WHEN claimed IS NULL;
@@ -71,7 +71,7 @@ def postgres(store: PostgresStore, jobs: int) -> float:
 
 
 def make_procedure(connection: psycopg.Connection, prefix: str, sample: Sequence[Job]) -> None:
-    queries = catalogue("postgres", "dollar", prefix)
+    queries = catalogue("postgres", "arrays", prefix)
     asked = next(work.claim_rows("q:default", BATCH, worker_id=WORKER))
     ended = next(work.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in sample]))
     assert isinstance(asked, Statement)

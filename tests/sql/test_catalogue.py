@@ -29,6 +29,7 @@ FORMS: list[tuple[Database, Style, str]] = [
     ("sqlite", "question", "onward_"),
     ("postgres", "percent", "onward."),
     ("postgres", "dollar", "onward."),
+    ("postgres", "arrays", "onward."),
 ]
 PREFIXES: dict[Database, str] = {"sqlite": "jobs_", "postgres": "work."}
 
@@ -71,7 +72,7 @@ def test_an_operation_passes_every_parameter_that_its_statement_uses(form, run):
                 whole, _, column = name.partition(".")
                 value = {**UNSAID, **statement.params}[whole]
                 assert not column or (isinstance(value, Rows) and column in SETS[whole])
-                assert not column or whole == step.each
+                assert not column or whole == step.each or form[1] == "arrays"
             assert step.each is None or isinstance(statement.params[step.each], Rows)
         if form[0] == "postgres":
             query, values = postgres_call(query, statement)

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from onward import AsyncClient, Job, NewJob, Succeeded
+from onward.connections.arrays import Array
 from onward.connections.parameters import postgres_call
 from onward.core.job import JobState
 from onward.core.lifecycle import End, Transition
@@ -16,7 +17,7 @@ from onward.core.rules import DEFAULT_RULES
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations import work
 from onward.operations.statement import Operation, Statement
-from onward.sql.catalogue import by_libpq, catalogue
+from onward.sql.catalogue import catalogue
 from onward.stores import open_async_store
 from onward.stores.pipeline import Pipeline
 from onward.stores.pool_async import AsyncPooled
@@ -111,22 +112,21 @@ async def test_jobs_are_claimed_and_ended_as_on_any_connection(schema):
         assert not store_of(client).pool._lent, "one at rest may rest as long as it likes"
 
 
-async def test_ends_that_are_alike_name_their_jobs_by_bytes(schema):
+async def test_ends_that_are_alike_name_their_jobs_in_an_array(schema):
     async with working(schema) as client:
         jobs = await claimed(client, 300)
         asked = finish([job.id for job in jobs])
-        plain = catalogue("postgres", "dollar", schema.prefix)["finish_jobs"]
-        assert bytes in map(type, postgres_call(by_libpq(plain), asked)[1])
-        assert bytes not in map(type, postgres_call(plain, asked)[1])
+        query = catalogue("postgres", "arrays", schema.prefix)["finish_jobs"]
+        assert Array in map(type, postgres_call(query, asked)[1])
         assert not await store_of(client).fetch(asked)
         found = await client.get_many([job.id for job in jobs])
         assert {job.state for job in found.values()} == {"succeeded"}
 
 
 @pytest.mark.parametrize("wrong", [["x", "y"], ["00", "11"], ["", ""], [f"{7:030x}", f"{7:034x}"]])
-async def test_what_is_no_id_is_refused_by_the_server(schema, wrong):
+async def test_what_is_no_id_is_refused(schema, wrong):
     async with working(schema) as client:
-        with pytest.raises(psycopg.Error, match=r"uuid|insufficient|format"):
+        with pytest.raises((ValueError, psycopg.Error)):
             await store_of(client).fetch(finish(wrong))
         assert len(await claimed(client, 2)) == 2
 

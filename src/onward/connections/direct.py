@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import abc, adapt, errors, generators, pq
 
+from onward.connections.arrays import Array
 from onward.operations.statement import Row, Scalar
 
-__all__ = ["MOST_PREPARED", "Direct", "encoded", "new_name", "rows_of"]
+__all__ = ["MOST_PREPARED", "Direct", "Parameters", "encoded", "new_name", "rows_of"]
 
 # A plan of a finish takes a megabyte of the server's, and a few forms of it are nearly all that come.
 MOST_PREPARED = 20
@@ -30,21 +31,28 @@ def new_name() -> bytes:
     return b"onward_%d" % next(_names)
 
 
-def encoded(values: Sequence[Scalar | bytes], encoding: str) -> list[bytes | None]:
-    """Write parameters as libpq sends them; bytes are as they stand."""
-    written = [
-        value if value is None or isinstance(value, bytes) else str(value).encode(encoding)
-        for value in values
-    ]
-    # Not by any(), which would come back here for each of them.
-    if [
-        text
-        for text, value in zip(written, values, strict=True)
-        if text is not value and b"\0" in (text or b"")
-    ]:
-        # The protocol would end the text there.
-        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-    return written
+class Parameters(NamedTuple):
+    """What a statement is given, as libpq sends it; `formats`: which is in the server's own form."""
+
+    values: list[bytes | None]
+    formats: list[bool]
+
+
+def encoded(values: Sequence[Scalar | Array], encoding: str) -> Parameters:
+    """Write parameters as libpq sends them."""
+    written: list[bytes | None] = []
+    for value in values:
+        if value is None:
+            written.append(None)
+        elif isinstance(value, Array):
+            written.append(value.written(encoding))
+        else:
+            text = str(value).encode(encoding)
+            if b"\0" in text:
+                # The protocol would end the text there.
+                raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+            written.append(text)
+    return Parameters(written, [isinstance(value, Array) for value in values])
 
 
 def rows_of(result: pq.abc.PGresult, reader: abc.Transformer) -> Sequence[Row]:
@@ -77,7 +85,7 @@ class Direct:
             self._times[text] = times + 1
         return times >= _OFTEN and len(self._prepared) < MOST_PREPARED
 
-    def asking(self, text: bytes, values: Sequence[Scalar]) -> abc.PQGen[Sequence[Row]]:
+    def asking(self, text: bytes, values: Sequence[Scalar | Array]) -> abc.PQGen[Sequence[Row]]:
         """Ask, and give the rows."""
         parameters = encoded(values, self._encoding)
         try:
@@ -88,14 +96,14 @@ class Direct:
             result = yield from self._ask(text, parameters)
         return rows_of(result, self._reader)
 
-    def _ask(self, text: bytes, parameters: list[bytes | None]) -> abc.PQGen[pq.abc.PGresult]:
+    def _ask(self, text: bytes, parameters: Parameters) -> abc.PQGen[pq.abc.PGresult]:
         name = self._prepared.get(text)
         if name is None:
             name = new_name()
             self._server.send_prepare(name, text)
             yield from self._answer()
             self._prepared[text] = name
-        self._server.send_query_prepared(name, parameters)
+        self._server.send_query_prepared(name, parameters.values, parameters.formats)
         return (yield from self._answer())
 
     def _answer(self) -> abc.PQGen[pq.abc.PGresult]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import Dumper
+from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import tuple_row
 
+from onward.connections.arrays import Array
 from onward.connections.direct import Direct
 from onward.connections.parameters import postgres_call
 from onward.connections.running import one_by_one, one_by_one_async
@@ -18,6 +20,8 @@ from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
 __all__ = ["AsyncPsycopgConnection", "PsycopgConnection"]
+
+C = TypeVar("C", psycopg.RawCursor[Row], psycopg.AsyncRawCursor[Row])
 
 
 class PsycopgConnection:
@@ -39,7 +43,7 @@ class PsycopgConnection:
         self.prefix = prefix
         self._prepare = prepare
         self._connection = connection
-        self._queries = catalogue("postgres", "dollar", prefix)
+        self._queries = catalogue("postgres", "arrays", prefix)
         self._direct = Direct(connection) if direct else None
 
     @property
@@ -68,7 +72,7 @@ class PsycopgConnection:
     def _new_cursor(self) -> psycopg.RawCursor[Row]:
         # Not `connection.cursor()`: the caller's may give other rows. Raw, because psycopg would search
         # a long text for placeholders each time.
-        return psycopg.RawCursor(self._connection, row_factory=tuple_row)
+        return _taking_arrays(psycopg.RawCursor(self._connection, row_factory=tuple_row))
 
     def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
         """Run statements, making the next while the server works on those before it."""
@@ -100,7 +104,7 @@ class AsyncPsycopgConnection:
         self.prefix = prefix
         self._prepare = prepare
         self._connection = connection
-        self._queries = catalogue("postgres", "dollar", prefix)
+        self._queries = catalogue("postgres", "arrays", prefix)
         self._direct = Direct(connection) if direct else None
 
     @property
@@ -127,7 +131,7 @@ class AsyncPsycopgConnection:
             return await (await cursor.execute(query.encoded, values, prepare=prepare)).fetchall()
 
     def _new_cursor(self) -> psycopg.AsyncRawCursor[Row]:
-        return psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row)
+        return _taking_arrays(psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row))
 
     async def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
         """Run statements, making the next while the server works on those before it."""
@@ -141,6 +145,20 @@ class AsyncPsycopgConnection:
                 await cursor.execute(query.encoded, values, prepare=False)
                 cursors.append(cursor)
             return [row for cursor in cursors for row in await cursor.fetchall()]
+
+
+class _ArrayDumper(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: Array) -> bytes:
+        """Write it in the encoding of its connection."""
+        return obj.written(self.connection.info.encoding if self.connection else "utf-8")
+
+
+def _taking_arrays(cursor: C) -> C:
+    # Of this cursor alone: the connection may be the caller's.
+    cursor.adapters.register_dumper(Array, _ArrayDumper)
+    return cursor
 
 
 def _identity(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Hashable:

@@ -29,12 +29,10 @@ from typing import Literal, NamedTuple
 
 from onward.core.job import COLUMNS
 
-__all__ = [
-    "Content", "Database", "Query", "Step", "Style", "by_libpq", "catalogue", "expand", "formed", "sources",
-]  # fmt: skip
+__all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "formed", "sources"]
 
 Database = Literal["sqlite", "postgres"]
-Style = Literal["question", "percent", "dollar", "libpq"]
+Style = Literal["question", "percent", "dollar", "arrays"]
 
 TABLES = (
     "live", "ended", "keys", "ledger", "reruns", "attempts", "audit", "chain", "sealing", "claimed",
@@ -46,8 +44,8 @@ TABLES = (
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"
 _EPOCH = "timestamptz 'epoch' + CAST({} AS bigint) * interval '1 microsecond'"
 
-# Every parameter is text, a number or null, so no driver's own adaptation of types takes part. Only what we
-# send by libpq ourselves is written as the server has it, where it would take long to read.
+# Every parameter is text, a number or null, so no driver's own adaptation of types takes part. In the style
+# `arrays`, for psycopg, sets are arrays in the server's own form: as text they take it long to read.
 TYPES: dict[Database, dict[str, str]] = {
     "postgres": {
         "text": "CAST({} AS text)",
@@ -75,7 +73,7 @@ TYPES: dict[Database, dict[str, str]] = {
     },
 }
 
-_LIBPQ = {"ids_set": "CAST({} AS uuid[])"}
+_AS_ARRAYS = {"ids_set": "CAST((SELECT CAST({} AS uuid[])) AS uuid[])"}
 
 # `{micros(x)}` reads an instant as microseconds, `{instant(x)}` makes one of them, `{later(t, x)}` adds them.
 MACROS: dict[Database, dict[str, str]] = {
@@ -110,7 +108,7 @@ _SHARED = re.compile(r":(\w+)\.(\w+)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
 _QUOTED = re.compile(r"('[^']*')")
 
-_MARKS: dict[Style, str] = {"question": "?{0}", "percent": "%({1})s", "dollar": "${0}", "libpq": "${0}"}
+_MARKS: dict[Style, str] = {"question": "?{0}", "percent": "%({1})s", "dollar": "${0}", "arrays": "${0}"}
 _ALL_LEVELS = range(3)
 
 
@@ -163,12 +161,6 @@ class Content(NamedTuple):
 def catalogue(database: Database, style: Style, prefix: str) -> dict[str, Query]:
     """Compile all statements for one database, in one driver's style of parameters."""
     return {name: _compile(name, text, database, style, prefix) for name, text in sources(database).items()}
-
-
-@cache
-def by_libpq(query: Query) -> Query:
-    """Give the form of a statement of style `dollar` to which sets of ids come as the server has them."""
-    return replace(query, style="libpq")
 
 
 @cache
@@ -260,7 +252,9 @@ def formed(query: Query, contents: tuple[Content, ...]) -> Query:
         types, content = query.sets[query.alike], held[query.alike]
         text = _SHARED.sub(lambda match: _shared(match[1], match[2], types, content), query.short)
     else:
-        text = _ROWS.sub(lambda match: _rows(match[1], query.sets[match[1]], held[match[1]]), query.template)
+        text = _ROWS.sub(
+            lambda match: _rows(match[1], query.sets[match[1]], held[match[1]], query.style), query.template
+        )
     step = _step(text, "postgres", query.style)
     return replace(query, steps=(step,), encoded=step.text.encode())
 
@@ -276,7 +270,7 @@ def _shared(name: str, column: str, types: Mapping[str, str], content: Content) 
     return f"CAST({given} AS {kind})"
 
 
-def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
+def _rows(name: str, types: Mapping[str, str], content: Content, style: Style) -> str:
     """Read a set: what its rows share comes once, and what is null is written into the text."""
     values = [
         f"own.{column}" if column in content.own else f"{_shared(name, column, types, content)} AS {column}"
@@ -285,6 +279,10 @@ def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
     text = f"SELECT {', '.join(values)}"
     if len(content.own) == 1 and types[content.own[0]] == "uuid":
         text += f" FROM unnest(:{name}::ids_set) AS own({content.own[0]})"
+    elif content.own and style == "arrays":
+        # In a sub-select, as all sets are.
+        arrays = ", ".join(f"(SELECT CAST(:{name}.{column} AS {types[column]}[]))" for column in content.own)
+        text += f" FROM unnest({arrays}) AS own({', '.join(content.own)})"
     elif content.own:
         columns = ", ".join(f"{column} {types[column]}" for column in content.own)
         text += f" FROM jsonb_to_recordset(:{name}::set) AS own({columns})"
@@ -294,7 +292,7 @@ def _rows(name: str, types: Mapping[str, str], content: Content) -> str:
 def _step(text: str, database: Database, style: Style) -> Step:
     over, packed, when = _SET.search(text), bool(_PACKED.search(text)), _WHEN.search(text)
     text = _COMMENT.sub("", text).strip()
-    types = TYPES[database] | (_LIBPQ if style == "libpq" else {})
+    types = TYPES[database] | (_AS_ARRAYS if style == "arrays" else {})
     names: list[str] = []
 
     def placeholder(match: re.Match[str]) -> str:

@@ -11,16 +11,15 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import psycopg
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
-from onward.connections.direct import MOST_PREPARED, encoded, new_name, rows_of
+from onward.connections.direct import MOST_PREPARED, Parameters, encoded, new_name, rows_of
 from onward.connections.parameters import postgres_call
 from onward.operations.statement import Row, Statement
-from onward.sql.catalogue import by_libpq, catalogue
+from onward.sql.catalogue import catalogue
 from onward.stores.pool_async import LONGEST_WAIT, AsyncPool, AsyncPooled
 
 __all__ = ["Pipeline"]
@@ -35,7 +34,7 @@ class Pipeline:
         self._connection, self._pool = connection, pool
         self._server = connection.pgconn
         self._encoding = connection.info.encoding
-        self._queries = catalogue("postgres", "dollar", prefix)
+        self._queries = catalogue("postgres", "arrays", prefix)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Asked] = deque()
         self._socket = self._server.socket
@@ -59,10 +58,8 @@ class Pipeline:
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Send a statement behind those that are not answered yet, and wait for its rows."""
-        query, values = postgres_call(by_libpq(self._queries[statement.name]), statement)
-        parameters = _Parameters(
-            encoded(values, self._encoding), [isinstance(value, bytes) for value in values]
-        )
+        query, values = postgres_call(self._queries[statement.name], statement)
+        parameters = encoded(values, self._encoding)
         try:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
@@ -88,7 +85,7 @@ class Pipeline:
         finally:
             await self._pool.give(self._connection)
 
-    async def _ask(self, text: bytes, parameters: _Parameters, *, prepare: bool) -> pq.abc.PGresult:
+    async def _ask(self, text: bytes, parameters: Parameters, *, prepare: bool) -> pq.abc.PGresult:
         if self.broken:
             raise psycopg.OperationalError(_BROKEN)
         asked = _Asked(self._loop.create_future())
@@ -105,7 +102,7 @@ class Pipeline:
             self.abandon()
             raise
 
-    def _send(self, text: bytes, parameters: _Parameters, asked: _Asked, *, prepare: bool) -> None:
+    def _send(self, text: bytes, parameters: Parameters, asked: _Asked, *, prepare: bool) -> None:
         name = self._prepared.get(text)
         if name is None and prepare and len(self._prepared) < MOST_PREPARED:
             asked.preparing = text
@@ -183,13 +180,6 @@ class Pipeline:
         with suppress(ValueError, OSError, RuntimeError):
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
-
-
-class _Parameters(NamedTuple):
-    """What a statement is given, and which of it is in the server's own form instead of text."""
-
-    values: list[bytes | None]
-    formats: list[bool]
 
 
 class _Asked:
