@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--peer", action="append", help="only this one, beside Onward; may be repeated")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
     parser.add_argument(
-        "--jobs", type=int, default=20_000, help="jobs to drain and in a bulk (default 20000)"
+        "--jobs", type=int, default=60_000, help="jobs to drain and in a bulk (default 60000)"
     )
     parser.add_argument("--without-onward", action="store_true", help="measure the peers alone")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
