@@ -13,8 +13,8 @@ from onward.connections.arrays import Array
 from onward.connections.parameters import postgres_call
 from onward.core.job import JobState
 from onward.core.lifecycle import End, Transition
-from onward.core.rules import DEFAULT_RULES
-from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
+from onward.core.rules import DEFAULT_RULES, AuditLevel, Rules
+from onward.errors import StoreBusy, StoreClosed, StoreUnreachable, WorkerLost
 from onward.operations import work
 from onward.operations.statement import Operation, Statement
 from onward.sql.catalogue import catalogue
@@ -40,9 +40,11 @@ def schema(postgres_url) -> Iterator[PostgresStore]:
 
 
 @asynccontextmanager
-async def working(schema: PostgresStore, url: str | None = None) -> AsyncIterator[AsyncClient]:
+async def working(
+    schema: PostgresStore, url: str | None = None, audit: AuditLevel = "full"
+) -> AsyncIterator[AsyncClient]:
     store = open_async_store(url or schema.url, schema=schema.prefix.rstrip("."), steady=True)
-    async with AsyncClient(store=store) as client:
+    async with AsyncClient(store=store, rules=Rules(audit=audit)) as client:
         await client.register("w1")
         yield client
 
@@ -121,6 +123,26 @@ async def test_ends_that_are_alike_name_their_jobs_in_an_array(schema):
         assert not await store_of(client).fetch(asked)
         found = await client.get_many([job.id for job in jobs])
         assert {job.state for job in found.values()} == {"succeeded"}
+
+
+@pytest.mark.parametrize(("audit", "started"), [("full", 1), ("ends", 0), ("off", 0)])
+async def test_a_claim_is_the_same_whatever_is_audited(schema, audit, started):
+    async with working(schema, audit=audit) as client:
+        assert await client.claim("q:default", worker_id="w1") == []
+        new = [
+            NewJob(job_type="t", payload={"n": n}, priority=9 - n, tags=["a"], org_id="o") for n in range(6)
+        ]
+        made = await client.enqueue_many(new)
+        jobs = await client.claim("q:default", 5, worker_id="w1")
+        assert [job.id for job in jobs] == [one.id for one in made[:0:-1]]
+        assert await client.get_many([job.id for job in jobs]) == {job.id: job for job in jobs}
+        events = [event for job in jobs for event in await client.events(job.id)]
+        assert len([event for event in events if event.event == "job.started"]) == started * len(jobs)
+        assert len(await client.claim("q:default", 5, worker_id="w1")) == 1
+        for lost in ("w1", "w2"):
+            await client.retire(lost)
+            with pytest.raises(WorkerLost):
+                await client.claim("q:default", worker_id=lost)
 
 
 @pytest.mark.parametrize("wrong", [["x", "y"], ["00", "11"], ["", ""], [f"{7:030x}", f"{7:034x}"]])

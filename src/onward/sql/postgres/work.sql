@@ -11,37 +11,54 @@ FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'run
 
 -- name: claim_jobs
 -- plan: steady
-{+claim_ready}
-{+claim_in_order}
+{+claim_those}
+{+ready_jobs}
+{+in_order}
+{+claimed_those}
+-- unaudited
+-- Without an event to write, no copy of the rows is made: an eighth of the time.
+{+right_to_claim}
+{+start_those}
+{+ready_jobs}
+{+in_order}
+    ))
+RETURNING {job_columns live}
 
 -- name: claim_unpaused_jobs
 -- plan: steady
 -- Walks over what is paused, so only for when something is.
-{+claim_ready}
-        AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
-{+claim_in_order}
-
--- fragment: claim_ready
 {+claim_those}
+{+ready_jobs}
+        AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+{+in_order}
+{+claimed_those}
+
+-- fragment: ready_jobs
         SELECT ctid FROM {live}
         WHERE queue = :queue::text AND state = 'queued'
             AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
 
--- fragment: claim_in_order
+-- fragment: in_order
         ORDER BY priority, run_at, id
         LIMIT :limit::int
         FOR UPDATE SKIP LOCKED
-{+claimed_those}
 
 -- fragment: claim_those
--- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
--- and claim more than it was asked for. One row of nulls says that the worker has no right to claim.
+-- One row of nulls says that the worker has no right to claim.
+{+right_to_claim},
+job AS (
+{+start_those}
+
+-- fragment: right_to_claim
 WITH {+clock},
 me AS MATERIALIZED (
     SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
-),
-job AS (
-    UPDATE {live}
+)
+
+-- fragment: start_those
+-- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
+-- and claim more than it was asked for.
+    UPDATE {live} AS live
     SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
         started_at = (SELECT now FROM clock)
     WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
