@@ -1,7 +1,7 @@
 """Statements that are asked over and over, on a connection of our own: prepared once, sent by libpq alone.
 
 psycopg's cursors find out each time how to write each value, and how to read the answer: a fifth of the
-processor time of an enqueue.
+processor time of an enqueue. What is answered here is on the disk, also what was committed early.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from psycopg import abc, adapt, errors, generators, pq
 
 from onward.connections.arrays import Array
 from onward.operations.statement import Row, Scalar
+from onward.sql.catalogue import Query
 
 __all__ = ["MOST_PREPARED", "Direct", "Parameters", "encoded", "new_name", "rows_of"]
 
@@ -23,6 +24,8 @@ MOST_PREPARED = 20
 # To prepare one is a round trip of its own.
 _OFTEN = 5
 _MOST_COUNTED = 100
+# A commit that waits for the disk waits for all that was committed before it.
+_REACH_THE_DISK = b"SELECT pg_logical_emit_message(true, 'onward', '')"
 _names = count()
 
 
@@ -32,27 +35,32 @@ def new_name() -> bytes:
 
 
 class Parameters(NamedTuple):
-    """What a statement is given, as libpq sends it; `formats`: which is in the server's own form."""
+    """What a statement is given, as libpq sends it; `formats`: which is in the server's own form, if any."""
 
-    values: list[bytes | None]
-    formats: list[bool]
+    values: Sequence[bytes | None]
+    formats: Sequence[bool] | None = None
+
+
+_NOTHING = Parameters(())
 
 
 def encoded(values: Sequence[Scalar | Array], encoding: str) -> Parameters:
     """Write parameters as libpq sends them."""
     written: list[bytes | None] = []
+    arrays = False
     for value in values:
         if value is None:
             written.append(None)
         elif isinstance(value, Array):
             written.append(value.written(encoding))
+            arrays = True
         else:
             text = str(value).encode(encoding)
             if b"\0" in text:
                 # The protocol would end the text there.
                 raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
             written.append(text)
-    return Parameters(written, [isinstance(value, Array) for value in values])
+    return Parameters(written, [isinstance(value, Array) for value in values] if arrays else None)
 
 
 def rows_of(result: pq.abc.PGresult, reader: abc.Transformer) -> Sequence[Row]:
@@ -65,19 +73,26 @@ def rows_of(result: pq.abc.PGresult, reader: abc.Transformer) -> Sequence[Row]:
 
 
 class Direct:
-    """Asks one connection, which nobody else uses meanwhile; `asking` is what its `wait` runs."""
+    """Asks one connection, which nobody else uses meanwhile; `asking` is what its `wait` runs.
 
-    def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    `early` lets it wake workers before the disk has what was stored, and wait for the disk itself.
+    """
+
+    def __init__(
+        self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], *, early: bool
+    ) -> None:
         self._server = connection.pgconn
         self._encoding = connection.info.encoding
         self._reader = adapt.Transformer(connection)
+        self._early = early
         self._times: dict[bytes, int] = {}
         self._prepared: dict[bytes, bytes] = {}
 
-    def takes(self, text: bytes) -> bool:
+    def takes(self, query: Query) -> bool:
         """Tell whether a statement comes often, and could be tried again: not within a transaction."""
-        if self._server.transaction_status != pq.TransactionStatus.IDLE:
+        if not query.plan_once or self._server.transaction_status != pq.TransactionStatus.IDLE:
             return False
+        text = self._text(query)
         if text in self._prepared:
             return True
         times = self._times.get(text, 0)
@@ -85,9 +100,20 @@ class Direct:
             self._times[text] = times + 1
         return times >= _OFTEN and len(self._prepared) < MOST_PREPARED
 
-    def asking(self, text: bytes, values: Sequence[Scalar | Array]) -> abc.PQGen[Sequence[Row]]:
-        """Ask, and give the rows."""
-        parameters = encoded(values, self._encoding)
+    def asking(self, query: Query, values: Sequence[Scalar | Array]) -> abc.PQGen[Sequence[Row]]:
+        """Ask, and give the rows once the disk has what they tell of."""
+        text = self._text(query)
+        rows = yield from self._rows(text, encoded(values, self._encoding))
+        if text is not query.early:
+            return rows
+        if any(row[-1] for row in rows):
+            yield from self._rows(_REACH_THE_DISK, _NOTHING)
+        return [row[:-1] for row in rows]
+
+    def _text(self, query: Query) -> bytes:
+        return query.early if self._early and query.early else query.encoded
+
+    def _rows(self, text: bytes, parameters: Parameters) -> abc.PQGen[Sequence[Row]]:
         try:
             result = yield from self._ask(text, parameters)
         except errors.InvalidSqlStatementName:

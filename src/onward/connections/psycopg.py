@@ -37,14 +37,14 @@ class PsycopgConnection:
         connection: psycopg.Connection[Any],
         prefix: str,
         *,
-        direct: bool = False,
+        direct: Direct | None = None,
         prepare: bool = False,
     ) -> None:
         self.prefix = prefix
         self._prepare = prepare
         self._connection = connection
         self._queries = catalogue("postgres", "arrays", prefix)
-        self._direct = Direct(connection) if direct else None
+        self._direct = direct
 
     @property
     def identity(self) -> Hashable | None:
@@ -63,8 +63,8 @@ class PsycopgConnection:
     def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        if query.plan_once and self._direct and self._direct.takes(query.encoded):
-            return self._connection.wait(self._direct.asking(query.encoded, values))
+        if self._direct is not None and self._direct.takes(query):
+            return self._connection.wait(self._direct.asking(query, values))
         prepare = None if query.plan_once else self._prepare and query.steady
         with self._new_cursor() as cursor:
             return cursor.execute(query.encoded, values, prepare=prepare).fetchall()
@@ -98,14 +98,14 @@ class AsyncPsycopgConnection:
         connection: psycopg.AsyncConnection[Any],
         prefix: str,
         *,
-        direct: bool = False,
+        direct: Direct | None = None,
         prepare: bool = False,
     ) -> None:
         self.prefix = prefix
         self._prepare = prepare
         self._connection = connection
         self._queries = catalogue("postgres", "arrays", prefix)
-        self._direct = Direct(connection) if direct else None
+        self._direct = direct
 
     @property
     def identity(self) -> Hashable | None:
@@ -124,8 +124,8 @@ class AsyncPsycopgConnection:
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run one named statement and give its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        if query.plan_once and self._direct and self._direct.takes(query.encoded):
-            return await self._connection.wait(self._direct.asking(query.encoded, values))
+        if self._direct is not None and self._direct.takes(query):
+            return await self._connection.wait(self._direct.asking(query, values))
         prepare = None if query.plan_once else self._prepare and query.steady
         async with self._new_cursor() as cursor:
             return await (await cursor.execute(query.encoded, values, prepare=prepare)).fetchall()

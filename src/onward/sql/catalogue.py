@@ -99,6 +99,7 @@ _PACKED = re.compile(r"^-- packed$", re.MULTILINE)
 _WHEN = re.compile(r"^-- when audited (>=|<) (\d)$", re.MULTILINE)
 _ALIKE = re.compile(r"^-- alike (\w+)$", re.MULTILINE)
 _UNAUDITED = re.compile(r"^-- unaudited$", re.MULTILINE)
+_EARLY = re.compile(r"^-- early$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
@@ -137,7 +138,8 @@ class Query:
 
     On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
     `formed` puts them; where all rows of the set `alike` differ in their ids alone, `short` is that text.
-    `unaudited` is to be tried first where nothing is audited.
+    `unaudited` is to be tried first where nothing is audited. `early` is for who runs it as a transaction of
+    its own, with the same parameters and one column more: whether it was committed before the disk has it.
     """
 
     name: str
@@ -151,6 +153,8 @@ class Query:
     short: str = ""
     style: Style = "question"
     unaudited: Query | None = None
+    early_template: str = ""
+    early: bytes = b""
 
 
 class Content(NamedTuple):
@@ -227,6 +231,7 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         steps = tuple(_step(part, database, style) for part in text.split(";\n"))
         return Query(name, steps)
     once = bool(_PLAN_ONCE.search(source))
+    text, early = (*_EARLY.split(text), "")[:2]
     text, *quicker = _UNAUDITED.split(text)
     text, alike, short = (*_ALIKE.split(text), "", "")[:3]
     sets = {
@@ -249,6 +254,7 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         short=short,
         style=style,
         unaudited=unaudited,
+        early_template=early,
     )
     return formed(query, tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
 
@@ -261,11 +267,17 @@ def formed(query: Query, contents: tuple[Content, ...]) -> Query:
         types, content = query.sets[query.alike], held[query.alike]
         text = _SHARED.sub(lambda match: _shared(match[1], match[2], types, content), query.short)
     else:
-        text = _ROWS.sub(
-            lambda match: _rows(match[1], query.sets[match[1]], held[match[1]], query.style), query.template
-        )
-    step = _step(text, "postgres", query.style)
-    return replace(query, steps=(step,), encoded=step.text.encode())
+        text = _with_rows(query.template, query, held)
+    step, early = _step(text, "postgres", query.style), b""
+    if query.early_template and not any(content.own for content in contents):
+        early = _step(_with_rows(query.early_template, query, held), "postgres", query.style).text.encode()
+    return replace(query, steps=(step,), encoded=step.text.encode(), early=early)
+
+
+def _with_rows(template: str, query: Query, held: Mapping[str, Content]) -> str:
+    return _ROWS.sub(
+        lambda match: _rows(match[1], query.sets[match[1]], held[match[1]], query.style), template
+    )
 
 
 def _differ_in_ids(query: Query, name: str, content: Content) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
@@ -18,7 +18,7 @@ from psycopg.adapt import Transformer
 
 from onward.connections.direct import MOST_PREPARED, Parameters, encoded, new_name, rows_of
 from onward.connections.parameters import postgres_call
-from onward.operations.statement import Row, Statement
+from onward.operations.statement import Row, Rows, Scalar, Statement
 from onward.sql.catalogue import Query, catalogue
 from onward.stores.pool_async import LONGEST_WAIT, AsyncPool, AsyncPooled
 
@@ -46,6 +46,7 @@ class Pipeline:
         self._server.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
         self._reader = Transformer(connection)
+        self._written: dict[Query, tuple[Mapping[str, Scalar | Rows], Parameters]] = {}
         self._rests_since = time.monotonic()
         self._half_sent = 0
         self.broken = False
@@ -68,8 +69,7 @@ class Pipeline:
         return rows or await self._run(query, statement)
 
     async def _run(self, query: Query, statement: Statement) -> Sequence[Row]:
-        query, values = postgres_call(query, statement)
-        parameters = encoded(values, self._encoding)
+        query, parameters = self._call(query, statement)
         try:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
@@ -77,6 +77,17 @@ class Pipeline:
             self._prepared.clear()
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         return rows_of(result, self._reader)
+
+    def _call(self, query: Query, statement: Statement) -> tuple[Query, Parameters]:
+        """Give the form to send and its parameters; who waits for jobs asks for the same each time."""
+        params, parameters = self._written.get(query, (None, None))
+        if parameters is not None and params == statement.params:
+            return query, parameters
+        formed, values = postgres_call(query, statement)
+        parameters = encoded(values, self._encoding)
+        if not query.sets:
+            self._written[query] = statement.params, parameters
+        return formed, parameters
 
     def abandon(self) -> None:
         """End the connection without waiting; who waits for an answer is told that it broke."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors
 
+from onward.connections.direct import Direct
 from onward.connections.psycopg import PsycopgConnection
 from onward.connections.running import one_by_one, run
 from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
@@ -37,6 +38,12 @@ _CHECKS_CLIENTS = 140_000
 _MANY_DEAD_ROWS = """
 SELECT pg_stat_get_dead_tuples(live) > greatest(20000, pg_stat_get_live_tuples(live) / 10)
 FROM to_regclass(%s) AS live
+"""
+# Which process it is, and whether it lets us write to its log: to do so is how one waits for the disk.
+_WHO_ANSWERS = """
+SELECT pg_backend_pid(), bool_and(has_function_privilege(oid, 'EXECUTE'))
+FROM pg_proc
+WHERE proname = 'pg_logical_emit_message'
 """
 # For who runs a few statements over and over: each is planned once, in the one way that is right for tables
 # of any size. To plan a claim takes as long as to claim a hundred jobs.
@@ -76,6 +83,7 @@ class PostgresStore:
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
         self.pooler: bool | None = None
+        self._reaches_disk = False
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
         defaults = {"connect_timeout": max(2, min(int(timeout), _LONGEST_CONNECT)), **_ALIVE}
         self._connecting |= {name: value for name, value in defaults.items() if name not in url}
@@ -148,9 +156,11 @@ class PostgresStore:
 
     def _adapted(self, connection: Pooled) -> PsycopgConnection:
         if connection.adapted is None:
-            prepare = self._steady and not self.pooler
             connection.adapted = PsycopgConnection(
-                connection, self.prefix, direct=not self.pooler, prepare=prepare
+                connection,
+                self.prefix,
+                direct=None if self.pooler else Direct(connection, early=self._reaches_disk),
+                prepare=self._steady and not self.pooler,
             )
         return connection.adapted
 
@@ -251,8 +261,11 @@ class PostgresStore:
     def _configure(self, connection: Pooled) -> None:
         if self.pooler is None:
             # A pooler answers with a process id of its own; prepared plans would stay behind in it.
-            cursor = connection.execute("SELECT pg_backend_pid()")
-            self.pooler = cursor.fetchone() != (connection.info.backend_pid,)
+            process, self._reaches_disk = (connection.execute(_WHO_ANSWERS)).fetchone() or (
+                0,
+                False,
+            )
+            self.pooler = process != connection.info.backend_pid
         if self.pooler:
             connection.prepare_threshold = None
         elif connection.info.server_version >= _CHECKS_CLIENTS:

@@ -40,11 +40,14 @@ event AS (
 -- fragment: not_simply_queued
 -- Wakes on the way: pg_notify is never null, and many notifications of one queue are sent as one.
 SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job
-WHERE (
-    -- Whoever hears of a limit sees whether the job may be ready.
-    (state = 'queued' OR (state = 'blocked' AND pending = 0)) AND {+someone_idles}
-    AND pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL
-) OR state <> 'queued'
+WHERE ({+someone_waits} AND {+told_them} IS NULL) OR state <> 'queued'
+
+-- fragment: someone_waits
+(state = 'queued' OR (state = 'blocked' AND pending = 0)) AND {+someone_idles}
+
+-- fragment: told_them
+-- Whoever hears of a limit sees whether the job may be ready.
+pg_notify('{channel}', coalesce('limit:' || limit_key, queue))
 
 -- fragment: someone_idles
 -- A notification for every insert would cut commits to a third, so only when a worker says that it idles; and
@@ -57,6 +60,20 @@ EXISTS (
 -- name: enqueue_jobs
 -- plan: once
 -- Returns only what is not simply queued.
+{+store_asked}
+{+not_simply_queued}
+-- early
+-- Who idles is woken before the log is on the disk, and claims meanwhile: no claim can be on the disk before the job that
+-- it took. Only for one job that is a transaction of its own; whoever asked waits for the disk if the last column says so.
+{+store_asked}
+SELECT CAST(id AS text), CAST(id AS text), state, 1, state = 'queued' FROM job
+WHERE CASE
+    WHEN {+someone_waits}
+    THEN {+told_them} IS NULL OR state <> 'queued' OR set_config('synchronous_commit', 'off', true) IS NOT NULL
+    ELSE state <> 'queued'
+END
+
+-- fragment: store_asked
 WITH job AS (
     {+insert_asked}
     FROM {+asked}
@@ -64,7 +81,6 @@ WITH job AS (
         pending, limit_key
 ),
 {+enqueued}
-{+not_simply_queued}
 
 -- name: enqueue_keyed_jobs
 -- plan: once
