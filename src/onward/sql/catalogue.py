@@ -9,6 +9,8 @@ On PostgreSQL a name is one statement: one round trip, and one atomic change als
 follows `-- alike NAME` is run instead where all rows of that set differ in their ids alone, and the other
 sets have none: `:NAME::ids_set` are those ids, `:NAME.column` is what the rows share. What follows
 `-- unaudited` is tried first where no event of its kind is audited; it may give no rows for whatever reason.
+What follows `-- early` is run instead for a single row in a transaction of its own, by who then waits for the
+disk if the last column, which the other form does not have, says so of any row.
 
 On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
 a set, `-- all NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows
@@ -138,8 +140,8 @@ class Query:
 
     On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
     `formed` puts them; where all rows of the set `alike` differ in their ids alone, `short` is that text.
-    `unaudited` is to be tried first where nothing is audited. `early` is for who runs it as a transaction of
-    its own, with the same parameters and one column more: whether it was committed before the disk has it.
+    `unaudited` is to be tried first where nothing is audited; `early`, with the same parameters, is for who
+    waits for the disk afterwards.
     """
 
     name: str
