@@ -114,6 +114,15 @@ async def test_jobs_are_claimed_and_ended_as_on_any_connection(schema):
         assert not store_of(client).pool._lent, "one at rest may rest as long as it likes"
 
 
+async def test_a_claim_that_asks_for_something_else_is_written_anew(schema):
+    async with working(schema) as client:
+        await client.enqueue_many([NewJob(job_type="t", queue=f"q:{n % 2}") for n in range(20)])
+        asked = [("q:0", 1), ("q:0", 1), ("q:0", 3), ("q:1", 3), ("q:1", 3), ("q:0", 1)]
+        for queue, limit in asked:
+            jobs = await client.claim(queue, limit, worker_id="w1")
+            assert [job.queue for job in jobs] == [queue] * limit
+
+
 async def test_ends_that_are_alike_name_their_jobs_in_an_array(schema):
     async with working(schema) as client:
         jobs = await claimed(client, 300)
