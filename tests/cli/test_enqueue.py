@@ -64,6 +64,19 @@ def test_an_app_that_asks_for_it_is_told_who_enqueues(onward, folder):  # S4-21
     assert (job.project_id, job.actor_type, job.actor_id, job.request_id) == ("p", "api_key", "k", "r")
 
 
+def test_an_app_that_is_made_elsewhere_is_asked_for_instead_of_a_new_database(onward, folder):
+    (folder / "jobs.py").write_text(APP)
+    (folder / "app.py").write_text("from jobs import app\n")
+    ran = onward("enqueue", "fails")
+    assert ran.code == 2
+    assert "no Onward() is made in app.py, and no database was named; name the app with --app" in ran.err
+    assert not list(folder.glob("*.db"))
+    assert onward("enqueue", "fails", "--app", "app:app").code == 0
+    assert stored().job_type == "fails"
+    assert onward("enqueue", "fails", "--url", "sqlite:///other.db").code == 0
+    assert (folder / "other.db").exists()
+
+
 def test_a_misspelt_argument_is_refused_with_the_signature(onward, app):
     ran = onward("enqueue", "send_confirmation", "bookin_id=42")
     assert ran.code == 2

@@ -80,7 +80,7 @@ async def test_a_child_that_was_killed_is_replaced_and_its_jobs_are_given_back(c
     assert await running == 0
     assert returned.ids == [f"worker-{first.process.pid}"], "who ended in order holds nothing"
     told = [record.getMessage() for record in caplog.records]
-    assert f"gave back what process {first.process.pid} had (jobs: 1)" in told
+    assert f"took back what process {first.process.pid} had (jobs: 1)" in told
     assert f"starting another process in place of {first.process.pid}" in told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tomllib
 import traceback
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from onward.app import Onward
 
 __all__ = ["Found", "check_module", "find_app", "load_app", "look_for_app", "name_of_app", "show_trace"]
+
+
+# As `from shop.jobs import app` does.
+_SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
 
 
 class Found(NamedTuple):
@@ -114,6 +119,8 @@ def _named(reference: str) -> _Named:
 def find_app(reference: str | None, url: str | None = None) -> Onward | None:
     """Load the app that was named, or that ONWARD_APP or a file of settings names, or that of ./app.py."""
     chosen = _chosen(reference)
+    if chosen is None and not url and not os.environ.get("ONWARD_URL"):
+        _refuse_to_guess(Path.cwd())
     return load_app(chosen, url) if chosen else None
 
 
@@ -164,10 +171,24 @@ def _setting() -> str | None:
 
 def _has_an_app(folder: Path) -> bool:
     """Tell whether `app` here is ours to import: a script of that name may do anything when imported."""
-    file = next(
+    file = _file_of_app(folder)
+    return file is not None and "Onward(" in file.read_text(encoding="utf-8", errors="replace")
+
+
+def _refuse_to_guess(folder: Path) -> None:
+    """Refuse to go on where an app seems to be: its database may be another than the one of no app."""
+    file = _file_of_app(folder)
+    if file is not None and _SEEMS_AN_APP.search(file.read_text(encoding="utf-8", errors="replace")):
+        raise InvalidSetting(
+            f"no Onward() is made in {file.relative_to(folder)}, and no database was named; name the app "
+            "with --app, such as --app app:app, or the database with --url or ONWARD_URL"
+        )
+
+
+def _file_of_app(folder: Path) -> Path | None:
+    return next(
         (path for path in (folder / "app.py", folder / "app" / "__init__.py") if path.is_file()), None
     )
-    return file is not None and "Onward(" in file.read_text(encoding="utf-8", errors="replace")
 
 
 def _look_here() -> None:

@@ -263,7 +263,7 @@ class Supervisor:
         for worker_id in child.worker_ids:
             try:
                 if count := self._give_back(worker_id):
-                    _log.warning("gave back what process %s had (jobs: %s)", child.process.pid, count)
+                    _log.warning("took back what process %s had (jobs: %s)", child.process.pid, count)
             except Exception as error:  # noqa: BLE001 - the lease gives them back, only later
                 _log.warning("jobs of worker %s wait for the end of its lease: %s", worker_id, error)
 
