@@ -101,10 +101,25 @@ def test_not_a_job(client, new):
     assert client.get(made.id).state == made.state != JobState.RUNNING
 
 
-def test_not_several_at_once(client):
+def test_several_at_once_are_told_of_and_waited_for_once(client):
+    rest(client)
+    jobs = [*[NewJob(job_type="t", payload={"n": n}) for n in range(30)], NewJob(job_type="t", delay=LONG)]
+    with psycopg.connect(client.store.url, autocommit=True) as listener:
+        listener.execute(f'LISTEN "{client.store.prefix.rstrip(".")}"')
+        made = [client.enqueue_many(jobs) for _ in range(7)]
+        assert {notice.payload for notice in listener.notifies(timeout=5, stop_after=7)} == {"q:default"}
+    assert waited(client)
+    for answers in made:
+        assert all(answer.created for answer in answers)
+        assert [answer.state for answer in answers] == ["queued"] * 30 + ["scheduled"]
+        assert len(client.get_many([answer.id for answer in answers])) == 31
+
+
+def test_not_more_than_one_statement_takes(client, monkeypatch):
+    monkeypatch.setattr("onward.client._PART", 10)
     rest(client)
     for _ in range(7):
-        client.enqueue_many([JOB, NewJob(job_type="t", payload={"n": 1})])
+        assert len(client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(30)])) == 30
     assert not waited(client)
 
 
@@ -144,8 +159,11 @@ def test_only_who_may_write_to_the_log(postgres_server_url, allowed):
 
 def test_the_form_takes_the_same_parameters():
     query = catalogue("postgres", "arrays", "onward.")["enqueue_jobs"]
-    for common in [("id", "payload", "queue"), ("id", "payload", "queue", "org_id", "tags", "deadline")]:
-        made = formed(query, (Content((), common, empty=False),))
+    for own, common in [
+        ((), ("id", "payload", "org_id", "tags")),
+        (("id", "payload"), ("queue", "deadline")),
+    ]:
+        made = formed(query, (Content(own, common, empty=False),))
         assert b"synchronous_commit" in made.early
         marks = {f"${number}".encode() for number in range(1, 100)}
         assert {mark for mark in marks if mark in made.early} == {
@@ -153,7 +171,6 @@ def test_the_form_takes_the_same_parameters():
         }
         asked, early = made.encoded.split(b"\nSELECT CAST(id"), made.early.split(b"\nSELECT CAST(id")
         assert asked[0] == early[0]
-    assert formed(query, (Content(("id",), ("payload",), empty=False),)).early == b""
 
 
 @pytest.fixture(scope="module")
@@ -168,24 +185,26 @@ def lazy() -> Iterator[PostgresServer]:
         yield server
 
 
-def survives(server: PostgresServer) -> bool:
-    """Crash the server as soon as an enqueue has returned, and look for the job."""
+def survives(server: PostgresServer, jobs: int = 1) -> bool:
+    """Crash the server as soon as an enqueue has returned, and look for what it stored."""
     schema = f"t_{uuid4().hex[:12]}"
     with Client(store=PostgresStore(server.url(), schema=schema)) as client:
         client.migrate()
         rest(client)
-        often(client)
-        made = client.enqueue(JOB)
+        for _ in range(7):
+            made = client.enqueue_many([JOB] * jobs) if jobs > 1 else [client.enqueue(JOB)]
         server.stop("immediate")
         server.start()
-        return made.id in {job.id for job in client.list_jobs().jobs}
+        return len(client.get_many([one.id for one in made])) == jobs
 
 
-def test_what_has_returned_survives_a_crash(lazy):
-    assert [survives(lazy) for _ in range(3)] == [True, True, True]
+@pytest.mark.parametrize("jobs", [1, 20])
+def test_what_has_returned_survives_a_crash(lazy, jobs):
+    assert [survives(lazy, jobs) for _ in range(3)] == [True, True, True]
 
 
-def test_which_it_would_not_without_the_wait(lazy, monkeypatch):
+@pytest.mark.parametrize("jobs", [1, 20])
+def test_which_it_would_not_without_the_wait(lazy, jobs, monkeypatch):
     monkeypatch.setattr(direct, "_REACH_THE_DISK", b"SELECT 1")
     # Something else may write the log in the same moment.
-    assert not all(survives(lazy) for _ in range(5))
+    assert not all(survives(lazy, jobs) for _ in range(5))

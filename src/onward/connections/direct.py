@@ -108,7 +108,8 @@ class Direct:
             return rows
         if any(row[-1] for row in rows):
             yield from self._rows(_REACH_THE_DISK, _NOTHING)
-        return [row[:-1] for row in rows]
+        # The other form gives no rows of these.
+        return [row[:-1] for row in rows if not row[-1]]
 
     def _text(self, query: Query) -> bytes:
         return query.early if self._early and query.early else query.encoded

@@ -9,8 +9,8 @@ On PostgreSQL a name is one statement: one round trip, and one atomic change als
 follows `-- alike NAME` is run instead where all rows of that set differ in their ids alone, and the other
 sets have none: `:NAME::ids_set` are those ids, `:NAME.column` is what the rows share. What follows
 `-- unaudited` is tried first where no event of its kind is audited; it may give no rows for whatever reason.
-What follows `-- early` is run instead for a single row in a transaction of its own, by who then waits for the
-disk if the last column, which the other form does not have, says so of any row.
+What follows `-- early` is run instead in a transaction of its own, by who then waits for the disk if the last
+column of any row says so; such rows, and that column, the other form does not have.
 
 On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
 a set, `-- all NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows
@@ -271,7 +271,7 @@ def formed(query: Query, contents: tuple[Content, ...]) -> Query:
     else:
         text = _with_rows(query.template, query, held)
     step, early = _step(text, "postgres", query.style), b""
-    if query.early_template and not any(content.own for content in contents):
+    if query.early_template:
         early = _step(_with_rows(query.early_template, query, held), "postgres", query.style).text.encode()
     return replace(query, steps=(step,), encoded=step.text.encode(), early=early)
 

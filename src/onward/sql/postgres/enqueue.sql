@@ -64,12 +64,15 @@ EXISTS (
 {+not_simply_queued}
 -- early
 -- Who idles is woken before the log is on the disk, and claims meanwhile: no claim can be on the disk before the job that
--- it took. Only for one job that is a transaction of its own; whoever asked waits for the disk if the last column says so.
+-- it took. Only in a transaction of its own; whoever asked waits for the disk if the last column says so.
 {+store_asked}
 SELECT CAST(id AS text), CAST(id AS text), state, 1, state = 'queued' FROM job
 WHERE CASE
     WHEN {+someone_waits}
-    THEN {+told_them} IS NULL OR state <> 'queued' OR set_config('synchronous_commit', 'off', true) IS NOT NULL
+    THEN {+told_them} IS NULL OR state <> 'queued' OR (
+        -- Of many, the first says it for all.
+        current_setting('synchronous_commit') <> 'off' AND set_config('synchronous_commit', 'off', true) IS NOT NULL
+    )
     ELSE state <> 'queued'
 END
 
