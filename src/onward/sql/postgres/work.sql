@@ -155,7 +155,7 @@ event AS (
 missed AS MATERIALIZED (
     -- Either the lease was lost, or the job was reset and is to run again.
     SELECT id, attempt, lease, EXISTS (
-        SELECT FROM {live} AS live WHERE live.id = asked.id AND live.lease = asked.lease
+        SELECT FROM {live} AS live WHERE live.id = ANY (ARRAY[asked.id]) AND live.lease = asked.lease
     ) AS again
     FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked
     WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
@@ -205,7 +205,7 @@ event AS (
 ),
 missed AS MATERIALIZED (
     SELECT id, :ended.attempt AS attempt, :ended.lease AS lease, EXISTS (
-        SELECT FROM {live} AS live WHERE live.id = asked.id AND live.lease = :ended.lease
+        SELECT FROM {live} AS live WHERE live.id = ANY (ARRAY[asked.id]) AND live.lease = :ended.lease
     ) AS again
     FROM unnest(:ended::ids_set) AS asked(id)
     WHERE (SELECT count(*) FROM gone) < cardinality(:ended::ids_set) AND id NOT IN (SELECT id FROM gone)
