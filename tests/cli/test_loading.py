@@ -88,3 +88,15 @@ def test_settings_that_make_no_sense_are_refused_by_the_name_of_their_file(folde
     (folder / "onward.toml").write_text(text)
     with pytest.raises(InvalidSetting, match=r"onward\.toml"):
         find_app(None)
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("gate", "status"), ("queues", "list"), ("dead", "list")])
+def test_beside_an_app_that_is_made_elsewhere_no_command_takes_another_database(onward, folder, command):
+    (folder / "app.py").write_text("from jobs import app\n")
+    ran = onward(*command)
+    assert ran.code == 2
+    assert "no Onward() is made in app.py, and no database was named; name the app with --app" in ran.err
+    assert not list(folder.glob("*.db"))
+    assert onward("migrate", "--url", "sqlite:///other.db").code == 0
+    # 1 of the doctor: nobody works there.
+    assert onward(*command, "--url", "sqlite:///other.db").code in {0, 1}

@@ -118,9 +118,7 @@ def _named(reference: str) -> _Named:
 
 def find_app(reference: str | None, url: str | None = None) -> Onward | None:
     """Load the app that was named, or that ONWARD_APP or a file of settings names, or that of ./app.py."""
-    chosen = _chosen(reference)
-    if chosen is None and not url and not os.environ.get("ONWARD_URL"):
-        _refuse_to_guess(Path.cwd())
+    chosen = _chosen_for(reference, url)
     return load_app(chosen, url) if chosen else None
 
 
@@ -139,10 +137,18 @@ def look_for_app(reference: str | None, url: str | None = None) -> Found:
     """Find the same app for a command that can go on without it."""
     chosen = reference
     try:
-        chosen = _chosen(reference)
+        chosen = _chosen_for(reference, url)
         return Found(*_placed(chosen, url)) if chosen else Found()
     except InvalidSetting as error:
         return Found(name=chosen, broken=error)
+
+
+def _chosen_for(reference: str | None, url: str | None) -> str | None:
+    """Choose the app of a command that without one is about a database."""
+    chosen = _chosen(reference)
+    if chosen is None and not url and not os.environ.get("ONWARD_URL"):
+        _refuse_to_guess(Path.cwd())
+    return chosen
 
 
 def _chosen(reference: str | None) -> str | None:
