@@ -20,6 +20,9 @@ __all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeup
 
 DEFAULT_URL = "sqlite:///onward.db"
 
+# On SQLite, what a worker writes by hundreds gives way to what somebody waits for.
+_WORKERS_PATIENCE = 0.1
+
 T = TypeVar("T")
 
 
@@ -143,7 +146,7 @@ def open_async_store(
     url = _chosen(url)
     if path := _sqlite_path(url):
         check_no_row_security(enable=row_security)
-        return AsyncSqliteStore(path, prefix=f"{schema}_")
+        return AsyncSqliteStore(path, prefix=f"{schema}_", patience=_WORKERS_PATIENCE if steady else 0.0)
     _require_psycopg()
     from onward.stores.postgres_async import AsyncPostgresStore
     from onward.stores.postgres_pipelined import PipelinedStore

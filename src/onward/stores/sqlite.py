@@ -29,10 +29,12 @@ class _SqliteStore:
     database: Database = "sqlite"
     row_security = False
 
-    def __init__(self, path: Path, *, prefix: str = "onward_", busy_seconds: float = 30.0) -> None:
+    def __init__(
+        self, path: Path, *, prefix: str = "onward_", busy_seconds: float = 30.0, patience: float = 0.0
+    ) -> None:
         self.file = SqliteFile(path)
         self.prefix = check_prefix("sqlite", prefix)
-        self._busy_seconds = busy_seconds
+        self._busy_seconds, self._patience = busy_seconds, patience
         self._opening = threading.Lock()
         self._closed = False
         self._threads: tuple[Reader, Writer] | None = None
@@ -51,7 +53,7 @@ class _SqliteStore:
             if self._threads is None:
                 self._migrate()
                 arguments = (self.file, self.prefix, self._busy_seconds)
-                self._threads = Reader(*arguments), Writer(*arguments)
+                self._threads = Reader(*arguments), Writer(*arguments, self._patience)
         return self._threads
 
     def _plan(self) -> Plan:

@@ -6,10 +6,8 @@ The writer runs whole operations, and those that wait together share one transac
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -19,7 +17,8 @@ from onward.connections.running import Begun, run
 from onward.connections.sqlite import SqliteConnection
 from onward.errors import StoreClosed
 from onward.operations.statement import Operation
-from onward.stores.sqlite_file import Identity, SqliteFile, is_busy, translated
+from onward.stores.sqlite_file import Identity, SqliteFile, translated
+from onward.stores.sqlite_turns import Turns
 
 __all__ = ["Reader", "Writer"]
 
@@ -127,11 +126,19 @@ class Writer(Reader):
 
     read_only = False
 
+    def __init__(self, file: SqliteFile, prefix: str, busy_seconds: float, patience: float) -> None:
+        self._turns = Turns(file.path, patience)
+        super().__init__(file, prefix, busy_seconds)
+
+    def _drop(self) -> None:
+        super()._drop()
+        self._turns.close()
+
     def _serve(self, works: list[Work]) -> None:
         done: list[tuple[Future[Any], Any]] = []
         try:
             connection = self._open()
-            self._begin(connection)
+            self._turns.take(connection, self._busy_seconds)
             self._log = self._log or self._file.log_identity()
             self._require_files(connection)
             for operation, future in works:
@@ -184,19 +191,6 @@ class Writer(Reader):
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self._file.give_up()
         raise self._file.removed()
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        """Take the write lock; the wait is jittered, so that no process starves by the rhythm of another."""
-        deadline = time.monotonic() + self._busy_seconds
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(random.uniform(0.0005, 0.008))  # noqa: S311
-            else:
-                return
 
 
 def _caused(error: Exception, file: SqliteFile) -> Exception:
