@@ -13,6 +13,7 @@ from onward.core.breaker import Answer
 @pytest.fixture
 def client(folder):
     with Client(f"sqlite:///{folder}/onward.db") as client:
+        client.migrate()
         yield client
 
 

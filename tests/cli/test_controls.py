@@ -14,6 +14,7 @@ from onward import Client, NewJob
 @pytest.fixture
 def client(folder):
     with Client(f"sqlite:///{folder}/onward.db") as client:
+        client.migrate()
         yield client
 
 

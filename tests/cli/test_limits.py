@@ -57,4 +57,5 @@ def test_a_limit_is_set_and_reset_for_a_reason(onward, client):
 
 
 def test_before_any_worker_there_is_none(onward):
+    onward("migrate")
     assert onward("limits", "list").err == "no worker has declared a limit\n"

@@ -100,3 +100,19 @@ def test_beside_an_app_that_is_made_elsewhere_no_command_takes_another_database(
     assert onward("migrate", "--url", "sqlite:///other.db").code == 0
     # 1 of the doctor: nobody works there.
     assert onward(*command, "--url", "sqlite:///other.db").code in {0, 1}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("gate", "close", "--reason", "deploy"),
+        ("queues", "pause", "q:default", "--reason", "x"),
+        ("dead", "list"),
+    ],
+)
+def test_a_command_of_an_operator_makes_no_database(onward, folder, command):
+    ran = onward(*command)
+    assert ran.code == 5
+    assert f"there is no database file {folder}/onward.db; the first worker or enqueue makes it" in ran.err
+    assert "name it with --app or ONWARD_APP, or its database with --url" in ran.err
+    assert not list(folder.iterdir())

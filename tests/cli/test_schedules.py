@@ -20,6 +20,7 @@ _NIGHT = datetime(2026, 1, 5, 2, tzinfo=UTC)
 @pytest.fixture
 def client(folder):
     with Client(f"sqlite:///{folder}/onward.db") as client:
+        client.migrate()
         yield client
 
 

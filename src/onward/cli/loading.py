@@ -127,7 +127,7 @@ def name_of_app(reference: str | None) -> str:
     chosen = _chosen(reference)
     if chosen is None:
         raise InvalidSetting(
-            "no app was named, and ./app.py has none; name one as module:attribute, such as app:app, "
+            "no app was named, and none is made in ./app.py; name one as module:attribute, such as app:app, "
             "or set ONWARD_APP"
         )
     return chosen

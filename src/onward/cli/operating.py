@@ -53,7 +53,7 @@ def given(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_client(app: str | None, url: str | None) -> Client:
-    """Open the database that a command is about; it connects on first use.
+    """Open the database that a command is about; it connects on first use. Raises where there is no file.
 
     With a URL, an app that can't be imported stops nobody: who mends a queue may not be able to mend the app.
     """
@@ -62,7 +62,22 @@ def open_client(app: str | None, url: str | None) -> Client:
         from onward.logs import hide
 
         say(f"{clean(hide(str(found.broken)))}; going on without the app, by default rules", timed=False)
-    return open_found(found, url)
+    client = open_found(found, url)
+    _require_file(client)
+    return client
+
+
+def _require_file(client: Client) -> None:
+    """Refuse to make a database: whoever looks at one, or changes it, means one that somebody works with."""
+    from onward.errors import StoreUnreachable
+    from onward.stores.sqlite import SqliteStore
+
+    store = client.store
+    if isinstance(store, SqliteStore) and not store.file.path.exists():
+        raise StoreUnreachable(
+            f"there is no database file {store.file.path}; the first worker or enqueue makes it. If the app "
+            "keeps its jobs elsewhere, name it with --app or ONWARD_APP, or its database with --url"
+        )
 
 
 def open_found(found: Found, url: str | None) -> Client:
