@@ -171,7 +171,8 @@ def claim_rows(
     """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do.
 
     Whoever has just claimed up to a job may ask for what comes `past` it: until a vacuum, PostgreSQL's index
-    leads over all that was claimed before. SQLite has nothing to step over, and gives the first ones.
+    leads over all that was claimed before. What others may just be claiming is then left out, too. SQLite has
+    nothing to step over, and gives the first ones.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
