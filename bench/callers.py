@@ -18,8 +18,7 @@ from onward.stores.sqlite import SqliteStore
 SINGLES = 1000
 TOGETHER = 10_000
 DRAINS_SECONDS = 2.0
-# Jobs of a queue that the worker drains last: it is to run none of them meanwhile.
-LAST = NewJob(job_type="noop", queue="q:late", payload={"n": 0})
+JOB = NewJob(job_type="noop", payload={"n": 0})
 
 
 def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
@@ -61,7 +60,7 @@ def enqueued_for(client: Client, seconds: float) -> list[float]:
     """Enqueue for a while; gives the milliseconds that each took."""
     took, until = [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
-        client.enqueue(LAST)
+        client.enqueue(JOB)
         took.append((time.perf_counter() - began) * 1e3)
         time.sleep(0.01)
     return took
