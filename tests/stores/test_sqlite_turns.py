@@ -110,11 +110,11 @@ def test_a_process_that_dies_waits_no_more(path, connection):
 def test_the_sign_is_its_owners_alone(path):
     with opened(path) as store:
         enqueue(store)
-    assert stat.S_IMODE(Path(f"{path}-waiting").stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path(f"{path}-turns").stat().st_mode) == 0o600
 
 
 def test_where_nothing_can_be_shown_the_lock_is_had_by_luck(path, connection):
-    Path(f"{path}-waiting").mkdir()
+    Path(f"{path}-turns").mkdir()
     waiting = Waiting(path, 0.0)
     look_on(waiting, 3)
     connection.execute("COMMIT")

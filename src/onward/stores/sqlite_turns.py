@@ -35,7 +35,7 @@ class Turns:
     """
 
     def __init__(self, path: Path, patience: float) -> None:
-        self._path = f"{path}-waiting"
+        self._path = f"{path}-turns"
         self._patience = patience
         self._sign: int | None = None
 

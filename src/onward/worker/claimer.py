@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from onward.client_async import AsyncClient
@@ -21,6 +22,7 @@ from onward.worker.outage import Outage
 from onward.worker.pace import AT_ONCE, Pace
 from onward.worker.ruled import RuledQueues
 from onward.worker.skew import Skew
+from onward.worker.standby import Standby
 from onward.worker.stopping import Stopping
 
 __all__ = ["Claimer"]
@@ -56,6 +58,7 @@ class Claimer:
         stopping: Stopping,
         buffer: Buffer,
         pace: Pace,
+        standby: Standby,
         feed: Callable[[], None],
         known: Callable[[], set[str]],
         behind: Callable[[], bool],
@@ -68,7 +71,7 @@ class Claimer:
         self._at_once = AT_ONCE[client.store.database]
         self._keeper, self._outage = keeper, outage
         self._wakeups, self._stopping = wakeups, stopping
-        self._buffer, self._pace = buffer, pace
+        self._buffer, self._pace, self._standby = buffer, pace, standby
         self._feed = feed
         self._known, self._behind = known, behind
         self._queues = None if queues is None else frozenset(queues)
@@ -78,11 +81,10 @@ class Claimer:
         self._free.set()
         self._controls, self._held, self._skew = Controls(), _Held(), Skew()
         self._ruled = RuledQueues(client.rules.queues)
-        self._closing = False
+        self._closing = self.quiet = False
         self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
         self._doubted_at: float | None = None
         self._adopt_at = 0.0
-        self.quiet = False
         self.dry = asyncio.Event()
         self.waited_at = self._looked_at = time.monotonic()
         self._asked_at = float("-inf")
@@ -230,7 +232,7 @@ class Claimer:
         self._room.clear()
         shares = self._shares()
         if not shares:
-            await (self._arrived() if self._under_way else self._room.wait())
+            await (self._arrived() if self._under_way else self._until_room())
             return
         if self._over:
             return
@@ -245,11 +247,16 @@ class Claimer:
 
     def _shares(self) -> list[tuple[Lane, int]]:
         """Tell how many jobs to claim from each ready queue; none while there are enough."""
-        ahead = self._pace.ahead(time.monotonic())
+        now = time.monotonic()
+        ahead = self._pace.ahead(now)
         # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
         if self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2:
             return []
-        return self._buffer.shares(self._ready, ahead)
+        return self._buffer.shares(self._ready - self._standby.left(self._ready, now), ahead)
+
+    async def _until_room(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._room.wait(), self._standby.seconds)
 
     def _most(self, queue: str) -> int:
         return _MOST_BY_RULE if queue in self._ruled.names else self._at_once
@@ -300,6 +307,8 @@ class Claimer:
         if not jobs and past is None and lane.queue in self._seen:
             self._barren.add(lane.queue)
         self._seen.discard(lane.queue)
+        if many and lane.reached:
+            self._standby.claimed(lane.queue, time.monotonic())
         self._take(lane.queue, jobs)
         if jobs and len(jobs) < limit:
             # The last ready ones begin before we ask for more.

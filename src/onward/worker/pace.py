@@ -31,13 +31,16 @@ class Pace:
     def __init__(self, now: float) -> None:
         self._since = self._rested_at = now
         self._resting = True
+        self._rest = 0.0
         self._count = 0
         self._rate = 0.0
 
     def began(self, now: float) -> None:
         """Note that there is something to run."""
         if self._resting:
-            self._since += now - self._rested_at
+            rest = now - self._rested_at
+            self._since += rest
+            self._rest += rest
             self._resting = False
 
     def rested(self, now: float) -> None:
@@ -58,6 +61,10 @@ class Pace:
         # The first few may be unlike the others: a guess from them is trusted for a small claim.
         self._rate = (self._rate + rate) / 2 if self._rate else min(rate, _FIRST_RATE)
         self._since, self._count = now, 0
+
+    def rest(self, now: float) -> float:
+        """Give for how many seconds in all there was nothing to run."""
+        return self._rest + (now - self._rested_at if self._resting else 0.0)
 
     def rate(self, now: float) -> float:
         """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
