@@ -10,11 +10,9 @@ from pathlib import Path
 
 __all__ = ["SqliteDrains"]
 
-# Who drains, which queue, and when it last said so.
+# Who drains, which queue, and until when that holds if it is not said again.
 _RECORD = struct.Struct("=16s16sd")
-# Longer than a claim takes, also while the log is folded back; nobody who died or stands still is waited for
-# any longer.
-_FRESH_SECONDS = 0.2
+_LONGEST_SECONDS = 1.0
 
 
 class SqliteDrains:
@@ -30,19 +28,20 @@ class SqliteDrains:
         self._me = os.urandom(16)
         self._file: int | None = None
 
-    def say(self, queue: str, now: float) -> None:
-        """Say that this worker drains a queue."""
+    def say(self, queue: str, until: float) -> None:
+        """Say that this worker drains a queue, and goes on with it for a moment."""
         with suppress(OSError):
-            os.pwrite(self._opened(), _RECORD.pack(self._me, self._name(queue), now), 0)
+            os.pwrite(self._opened(), _RECORD.pack(self._me, self._name(queue), until), 0)
 
     def another(self, queue: str, now: float) -> bool:
         """Tell whether another worker drains a queue just now."""
         with suppress(OSError):
             record = os.pread(self._opened(), _RECORD.size, 0)
             if len(record) == _RECORD.size:
-                who, what, said_at = _RECORD.unpack(record)
-                fresh = 0 <= now - said_at < _FRESH_SECONDS
-                return fresh and bool(who != self._me and what == self._name(queue))
+                who, what, until = _RECORD.unpack(record)
+                return now < until < now + _LONGEST_SECONDS and bool(
+                    who != self._me and what == self._name(queue)
+                )
         return False
 
     def close(self) -> None:

@@ -30,23 +30,23 @@ class Pace:
 
     def __init__(self, now: float) -> None:
         self._since = self._rested_at = now
-        self._resting = True
+        self.resting = True
         self._rest = 0.0
         self._count = 0
         self._rate = 0.0
 
     def began(self, now: float) -> None:
         """Note that there is something to run."""
-        if self._resting:
+        if self.resting:
             rest = now - self._rested_at
             self._since += rest
             self._rest += rest
-            self._resting = False
+            self.resting = False
 
     def rested(self, now: float) -> None:
         """Note that nothing runs or waits any more."""
-        if not self._resting:
-            self._rested_at, self._resting = now, True
+        if not self.resting:
+            self._rested_at, self.resting = now, True
             if self._count >= _FEW:
                 self._guess(now)
 
@@ -64,11 +64,11 @@ class Pace:
 
     def rest(self, now: float) -> float:
         """Give for how many seconds in all there was nothing to run."""
-        return self._rest + (now - self._rested_at if self._resting else 0.0)
+        return self._rest + (now - self._rested_at if self.resting else 0.0)
 
     def rate(self, now: float) -> float:
         """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
-        elapsed = (self._rested_at if self._resting else now) - self._since
+        elapsed = (self._rested_at if self.resting else now) - self._since
         return min(self._rate, (self._count + 1) / elapsed) if elapsed > _WINDOW else self._rate
 
     def ahead(self, now: float) -> int:

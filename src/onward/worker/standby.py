@@ -19,9 +19,14 @@ _LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.02
 # The share of time without a job to run was 0.76 with jobs that do nothing, 0.47 with jobs of 5 µs, where
 # two workers are as fast as one, and 0.11 with jobs of 20 µs, where they are a quarter faster.
-_MOSTLY = 0.6
+_MOSTLY = 0.5
 # Who waits for another's turn rests too, but not three times in a row.
 _TIMES = 3
+# Longer than a claim takes, also while the log is folded back; for so long the others wait for who has died.
+_SURE_SECONDS = 0.2
+# Before it is known what the jobs are like: two that begin together would hold each other up until it is.
+_UNSURE_SECONDS = 0.05
+_ANEW_SECONDS = 1.0
 
 
 class Standby:
@@ -33,7 +38,7 @@ class Standby:
     def __init__(self, drains: SqliteDrains | None, pace: Pace) -> None:
         self._drains, self._pace = drains, pace
         self._since: dict[str, float] = {}
-        self._claimed_at = self._rest = 0.0
+        self._claimed_at, self._rest = float("-inf"), 0.0
         self._rests = deque[float](maxlen=_TIMES)
 
     @property
@@ -52,13 +57,18 @@ class Standby:
 
     def claimed(self, queue: str, now: float) -> None:
         """Note that a claim brought as much as one can: who mostly waits for such claims drains the queue."""
-        if self._drains is None:
+        # Who still has jobs waited for none of these.
+        if self._drains is None or not self._pace.resting:
             return
         rest = self._pace.rest(now)
-        self._rests.append((rest - self._rest) / max(now - self._claimed_at, 1e-6))
+        passed = now - self._claimed_at
+        if passed > _ANEW_SECONDS:
+            self._rests.clear()
+        else:
+            self._rests.append((rest - self._rest) / max(passed, 1e-6))
         self._claimed_at, self._rest = now, rest
-        if len(self._rests) == _TIMES and min(self._rests) > _MOSTLY:
-            self._drains.say(queue, now)
+        if min(self._rests, default=1.0) > _MOSTLY and not self._drains.another(queue, now):
+            self._drains.say(queue, now + (_SURE_SECONDS if len(self._rests) == _TIMES else _UNSURE_SECONDS))
 
     def close(self) -> None:
         """Let go of what other workers say."""
