@@ -115,13 +115,13 @@ def test_trimming_gives_back_the_least_urgent_of_the_longest_queue():
 
 
 def test_fast_jobs_are_claimed_ahead_and_slow_ones_are_not():
-    pace = Pace(0.0)
+    pace = Pace(0.0, 10)
     assert pace.ahead(0.0) == 0
     pace.began(0.0)
     for step in range(1, 200):
         pace.ended(step * 0.01, 300)
     assert pace.ahead(2.0) == 2000, "30 000 a second, bounded"
-    slow = Pace(0.0)
+    slow = Pace(0.0, 10)
     slow.began(0.0)
     for step in range(1, 200):
         slow.ended(step * 0.2, 1)
@@ -130,7 +130,7 @@ def test_fast_jobs_are_claimed_ahead_and_slow_ones_are_not():
 
 
 def test_a_worker_that_waits_for_its_next_claim_is_not_slow():
-    pace = Pace(0.0)
+    pace = Pace(0.0, 10)
     now = 0.0
     aheads = []
     for claimed in (10, 110, 500):
@@ -145,13 +145,13 @@ def test_a_worker_that_waits_for_its_next_claim_is_not_slow():
 
 
 def test_few_quick_jobs_say_little_and_slow_ones_are_seen_at_once():
-    pace = Pace(0.0)
+    pace = Pace(0.0, 10)
     for start in range(9):
         pace.began(start)
         pace.ended(start + 0.000_1)
         pace.rested(start + 0.000_1)
     assert pace.ahead(10.0) == 0, "fewer than there are slots by default"
-    slow = Pace(0.0)
+    slow = Pace(0.0, 10)
     slow.began(0.0)
     slow.ended(0.2, 10)
     slow.rested(0.2)
@@ -159,9 +159,20 @@ def test_few_quick_jobs_say_little_and_slow_ones_are_seen_at_once():
 
 
 def test_the_pace_falls_when_nothing_ends():
-    pace = Pace(0.0)
+    pace = Pace(0.0, 10)
     pace.began(0.0)
     for step in range(1, 100):
         pace.ended(step * 0.01, 300)
     assert pace.most(1.0) > 10_000
     assert pace.most(3.0) < 10
+
+
+def test_many_quick_jobs_do_not_hide_that_the_next_ones_are_slow():
+    pace = Pace(0.0, 10)
+    pace.began(0.0)
+    pace.ended(0.03, 1000)
+    # Too soon after that to be a pace of their own.
+    pace.ended(0.04, 1000)
+    assert pace.most(0.05) > 1000
+    assert pace.most(0.24) == 100, "ten slots that were busy for 0.2 s: 50 a second at most"
+    assert pace.ahead(0.24) == 5

@@ -20,6 +20,28 @@ from tests.worker.waiting import SOON, drain, until
 pytestmark = pytest.mark.anyio
 
 
+async def test_what_was_claimed_after_quick_jobs_is_given_back_when_it_is_slow(app):
+    release, began = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def quick() -> None:
+        pass
+
+    @app.job
+    async def slow() -> None:
+        began.set()
+        await release.wait()
+
+    app.enqueue_many(quick.build() for _ in range(2000))
+    ids = [job.id for job in app.enqueue_many(slow.using(priority=9).build() for _ in range(500))]
+    async with app.worker(concurrency=2):
+        await asyncio.wait_for(began.wait(), SOON)
+        await until(lambda: app.client.count().total(JobState.RUNNING) <= 10)
+        release.set()
+        await until(lambda: not app.client.count().live)
+    assert any(event.event == "job.released" for job_id in ids for event in app.client.events(job_id))
+
+
 @pytest.mark.parametrize("kind", ["async", "thread"])
 async def test_a_job_that_runs_too_long_fails(app, kind):
     if kind == "async":

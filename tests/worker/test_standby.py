@@ -73,7 +73,7 @@ def test_what_is_said_is_its_owners_alone(path):
 
 def said(path: Path, *cycles: tuple[float, float], also: SqliteDrains | None = None) -> float:
     """Have full claims arrive after so much work and so much rest; gives how long others then stand by."""
-    pace, now = Pace(0.0), 5.0
+    pace, now = Pace(0.0, 10), 5.0
     worker, other = Standby(drains(path), pace), drains(path)
     worker.claimed(QUEUE, now)
     for work, rest in cycles:
@@ -116,14 +116,14 @@ def test_of_two_the_first_goes_on(path):
 
 
 def test_what_arrives_while_jobs_are_left_tells_nothing(path):
-    pace = Pace(0.0)
+    pace = Pace(0.0, 10)
     pace.began(0.0)
     Standby(drains(path), pace).claimed(QUEUE, 5.0)
     assert not drains(path).another(QUEUE, 5.0)
 
 
 def test_a_queue_is_left_to_another_for_a_second_at_most(path):
-    other, worker = drains(path), Standby(drains(path), Pace(0.0))
+    other, worker = drains(path), Standby(drains(path), Pace(0.0, 10))
     for tenths in range(10):
         other.say(QUEUE, tenths / 10 + 0.2)
         assert worker.left({QUEUE, "q:critical"}, tenths / 10) == {QUEUE}
@@ -186,7 +186,7 @@ async def test_only_workers_on_sqlite_stand_by(path):
     assert open_drains(store) is not None
     await store.close()
     assert open_drains(open_async_store("postgresql://localhost/none", steady=True)) is None
-    nobody = Standby(None, Pace(0.0))
+    nobody = Standby(None, Pace(0.0, 10))
     nobody.claimed(QUEUE, 1.0)
     assert nobody.left({QUEUE}, 1.0) == set()
     nobody.close()

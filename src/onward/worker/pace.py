@@ -28,8 +28,9 @@ class Pace:
     worker that waits for its next claim is not slow.
     """
 
-    def __init__(self, now: float) -> None:
-        self._since = self._rested_at = now
+    def __init__(self, now: float, slots: int) -> None:
+        self._slots = slots
+        self._since = self._rested_at = self._ended_at = now
         self.resting = True
         self._rest = 0.0
         self._count = 0
@@ -40,6 +41,7 @@ class Pace:
         if self.resting:
             rest = now - self._rested_at
             self._since += rest
+            self._ended_at += rest
             self._rest += rest
             self.resting = False
 
@@ -53,6 +55,7 @@ class Pace:
     def ended(self, now: float, count: int = 1) -> None:
         """Count jobs that ended."""
         self._count += count
+        self._ended_at = now
         if now - self._since >= (_WINDOW if self._rate else _FIRST_WINDOW):
             self._guess(now)
 
@@ -68,8 +71,8 @@ class Pace:
 
     def rate(self, now: float) -> float:
         """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
-        elapsed = (self._rested_at if self.resting else now) - self._since
-        return min(self._rate, (self._count + 1) / elapsed) if elapsed > _WINDOW else self._rate
+        still = (self._rested_at if self.resting else now) - self._ended_at
+        return min(self._rate, self._slots / still) if still > _WINDOW else self._rate
 
     def ahead(self, now: float) -> int:
         """Tell how many jobs to hold beyond those that run."""

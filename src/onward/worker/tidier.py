@@ -18,7 +18,7 @@ from onward.worker.pace import Pace
 __all__ = ["Tidier"]
 
 _TIDY_SECONDS = 0.1
-_TIDIES_HELD = 10
+_TIDIES_HELD = 2
 _BUSY_SECONDS = 1.0
 _LEAST_PATIENCE = 4.0
 _STANDSTILL = 1.0
@@ -59,7 +59,8 @@ class Tidier:
             seen = now
             if now - stood_still > _STANDSTILL:
                 self._hang_up()
-            # Seen several times in a row, else a pause of the whole process would look like slow jobs.
+            # Seen twice, else a pause of the whole process would look like slow jobs. Not later: what waits
+            # here counts a crash of ours as an attempt.
             held = held + 1 if self._buffer.length > self._pace.most(now) + self._concurrency else 0
             if held >= _TIDIES_HELD:
                 held = 0

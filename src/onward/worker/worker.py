@@ -163,7 +163,7 @@ class Worker:
         self._outage = Outage()
         self._admitter = Admitter(self._client, self._outage)
         self._wakeups = self._admitter.overhear(open_wakeups(self._client.store))
-        self._pace = Pace(time.monotonic())
+        self._pace = Pace(time.monotonic(), self._concurrency)
         self._standby = Standby(open_drains(self._client.store), self._pace)
         self._buffer = Buffer(self._concurrency, self._queues)
         self._keeper = Keeper(
