@@ -26,7 +26,8 @@ async def quick(number: int = 0) -> int:
 
 @app.job(queue="q:long")
 async def long(name: str = "long") -> str:
-    print(f"began {name} in {os.getpid()}", flush=True)
+    # In one write: others write to the same place.
+    print(f"began {name} in {os.getpid()}\\n", end="", flush=True)
     await asyncio.sleep(0.3 if name == "short" or os.path.exists("hurry") else 60)
     return name
 
@@ -217,6 +218,7 @@ def test_a_job_of_a_process_that_was_killed_runs_again_at_once(folder, either):
         assert supervisor.end() == 0
     job = either.get(job_id)
     assert (job.state, job.attempt) == (JobState.SUCCEEDED, 2)
+    assert "was ended by SIGKILL" in either.attempts(job_id)[0].error["message"]
     assert f"process {killed} was ended by SIGKILL" in supervisor.output
     assert f"took back what process {killed} had (jobs: 1)" in supervisor.output
     assert "2 processes of 10 slots" in supervisor.output

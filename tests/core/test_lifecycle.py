@@ -170,6 +170,9 @@ def test_a_lost_job_tells_which_worker_lost_it():
     assert to.error is not None
     assert (to.error["class"], to.error["rule"]) == ("WorkerLost", "worker_lost")
     assert to.error["message"] == "worker 'host-7' stopped renewing its lease"
+    to = settle(job(worker_id="host-7"), Lost("was ended by SIGKILL"), POLICY)
+    assert to.error is not None
+    assert to.error["message"] == "worker 'host-7' was ended by SIGKILL"
 
 
 def test_a_dead_job_keeps_its_error_and_the_reason_of_its_end():  # S0-25, S2-22

@@ -156,7 +156,10 @@ def test_the_jobs_of_a_worker_that_is_known_to_be_dead_come_back_in_one_call(cli
     held = client.claim("q:default", 3, worker_id="dead", now=NOW)
     others = client.claim("q:default", 2, worker_id="alive", now=NOW)
     client.cancel(held[0].id, reason="r", now=NOW)
-    leases = client.rescue_worker("dead", now=NOW)
+    with pytest.raises(InvalidSetting, match="how it died"):
+        client.rescue_worker("dead", how=9, now=NOW)
+    leases = client.rescue_worker("dead", how="was ended by SIGKILL", now=NOW)
+    assert client.get(held[1].id).error["message"] == "worker 'dead' was ended by SIGKILL"
     assert leases.held == {job.id for job in held}
     assert (leases.lost, leases.cancel_requested) == (frozenset(), {held[0].id})
     states = [client.get(job.id).state for job in [*held, *others]]

@@ -35,14 +35,16 @@ def program(text: str) -> list[str]:
 
 
 class Returned:
-    """The worker ids that were given back."""
+    """The worker ids that were given back, and how they died."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
+        self.hows: list[str] = []
         self.one = threading.Event()
 
-    def __call__(self, worker_id: str) -> int:
+    def __call__(self, worker_id: str, how: str) -> int:
         self.ids.append(worker_id)
+        self.hows.append(how)
         self.one.set()
         return 1
 
@@ -74,6 +76,7 @@ async def test_a_child_that_was_killed_is_replaced_and_its_jobs_are_given_back(c
     os.kill(first.process.pid, signal.SIGKILL)
     assert await asyncio.to_thread(returned.one.wait, 5)
     assert returned.ids == [f"worker-{first.process.pid}"]
+    assert returned.hows == ["was ended by SIGKILL"]
     after = await ready_children(supervisor, 2, besides={first.process.pid})
     assert second in after
     supervisor.stop()
@@ -126,7 +129,7 @@ async def test_a_program_that_never_becomes_ready_is_given_up_with_its_exit_code
 
 
 async def test_jobs_that_can_not_be_given_back_are_told_and_do_not_stop_the_parent(caplog):
-    def fail(worker_id: str) -> int:
+    def fail(worker_id: str, how: str) -> int:
         raise OSError("no route to the database")
 
     supervisor = Supervisor(program(PATIENT), 1, give_back=fail)

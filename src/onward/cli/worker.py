@@ -184,9 +184,9 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
     rows["worker"] = opening.describe_worker(f"{socket.gethostname()}:{os.getpid()}", slots, queues)
     opening.print_block("supervisor · Ctrl-C stops", rows)
 
-    def give_back(worker_id: str) -> int:
+    def give_back(worker_id: str, how: str) -> int:
         with app.clients.open() as client:
-            return len(client.rescue_worker(worker_id).held)
+            return len(client.rescue_worker(worker_id, how=how).held)
 
     supervisor = Supervisor(options.again(), options.processes, give_back=give_back)
     return asyncio.run(supervisor.run())

@@ -150,10 +150,12 @@ class Working(Parts):
         leases = self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random, now=now))
         return self._settle(leases, now)
 
-    def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
-        """Take back all that a worker held which is known to be dead, without waiting for its lease."""
+    def rescue_worker(self, worker_id: str, *, how: str | None = None, now: datetime | None = None) -> Leases:
+        """Take back all that a worker held which is known to be dead, and say `how` it died."""
         leases = self._run(
-            lambda: rescue.rescue_worker(worker_id, rules=self.rules, dice=random.random, now=now)
+            lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random, now=now),
+            # Else who sweeps could take its jobs in between, and not know how it died.
+            atomic=True,
         )
         return self._settle(leases, now)
 

@@ -149,10 +149,14 @@ class AsyncWorking(AsyncParts):
         leases = await self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random, now=now))
         return await self._settle(leases, now)
 
-    async def rescue_worker(self, worker_id: str, *, now: datetime | None = None) -> Leases:
-        """Take back all that a worker held which is known to be dead, without waiting for its lease."""
+    async def rescue_worker(
+        self, worker_id: str, *, how: str | None = None, now: datetime | None = None
+    ) -> Leases:
+        """Take back all that a worker held which is known to be dead, and say `how` it died."""
         leases = await self._run(
-            lambda: rescue.rescue_worker(worker_id, rules=self.rules, dice=random.random, now=now)
+            lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random, now=now),
+            # Else who sweeps could take its jobs in between, and not know how it died.
+            atomic=True,
         )
         return await self._settle(leases, now)
 

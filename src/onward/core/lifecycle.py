@@ -136,7 +136,9 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The worker's lease ran out: a crash is an attempt."""
+    """The worker's lease ran out, or somebody saw `how` it died: a crash is an attempt."""
+
+    how: str | None = None
 
 
 Outcome = Succeeded | Skip | Snooze | Parked | Failed | RateLimited | Cancelled | Released | Lost
@@ -284,8 +286,8 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
         case Failed(error, after=after):
             wait = _wait(after, policy, job.attempt, dice)
             return _retry(job, as_it_was, told or _described(error), wait, policy.poison_after)
-        case Lost():
-            return _lose(job, as_it_was, policy, dice)
+        case Lost(how):
+            return _lose(job, as_it_was, how, policy, dice)
     raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
 
 
@@ -299,11 +301,11 @@ def _limited_wait(after: Duration | None, policy: RetryPolicy, failure: int, dic
     return _wait(None if over else after, policy, failure, dice)
 
 
-def _lose(job: Job, as_it_was: Transition, policy: RetryPolicy, dice: float) -> Transition:
+def _lose(job: Job, as_it_was: Transition, how: str | None, policy: RetryPolicy, dice: float) -> Transition:
     crashed = replace(as_it_was, crashes=job.crashes + 1)
     wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
     # In quotes: whichever worker it was, it is the same failure.
-    message = f"worker {job.worker_id!r} stopped renewing its lease"
+    message = f"worker {job.worker_id!r} {how or 'stopped renewing its lease'}"
     lost = {"class": _LOST, "message": message, "rule": "worker_lost", "hint": _LOST_HINT}
     return replace(_retry(job, crashed, lost, wait), outcome="lost")
 

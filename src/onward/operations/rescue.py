@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from onward.core.arguments import whole
+from onward.core.arguments import check_kind, whole
 from onward.core.job import Job, instant
 from onward.core.lifecycle import Lost
 from onward.core.rules import DEFAULT_RULES, Rules
@@ -81,18 +81,24 @@ def rescue(
 def rescue_worker(
     worker_id: str,
     *,
+    how: str | None = None,
     rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
     now: datetime | None = None,
 ) -> Operation[Leases]:
-    """Take back all that a worker held which is known to be dead, without waiting for its lease."""
+    """Take back all that a worker held which is known to be dead, without waiting for its lease.
+
+    `how` it died, such as "was ended by SIGKILL", becomes part of what its jobs say.
+    """
+    if how is not None:
+        check_kind("how", how, str, "say how it died, or leave it out")
     yield from retire(worker_id, now=now)
     taken = _NOTHING
     # A retired worker claims no more, and what was settled it no longer holds: this ends.
     while True:
         rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
         held = [_read(row) for row in rows]
-        more = yield from _give_back(held, rules, dice, now)
+        more = yield from _give_back(held, rules, dice, now, how)
         taken = taken.joined(more)
         if len(held) < MOST_AT_ONCE:
             return taken
@@ -146,8 +152,12 @@ def _read(row: Row) -> Job:
 
 
 def _give_back(
-    jobs: Sequence[Job], rules: Rules, dice: Callable[[], float], now: datetime | None
+    jobs: Sequence[Job],
+    rules: Rules,
+    dice: Callable[[], float],
+    now: datetime | None,
+    how: str | None = None,
 ) -> Operation[Leases]:
     if not jobs:
         return _NOTHING
-    return (yield from finish([rules.end_of(job, Lost(), dice()) for job in jobs], now=now))
+    return (yield from finish([rules.end_of(job, Lost(how), dice()) for job in jobs], now=now))

@@ -158,11 +158,13 @@ class Child:
 class Supervisor:
     """Keeps so many children running until they are done or it is told to stop.
 
-    `give_back` takes the id of a worker that died, makes its jobs ready again, and tells how many; it is
-    called in a thread.
+    `give_back` takes the id of a worker that died, and how, makes its jobs ready again, and tells how many;
+    it is called in a thread.
     """
 
-    def __init__(self, command: Sequence[str], processes: int, *, give_back: Callable[[str], int]) -> None:
+    def __init__(
+        self, command: Sequence[str], processes: int, *, give_back: Callable[[str, str], int]
+    ) -> None:
         self._command = command
         self._processes = processes
         self._give_back = give_back
@@ -255,14 +257,14 @@ class Supervisor:
         if not self._stopping.is_set() or (code < 0 and child.ready.is_set()):
             _log.warning("process %s %s", child.process.pid, how)
         # A thread that nobody must wait for: the database may be the reason why the child died.
-        thread = threading.Thread(target=self._give_back_jobs, args=(child,), daemon=True)
+        thread = threading.Thread(target=self._give_back_jobs, args=(child, how), daemon=True)
         thread.start()
         self._giving_back = [thread, *(other for other in self._giving_back if other.is_alive())]
 
-    def _give_back_jobs(self, child: Child) -> None:
+    def _give_back_jobs(self, child: Child, how: str) -> None:
         for worker_id in child.worker_ids:
             try:
-                if count := self._give_back(worker_id):
+                if count := self._give_back(worker_id, how):
                     _log.warning("took back what process %s had (jobs: %s)", child.process.pid, count)
             except Exception as error:  # noqa: BLE001 - the lease gives them back, only later
                 _log.warning("jobs of worker %s wait for the end of its lease: %s", worker_id, error)
