@@ -176,3 +176,7 @@ def test_many_quick_jobs_do_not_hide_that_the_next_ones_are_slow():
     assert pace.most(0.05) > 1000
     assert pace.most(0.24) == 100, "ten slots that were busy for 0.2 s: 50 a second at most"
     assert pace.ahead(0.24) == 5
+    pace.ended(0.54, 10)
+    assert pace.ahead(0.54) <= 5, "nor again when the first of the slow ones end"
+    pace.ended(0.57, 2000)
+    assert pace.ahead(0.57) == 2000, "quick ones are seen at once"

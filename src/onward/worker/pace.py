@@ -54,6 +54,11 @@ class Pace:
 
     def ended(self, now: float, count: int = 1) -> None:
         """Count jobs that ended."""
+        if now - self._ended_at > _WINDOW:
+            # Slow ones end. What the rate fell to it stays, and quick ones before them say nothing about it:
+            # else as many as ever would be claimed after each of them.
+            self._rate = self.rate(now)
+            self._count = min(self._count, self._slots)
         self._count += count
         self._ended_at = now
         if now - self._since >= (_WINDOW if self._rate else _FIRST_WINDOW):
