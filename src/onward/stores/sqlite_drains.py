@@ -8,6 +8,8 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
+from onward.stores.sqlite_turns import open_turns
+
 __all__ = ["SqliteDrains"]
 
 # Who drains, which queue, and until when that holds if it is not said again.
@@ -23,8 +25,7 @@ class SqliteDrains:
     """
 
     def __init__(self, path: Path, prefix: str) -> None:
-        self._path = f"{path}-turns"
-        self._prefix = prefix
+        self._path, self._prefix = path, prefix
         self._me = os.urandom(16)
         self._file: int | None = None
 
@@ -52,7 +53,7 @@ class SqliteDrains:
 
     def _opened(self) -> int:
         if self._file is None:
-            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._file = open_turns(self._path)
         return self._file
 
     def _name(self, queue: str) -> bytes:
