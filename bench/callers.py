@@ -11,9 +11,9 @@ from bench.children import ONWARD, Command, ask, percentile, working
 from bench.drains import filled, filled_file
 from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
-from onward.client import Client
-from onward.core.job import NewJob
-from onward.stores.sqlite import SqliteStore
+from onward.clients.sync.client import Client
+from onward.core.jobs.job import NewJob
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 SINGLES = 1000
 TOGETHER = 10_000

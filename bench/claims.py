@@ -13,14 +13,14 @@ import psycopg
 
 from bench.measuring import Measure, fresh_store, new_job, seconds
 from bench.sizes import Sizes
-from onward.client import Client
-from onward.connections.parameters import postgres_call
-from onward.core.lifecycle import Succeeded
-from onward.operations import work
+from onward.clients.sync.client import Client
+from onward.connections.driver_calls import postgres_call
+from onward.core.work.lifecycle import Succeeded
 from onward.operations.statement import Statement
+from onward.operations.work import work
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres_schema import fill
 
 JOBS = 20_000

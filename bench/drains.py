@@ -14,12 +14,12 @@ from bench import limits
 from bench.children import ONWARD, Drain, drain
 from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
-from onward.client import Client
-from onward.core.job import NewJob
-from onward.core.queue_rule import QueueRule
-from onward.core.rules import AuditLevel, Rules
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.clients.sync.client import Client
+from onward.core.jobs.job import NewJob
+from onward.core.limits.queue_policy import QueueRule
+from onward.core.policy.rules import AuditLevel, Rules
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 __all__ = [
     "drained", "fair_postgres", "fair_sqlite", "fill_noops", "filled", "limited_postgres", "limited_sqlite",

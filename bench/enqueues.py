@@ -17,10 +17,10 @@ import psycopg
 
 from bench.measuring import Measure, fresh_store, new_job, payload, seconds
 from bench.sizes import Sizes
-from onward.client import Client
-from onward.core.ids import IdMaker
-from onward.core.job import NewJob
-from onward.stores.sqlite import SqliteStore
+from onward.clients.sync.client import Client
+from onward.core.jobs.ids import IdMaker
+from onward.core.jobs.job import NewJob
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 SINGLES = 1500
 TURN = 50

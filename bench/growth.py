@@ -10,8 +10,8 @@ from bench.children import ONWARD, working
 from bench.drains import drained, fill_noops
 from bench.measuring import Measure, fresh_store, settle
 from bench.sizes import Sizes
-from onward.client import Client
-from onward.stores.postgres import PostgresStore
+from onward.clients.sync.client import Client
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fill
 
 # Copies of one ended job, each with an id of its own in the same partition.

@@ -15,7 +15,7 @@ from bench.children import BARE, ONWARD, Command, ask, percentile, working
 from bench.drains import drained, filled
 from bench.measuring import Measure, fresh_store, settle
 from bench.sizes import Sizes
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 
 WARMING = 20
 # In a second.

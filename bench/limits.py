@@ -13,18 +13,18 @@ import psycopg
 from psycopg import sql
 
 from bench.measuring import seconds
-from onward.client import Client
-from onward.connections.parameters import postgres_call
-from onward.connections.running import run
-from onward.connections.sqlite import SqliteConnection
-from onward.core.job import COLUMNS, Job
-from onward.core.lifecycle import End, Succeeded
-from onward.core.rules import DEFAULT_RULES
-from onward.operations import work
+from onward.clients.sync.client import Client
+from onward.connections.driver_calls import postgres_call
+from onward.connections.drivers.sqlite import SqliteConnection
+from onward.connections.run import run
+from onward.core.jobs.job import COLUMNS, Job
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lifecycle import End, Succeeded
 from onward.operations.statement import Operation, Statement
+from onward.operations.work import work
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 __all__ = ["postgres", "sqlite"]
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import psycopg
 
-from onward.core.job import NewJob
-from onward.stores.postgres import PostgresStore
+from onward.core.jobs.job import NewJob
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 
 COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">=": ge}
 

@@ -8,7 +8,7 @@ from bench.children import ONWARD, Child, working
 from bench.drains import fill_noops
 from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
-from onward.client import Client
+from onward.clients.sync.client import Client
 
 PART = 10_000
 

@@ -15,8 +15,8 @@ from typing import cast
 
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
 from onward import Limit, Onward
-from onward.cli.running import tune
-from onward.core.rules import AuditLevel
+from onward.cli.process import tune
+from onward.core.policy.rules import AuditLevel
 
 URL = os.environ["ONWARD_URL"]
 app = Onward(
@@ -31,7 +31,9 @@ if os.environ.get("ONWARD_BENCH_LIMITED"):
 tally = Tally()
 # As the peers do at their top: to load a program is not to work.
 import_module("onward.worker.worker")
-import_module("onward.stores.postgres_pipelined" if URL.startswith("postgres") else "onward.stores.sqlite")
+import_module(
+    "onward.stores.postgres.pipelined" if URL.startswith("postgres") else "onward.stores.sqlite.sqlite_store"
+)
 
 CONCURRENCY = int(os.environ.get("ONWARD_BENCH_CONCURRENCY", "10"))
 CALLERS = 100

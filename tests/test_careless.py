@@ -31,8 +31,8 @@ from onward import (
     Succeeded,
     TransactionNotOpen,
 )
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres_schema import fresh_schema
 
 JOB = NewJob(job_type="t")

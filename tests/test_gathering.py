@@ -10,9 +10,9 @@ import pytest
 
 from onward import AsyncClient, Client, DuplicateJob, InvalidJob, JobState, NewJob
 from onward.stores import AsyncStore, Store
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 from tests.proxy import proxied
 from tests.stores.postgres_schema import fresh_schema
 

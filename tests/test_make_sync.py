@@ -47,14 +47,52 @@ def test_asyncio_without_a_known_twin_is_refused():
         make_sync.to_sync("import asyncio\nawait asyncio.gather(a, b)\n")
 
 
-def test_a_stale_twin_is_found_and_then_written(tmp_path, monkeypatch):
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of its own, with one async source."""
     monkeypatch.setattr(make_sync, "ROOT", tmp_path)
-    monkeypatch.setattr(make_sync, "TWINS", {"one_async.py": "one.py"})
-    (tmp_path / "one_async.py").write_text("async def one() -> int:\n    return await two_async()\n")
-    assert not make_sync.refresh("one_async.py", check=True)
-    assert not (tmp_path / "one.py").exists()
-    assert make_sync.refresh("one_async.py", check=False)
-    assert make_sync.refresh("one_async.py", check=True)
-    header, *code = (tmp_path / "one.py").read_text().splitlines()
-    assert header == "# Generated from one_async.py by tools/make_sync.py. Edit that file instead."
-    assert [line for line in code if line] == ["def one() -> int:", "    return two()"]
+    monkeypatch.setattr(make_sync, "PACKAGE", tmp_path)
+    monkeypatch.setattr(make_sync, "FOLDERS", ("package",))
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "one.py").write_text(
+        "from package.two import AsyncTwo\n\n\nclass AsyncOne:\n    two: AsyncTwo\n"
+    )
+    (folder / "two.py").write_text("class AsyncTwo:\n    pass\n")
+    return folder
+
+
+def test_a_stale_twin_is_found_and_then_written(package, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["make_sync", "--check"])
+    assert make_sync.main() == 1
+    assert "package/sync/one.py is stale: run `make fmt`" in capsys.readouterr().err
+    assert not (package / "sync").exists()
+    monkeypatch.setattr("sys.argv", ["make_sync"])
+    assert make_sync.main() == 0
+    monkeypatch.setattr("sys.argv", ["make_sync", "--check"])
+    assert make_sync.main() == 0
+
+
+def test_a_twin_imports_twins(package, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["make_sync"])
+    make_sync.main()
+    header, *code = (package / "sync" / "one.py").read_text().splitlines()
+    assert header == "# Generated from package/one.py by tools/make_sync.py. Edit that file instead."
+    assert [line for line in code if line] == [
+        "from package.sync.two import Two",
+        "class One:",
+        "    two: Two",
+    ]
+
+
+def test_a_twin_that_lost_its_source_is_removed(package, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["make_sync"])
+    make_sync.main()
+    (package / "two.py").unlink()
+    make_sync.main()
+    assert not (package / "sync" / "two.py").exists()
+
+
+def test_a_module_with_both_twins_written_by_hand_has_no_generated_one():
+    assert make_sync.is_source("class AsyncOne: ...")
+    assert not make_sync.is_source("class AsyncOne: ...\nclass One: ...")

@@ -7,6 +7,7 @@ stays whole; names are renamed everywhere, so docstrings speak of the twin's own
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import re
 import subprocess
@@ -16,32 +17,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-TWINS = {
-    "src/onward/client_async.py": "src/onward/client.py",
-    "src/onward/clients/alerts_async.py": "src/onward/clients/alerts.py",
-    "src/onward/clients/artifacts_async.py": "src/onward/clients/artifacts.py",
-    "src/onward/clients/audit_async.py": "src/onward/clients/audit.py",
-    "src/onward/clients/batches_async.py": "src/onward/clients/batches.py",
-    "src/onward/clients/breakers_async.py": "src/onward/clients/breakers.py",
-    "src/onward/clients/cancelling_async.py": "src/onward/clients/cancelling.py",
-    "src/onward/clients/dead_async.py": "src/onward/clients/dead.py",
-    "src/onward/clients/doctor_async.py": "src/onward/clients/doctor.py",
-    "src/onward/clients/effects_async.py": "src/onward/clients/effects.py",
-    "src/onward/clients/flows_async.py": "src/onward/clients/flows.py",
-    "src/onward/clients/keys_async.py": "src/onward/clients/keys.py",
-    "src/onward/clients/maintenance_async.py": "src/onward/clients/maintenance.py",
-    "src/onward/clients/limits_async.py": "src/onward/clients/limits.py",
-    "src/onward/clients/parts_async.py": "src/onward/clients/parts.py",
-    "src/onward/clients/queues_async.py": "src/onward/clients/queues.py",
-    "src/onward/clients/reach_async.py": "src/onward/clients/reach.py",
-    "src/onward/clients/schedules_async.py": "src/onward/clients/schedules.py",
-    "src/onward/clients/signals_async.py": "src/onward/clients/signals.py",
-    "src/onward/clients/usage_async.py": "src/onward/clients/usage.py",
-    "src/onward/clients/working_async.py": "src/onward/clients/working.py",
-    "src/onward/handlers/transaction_async.py": "src/onward/handlers/transaction.py",
-    "src/onward/stores/pool_async.py": "src/onward/stores/pool.py",
-    "src/onward/stores/postgres_async.py": "src/onward/stores/postgres.py",
-}
+PACKAGE = ROOT / "src"
+
+# The folders whose async modules have twins, each in the `sync` folder beside it.
+FOLDERS = ("src/onward/clients", "src/onward/handlers/context", "src/onward/stores/postgres")
 
 HEADER = "# Generated from {source} by tools/make_sync.py. Edit that file instead.\n"
 
@@ -78,24 +57,71 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a twin is stale")
     check = parser.parse_args().check
-    sources = [source for source in TWINS if (ROOT / source).exists()]
-    stale = [source for source in sources if not refresh(source, check)]
-    for source in stale:
-        print(f"{TWINS[source]} is stale: run `make fmt`", file=sys.stderr)
-    return 1 if stale else 0
+    twins = find_twins()
+    stale = [target for source, target in twins.items() if not refresh(source, target, check)]
+    strays = find_strays(set(twins.values()))
+    for path in (*stale, *strays):
+        print(f"{relative(path)} is stale: run `make fmt`", file=sys.stderr)
+    for path in () if check else strays:
+        path.unlink()
+    return 1 if check and (stale or strays) else 0
 
 
-def refresh(source: str, check: bool) -> bool:
+def find_twins() -> dict[Path, Path]:
+    """Return each async source with the place of its twin.
+
+    A source defines a class `AsyncName` and does not define its twin `Name` as well.
+    """
+    return {
+        source: ROOT / folder / "sync" / source.relative_to(ROOT / folder)
+        for folder in FOLDERS
+        for source in sorted((ROOT / folder).rglob("*.py"))
+        if "sync" not in source.parts and is_source(source.read_text())
+    }
+
+
+def is_source(text: str) -> bool:
+    """Whether a module is written for async callers alone."""
+    classes = {node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
+    twins = {name.removeprefix("Async") for name in classes if re.match("Async[A-Z]", name)}
+    return bool(twins) and twins.isdisjoint(classes)
+
+
+def find_strays(targets: set[Path]) -> list[Path]:
+    """Return the generated files that have lost their source."""
+    found = (path for folder in FOLDERS for path in (ROOT / folder / "sync").rglob("*.py"))
+    return sorted(path for path in found if path not in targets and path.name != "__init__.py")
+
+
+def refresh(source: Path, target: Path, check: bool) -> bool:
     """Write the twin of one source unless only checking; False when it is left stale."""
-    target = ROOT / TWINS[source]
-    text = HEADER.format(source=source) + to_sync((ROOT / source).read_text())
-    text = tidy(text, TWINS[source])
+    text = HEADER.format(source=relative(source)) + to_sync(source.read_text())
+    text = tidy(text, relative(target))
     if target.exists() and target.read_text() == text:
         return True
     if not check:
-        target.write_text(text)
-        print(f"wrote {TWINS[source]}")
+        write(target, text)
+        print(f"wrote {relative(target)}")
     return not check
+
+
+def write(target: Path, text: str) -> None:
+    """Write a twin, and make its folder a package."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    package = target.parent / "__init__.py"
+    if not package.exists():
+        package.write_text('"""Generated sync twins; nothing here is written by hand."""\n')
+
+
+def relative(path: Path) -> str:
+    """Return a path as it is written in the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def dotted(path: Path) -> str:
+    """Return the name by which a module is imported."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
 def to_sync(text: str) -> str:
@@ -109,6 +135,8 @@ def to_sync(text: str) -> str:
         elif token.type in (tokenize.STRING, tokenize.COMMENT):
             replace(lines, token, substitute(token.string, PROSE))
     text = substitute("".join(lines), NAMES + MODULES)
+    for source, target in find_twins().items():
+        text = re.sub(rf"\b{re.escape(dotted(source))}\b(?=\s+import\b)", dotted(target), text)
     if left := re.search(r"^.*\basyncio\b.*$", text, re.MULTILINE):
         raise SystemExit(f"no sync twin is known for: {left[0].strip()}")
     return text

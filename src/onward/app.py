@@ -11,46 +11,46 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from onward.ambient import ambient
-from onward.client import Client
-from onward.client_async import AsyncClient
-from onward.core.alert import Alert
-from onward.core.arguments import whole
-from onward.core.artifact import Artifact, ArtifactRef
-from onward.core.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
-from onward.core.built_in import BUILT_IN
-from onward.core.category import Category
-from onward.core.classification.own_rules import ErrorTypes, Judge, RuleOptions
-from onward.core.classification.verdict import Kind
-from onward.core.contract import check_given
-from onward.core.duration import Duration, duration
-from onward.core.fields import LONGEST, check_text, check_texts
-from onward.core.flow import Flow
-from onward.core.job import WAITING, NewJob
-from onward.core.limit import add_limit
-from onward.core.queue_rule import QueueOptions, QueueRule
-from onward.core.rules import Rules, Settings
-from onward.core.scheduling.schedule import Schedule, ScheduleOptions
-from onward.core.wait import Sent
+from onward.clients.client import AsyncClient
+from onward.clients.sync.client import Client
+from onward.core.failures.alert import Alert
+from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
+from onward.core.failures.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
+from onward.core.failures.verdict import Kind
+from onward.core.flows.flow import Flow
+from onward.core.inputs.checks import whole
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_text, check_texts
+from onward.core.jobs.job import WAITING, NewJob
+from onward.core.limits.limit import add_limit
+from onward.core.limits.queue_policy import QueueOptions, QueueRule
+from onward.core.policy.built_in import BUILT_IN
+from onward.core.policy.category import Category
+from onward.core.policy.contract import check_given
+from onward.core.policy.rules import Rules, Settings
+from onward.core.records.artifact import Artifact, ArtifactRef
+from onward.core.schedules.schedule import Schedule, ScheduleOptions
+from onward.core.work.wait import Sent
 from onward.errors import InvalidSetting
-from onward.handlers.batch import BatchHandle, BatchOptions, OpenBatch
+from onward.handlers.built_in_jobs import built_in, served
 from onward.handlers.clients import Clients
+from onward.handlers.context.context_effects import dry_run_asked
+from onward.handlers.context.providers import report_broken_rule
+from onward.handlers.declared_schedules import schedule_of
 from onward.handlers.definition import AnyJobFunction, JobDecorator
-from onward.handlers.effects import dry_run_asked
-from onward.handlers.following import FlowHandle
-from onward.handlers.handle import Handle
+from onward.handlers.enqueue_options import check_names, read_actor
 from onward.handlers.handler import Handler
+from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
+from onward.handlers.handles.flow_handle import FlowHandle
+from onward.handlers.handles.handle import Handle
 from onward.handlers.job_type import JobType
-from onward.handlers.maintenance import built_in, served
-from onward.handlers.options import check_names, read_actor
-from onward.handlers.providers import report_broken_rule
-from onward.handlers.scheduling import schedule_of
-from onward.handlers.signalling import SignalOptions, read_signal
-from onward.handlers.starting import StartHooks
+from onward.handlers.signal_sender import SignalOptions, read_signal
+from onward.handlers.start_hooks import StartHooks
+from onward.origin import ambient
 from onward.sinks import add_sink, sinks_of
 
 if TYPE_CHECKING:
-    from onward.worker.guard import Authorize
+    from onward.worker.attempts.authorization import Authorize
     from onward.worker.options import WorkerOptions
     from onward.worker.worker import Worker
 

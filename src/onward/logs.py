@@ -7,7 +7,7 @@ import traceback
 from typing import Any
 from weakref import WeakSet
 
-from onward.core.redaction import REDACTION, Hide, Redaction
+from onward.core.secrets.redaction import REDACTION, Hide, Redaction
 
 __all__ = ["HIDE", "get_logger", "hide", "hide_also"]
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from onward.app import Onward, Tick
-from onward.client import Client
-from onward.client_async import AsyncClient
-from onward.core.alert import Alert, Sink
-from onward.core.artifact import Artifact, ArtifactPage, Pruned, Verified
-from onward.core.batch import Batch
-from onward.core.breaker import Breaker, BreakerSettings
-from onward.core.category import Category, Slo, category
-from onward.core.classification.classify import Retry, RuleBroken, Unrecoverable
-from onward.core.doctor.diagnosis import Finding
-from onward.core.effect import Effect
-from onward.core.filters import Counts, JobFilter, Page
-from onward.core.flow import Flow, group
-from onward.core.idempotency import (
+from onward.clients.client import AsyncClient
+from onward.clients.sync.client import Client
+from onward.core.failures.alert import Alert, Sink
+from onward.core.failures.breaker import Breaker, BreakerSettings
+from onward.core.failures.classify import Retry, RuleBroken, Unrecoverable
+from onward.core.flows.batch import Batch
+from onward.core.flows.flow import Flow, group
+from onward.core.jobs.filters import Counts, JobFilter, Page
+from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
+from onward.core.jobs.keys import (
     canonical_json,
     dedupe_key,
     job_key,
@@ -25,8 +22,17 @@ from onward.core.idempotency import (
     notification_key,
     stable_hash,
 )
-from onward.core.job import Enqueued, Job, JobState, NewJob
-from onward.core.lifecycle import (
+from onward.core.limits.limit import Limit
+from onward.core.limits.queue_policy import QueueRule
+from onward.core.policy.category import Category, Slo, category
+from onward.core.policy.retention import Retention
+from onward.core.records.artifact import Artifact, ArtifactPage, Pruned, Verified
+from onward.core.schedules.schedule import Schedule, ScheduleRun
+from onward.core.secrets.redaction import Redaction
+from onward.core.upkeep.diagnosis import Finding
+from onward.core.upkeep.sizes import SizeReport
+from onward.core.work.effect import Effect
+from onward.core.work.lifecycle import (
     Cancelled,
     Failed,
     Lost,
@@ -37,45 +43,39 @@ from onward.core.lifecycle import (
     Snooze,
     Succeeded,
 )
-from onward.core.limit import Limit
-from onward.core.queue_rule import QueueRule
-from onward.core.redaction import Redaction
-from onward.core.retention import Retention
-from onward.core.retry import RetryPolicy
-from onward.core.scheduling.schedule import Schedule, ScheduleRun
-from onward.core.sizes import SizeReport
-from onward.core.wait import Awaited, Parked, Sent, Signal
+from onward.core.work.retry import RetryPolicy
+from onward.core.work.wait import Awaited, Parked, Sent, Signal
 from onward.errors import *  # noqa: F403
 from onward.errors import __all__ as _errors
-from onward.handlers.batch import BatchHandle, OpenBatch
-from onward.handlers.context import Context
-from onward.handlers.following import FlowHandle
-from onward.handlers.handle import Handle
+from onward.handlers.context.context import Context
+from onward.handlers.context.sync.transaction import Transaction
+from onward.handlers.context.transaction import AsyncTransaction
+from onward.handlers.handles.batch_handle import BatchHandle, OpenBatch
+from onward.handlers.handles.flow_handle import FlowHandle
+from onward.handlers.handles.handle import Handle
+from onward.handlers.job_keys import NotificationKey
 from onward.handlers.job_type import JobType
-from onward.handlers.keying import NotificationKey
-from onward.handlers.transaction import Transaction
-from onward.handlers.transaction_async import AsyncTransaction
-from onward.operations.alerts import GroupedAlert, WaitingSend
-from onward.operations.audit import AuditFilter, AuditPage, AuditRecord
-from onward.operations.batch_jobs import EnqueuedBatch
-from onward.operations.batches import BatchPage
-from onward.operations.cancelling import CancelledMany
-from onward.operations.control import Controls, Gate, Pause
-from onward.operations.dead_bulk import FixPreview, ResolvedMany
-from onward.operations.dead_groups import DeadGroup, GroupPage
-from onward.operations.dead_letter import DeadLetter, DeadLetterPage, Resolution, Resolved
-from onward.operations.graph import Graph, Link
-from onward.operations.inspect import Attempt, Event
-from onward.operations.keys import Key, KeyPage
-from onward.operations.limits import LimitSeen
-from onward.operations.maintenance import PruneRound
-from onward.operations.queues import Queue
-from onward.operations.rescue import Promoted, Swept
-from onward.operations.ruled_claim import RuledClaim
-from onward.operations.subjects import Dropped
-from onward.operations.usage import Budget, UsageEvent, UsageTotal
-from onward.operations.watch import Look, Watch
-from onward.operations.work import Leases
+from onward.operations.failures.alerts import GroupedAlert, WaitingSend
+from onward.operations.failures.dead_bulk import FixPreview, ResolvedMany
+from onward.operations.failures.dead_groups import DeadGroup, GroupPage
+from onward.operations.failures.dead_letters import DeadLetter, DeadLetterPage, Resolution, Resolved
+from onward.operations.flows.batch_create import EnqueuedBatch
+from onward.operations.flows.batches import BatchPage
+from onward.operations.flows.graph import Graph, Link
+from onward.operations.jobs.cancel import CancelledMany
+from onward.operations.jobs.inspect import Attempt, Event
+from onward.operations.jobs.key_conflicts import Key, KeyPage
+from onward.operations.jobs.subjects import Dropped
+from onward.operations.limits.limits import LimitSeen
+from onward.operations.limits.pauses import Controls, Gate, Pause
+from onward.operations.limits.queues import Queue
+from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.operations.records.usage import Budget, UsageEvent, UsageTotal
+from onward.operations.upkeep.prune import PruneRound
+from onward.operations.work.policy_claim import RuledClaim
+from onward.operations.work.polls import Look, Watch
+from onward.operations.work.rescue import Promoted, Swept
+from onward.operations.work.work import Leases
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink
 from onward.sinks.slack import SlackSink

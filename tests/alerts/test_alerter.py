@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
-from onward.clients.doctor_async import AsyncDoctor
-from onward.core.doctor import findings
-from onward.core.doctor.diagnosis import Finding
-from onward.worker import alerter
-from onward.worker.alerter import back_off
+from onward.clients.upkeep.doctor import AsyncDoctor
+from onward.core.upkeep import findings
+from onward.core.upkeep.diagnosis import Finding
+from onward.worker.loops import alerter
+from onward.worker.loops.alerter import back_off
 from tests.alerts.deaths import Told
 from tests.alerts.samples import alert
 from tests.alerts.servers import web_server

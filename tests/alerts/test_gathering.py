@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, NewJob, Onward
-from onward.core.doctor.diagnosis import Finding
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
+from onward.core.upkeep.diagnosis import Finding
 from tests.alerts.deaths import BUSY, HOLD, SINK, T, die, messages, only, ready
 from tests.stores.dying import claim
 from tests.stores.reading import rows

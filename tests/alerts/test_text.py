@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from onward import Category, Client, Failed, InvalidSetting, Redaction, category
-from onward.core.alert import (
+from onward.core.failures.alert import (
     about_death,
     about_finding,
     error_text,
@@ -16,8 +16,8 @@ from onward.core.alert import (
     heading,
     text_of,
 )
-from onward.core.doctor.diagnosis import Finding
-from onward.core.redaction import REDACTION
+from onward.core.secrets.redaction import REDACTION
+from onward.core.upkeep.diagnosis import Finding
 from tests.alerts.deaths import T, die, messages, ready
 from tests.alerts.samples import alert
 

@@ -20,7 +20,7 @@ from onward import (
     NewJob,
     NotAllowed,
 )
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from onward.errors import ContractBroken
 from tests.artifacts.files import LARGE
 from tests.stores.reading import rows
@@ -279,7 +279,7 @@ def audited(client: Client) -> list[tuple[object, ...]]:
 async def test_the_async_client_does_the_same(client, kept):
     from onward import AsyncClient
     from onward.stores import open_async_store
-    from onward.stores.sqlite import SqliteStore
+    from onward.stores.sqlite.sqlite_store import SqliteStore
 
     if isinstance(client.store, SqliteStore):
         store = open_async_store(f"sqlite:///{client.store.file.path}")

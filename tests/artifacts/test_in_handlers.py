@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from onward import ArtifactNotFound, Category, Context, Job, JobState, LeaseLost, NewJob, NotAllowed, Onward
-from onward.core.lifecycle import End
-from onward.core.rules import Rules
-from onward.core.usage import Usage
+from onward.core.policy.rules import Rules
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import End
 from onward.handlers.clients import Clients
-from onward.stores.sqlite import SqliteStore
-from onward.worker.processes import ProcessPool
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from onward.worker.children.process_pool import ProcessPool
 from tests.artifacts.files import LARGE
 from tests.artifacts.process_app import copy
 

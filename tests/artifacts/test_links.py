@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from onward import ArtifactNotFound, Client, InvalidLink, InvalidSetting, MissingExtra, NotAllowed, Onward
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from tests.artifacts.files import LARGE
 
 # Long enough for any algorithm that it must not be used with.

@@ -14,7 +14,7 @@ from onward import ArtifactCorrupt, Client, InvalidSetting, MissingExtra, StoreU
 from onward.blobs import key_of, open_blobs
 from onward.blobs.content import Blob
 from onward.blobs.objects import ObjectBlobs
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from tests.artifacts.bucket import Bucket, bucket
 from tests.artifacts.files import LARGE
 

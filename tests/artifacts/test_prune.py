@@ -21,9 +21,9 @@ from onward import (
     NotAllowed,
     Succeeded,
 )
-from onward.core.rules import Rules
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.core.policy.rules import Rules
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.artifacts.files import LARGE
 from tests.stores.postgres_schema import fresh_schema
 from tests.stores.reading import rows

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import Client, Succeeded
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.audit.history import claimed, finished
 from tests.stores.postgres_schema import fresh_schema
 from tests.stores.reading import rows

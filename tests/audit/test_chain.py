@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob, Onward
-from onward.core.chain import RECORD, Head, links
+from onward.core.records.chain import RECORD, Head, links
 from onward.errors import AuditBroken, InvalidSetting
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.audit.history import finished
 from tests.postgres import fresh_database
 from tests.stores.postgres_schema import fresh_schema

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from onward import Client, JobState, NewJob, Onward, Succeeded
-from onward.core.rules import AuditLevel, Rules
+from onward.core.policy.rules import AuditLevel, Rules
 from onward.errors import InvalidSetting
 from tests.audit.history import OUTCOMES, claimed, finished, stale
 

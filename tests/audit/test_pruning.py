@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Category, Client, NewJob, Succeeded
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from tests.audit.history import NOW
 from tests.stores.reading import rows

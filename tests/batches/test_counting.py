@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import JobFilter, Succeeded
-from onward.operations import work
+from onward.operations.work import work
 from tests.batches.crew import DEAD, new
 
 

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from onward import BatchClosed, BatchNotFound, Client, InvalidJob, InvalidSetting, NewJob
-from onward.core.rules import Rules
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.core.policy.rules import Rules
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.batches.crew import Crew, new
 from tests.stores.postgres_schema import fresh_schema
 

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob
-from onward.connections.parameters import postgres_call
-from onward.operations.batches import end_idle
+from onward.connections.driver_calls import postgres_call
+from onward.operations.flows.batches import end_idle
 from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fill, fresh_schema
 from tests.stores.test_postgres_plans import nodes, scans_of_live
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onward import JobState
-from onward.core.breaker import Answer, BreakerSettings
+from onward.core.failures.breaker import Answer, BreakerSettings
 from tests.breakers import process_jobs
 from tests.breakers.provider import Provider
 from tests.cli.program import Program

@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from onward import Client, JobState, Onward
-from onward.core.job import ENDED
+from onward.core.jobs.job import ENDED
 from tests.breakers.database import execute
 from tests.breakers.provider import Provider, fetch
 from tests.worker.waiting import SOON, drain

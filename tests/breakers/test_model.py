@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onward import Client
-from onward.core.breaker import Answer, BreakerSettings
+from onward.core.failures.breaker import Answer, BreakerSettings
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SETTINGS = BreakerSettings.of(failures=2, window="1m", hold="20s", patience="30s")

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import AuditFilter, Breaker, Client, InvalidJob, InvalidSetting
-from onward.core.breaker import Answer, BreakerSettings
+from onward.core.failures.breaker import Answer, BreakerSettings
 from tests.breakers.database import execute
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Cancelled, Failed, InvalidSetting, RateLimited, Released, Skip, Snooze, Succeeded
-from onward.core.breaker import (
+from onward.core.failures.breaker import (
     DEFAULT_SETTINGS,
     LONGEST_HOLD,
     LONGEST_RETRY_AFTER,

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from onward import Onward, Released, Succeeded
-from onward.core.breaker import Answer
-from onward.worker.breakers import Breakers
-from onward.worker.running import Running
+from onward.core.failures.breaker import Answer
+from onward.worker.attempts.attempt import Running
+from onward.worker.attempts.breaker_gate import Breakers
 from tests.breakers.database import execute
 from tests.breakers.provider import fetch
 from tests.worker.waiting import SOON, until
@@ -28,7 +28,7 @@ def breakers_of(app: Onward) -> Breakers:
 
 
 async def test_hundreds_that_wait_for_a_slow_provider_keep_no_others_from_running(app, provider, monkeypatch):
-    monkeypatch.setattr("onward.worker.line._IN_SLOT_SECONDS", 0.3)
+    monkeypatch.setattr("onward.worker.attempts.provider_queue._IN_SLOT_SECONDS", 0.3)
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 
@@ -130,7 +130,7 @@ async def test_of_two_leases_of_one_job_in_one_process_each_gives_back_its_place
 
 
 async def test_lines_of_which_nothing_is_known_any_more_are_forgotten(app, monkeypatch):
-    monkeypatch.setattr("onward.worker.breakers._MANY_LINES", 2)
+    monkeypatch.setattr("onward.worker.attempts.breaker_gate._MANY_LINES", 2)
     app.breaker("crm")
     breakers = breakers_of(app)
     for name in ("old", "new", "held"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onward import Context, InvalidSetting, Job, JobState, Onward, RateLimited
-from onward.core.breaker import Answer
+from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
 from onward.worker.worker import Worker
 from tests.breakers import process_jobs
@@ -286,7 +286,7 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
 
 
 async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider, monkeypatch):
-    monkeypatch.setattr("onward.worker.line._IN_SLOT_SECONDS", 0.2)
+    monkeypatch.setattr("onward.worker.attempts.provider_queue._IN_SLOT_SECONDS", 0.2)
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from onward import Cancelled, Context, JobFilter, JobState
-from onward.worker.running import Running
+from onward.worker.attempts.attempt import Running
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from onward import (
     NewJob,
     Released,
 )
-from onward.operations import cancelling
+from onward.operations.jobs import cancel
 from tests.batches.crew import Crew, new
 
 WHY: dict[str, Any] = {"reason": "stop it", "actor_type": "user", "actor_id": "ada"}
@@ -93,7 +93,7 @@ def test_a_dry_run_counts_and_changes_nothing(client):
 
 
 def test_many_are_cancelled_page_by_page_up_to_a_limit(client, monkeypatch):
-    monkeypatch.setattr(cancelling, "AT_ONCE", 2)
+    monkeypatch.setattr(cancel, "AT_ONCE", 2)
     ids = [one.id for one in client.enqueue_many([new() for _ in range(7)])]
     told: list[CancelledMany] = []
     answer = client.cancel_where(JobFilter(job_type="work"), limit=5, progress=told.append, **WHY)
@@ -126,14 +126,14 @@ def test_a_filter_that_would_mean_too_much_or_nothing_is_refused(client, where, 
 def test_a_request_needs_a_reason(client, reason):
     job_id = client.enqueue(new()).id
     batch_id = client.batches.open()
-    for cancel in (
+    for ask in (
         lambda: client.cancel_where(JobFilter(job_type="work"), reason=reason),
         lambda: client.cancel_subject("s", reason=reason),
         lambda: client.cancel_batch(batch_id, reason=reason),
         lambda: client.cancel_flow(job_id, reason=reason),
     ):
         with pytest.raises(InvalidJob, match="reason"):
-            cancel()
+            ask()
     assert client.batches.get(batch_id).cancelled_at is None
 
 
@@ -200,7 +200,7 @@ def test_a_flow_is_cancelled_with_all_that_waits_and_all_that_it_enqueued(crew):
 
 
 def test_a_large_flow_is_cancelled_in_pages(client, monkeypatch):
-    monkeypatch.setattr(cancelling, "AT_ONCE", 3)
+    monkeypatch.setattr(cancel, "AT_ONCE", 3)
     root = client.enqueue(new()).id
     ids = [one.id for one in client.enqueue_many([new(parent_id=root) for _ in range(7)])]
     pages: list[int] = []

@@ -21,9 +21,9 @@ from onward import (
     Succeeded,
     Unrecoverable,
 )
-from onward.core.classification.classify import classify
-from onward.core.lifecycle import MAX_RATE_LIMIT_WAITS
-from onward.core.rules import Rules
+from onward.core.failures.classify import classify
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import MAX_RATE_LIMIT_WAITS
 from tests.classification.test_rules import NEVER, NOW, answered
 from tests.core.test_lifecycle import job as claimed
 

@@ -15,9 +15,9 @@ import pytest
 import requests
 
 from onward import RateLimited, RetryPolicy
-from onward.core.classification.classify import describe, judge
-from onward.core.classification.verdict import Verdict
-from onward.core.lifecycle import settle
+from onward.core.failures.classify import describe, judge
+from onward.core.failures.verdict import Verdict
+from onward.core.work.lifecycle import settle
 from tests.core.test_lifecycle import CLAIMED
 
 POLICY = RetryPolicy(kind="fixed", base=timedelta(seconds=7), jitter=False)

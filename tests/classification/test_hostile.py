@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onward import RateLimited, Unrecoverable
-from onward.core.classification.classify import classify, describe, judge
-from onward.core.classification.own_rules import Classification
-from onward.core.classification.verdict import Verdict
-from onward.core.lifecycle import Failed, Outcome, Skip
-from onward.core.rules import Rules
-from onward.worker.exchange import Raised, rebuilt, to_answer
+from onward.core.failures.app_rules import Classification
+from onward.core.failures.classify import classify, describe, judge
+from onward.core.failures.verdict import Verdict
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import Failed, Outcome, Skip
+from onward.worker.children.protocol import Raised, rebuilt, to_answer
 from tests.core.test_lifecycle import CLAIMED
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from onward import Context, InvalidSetting, NewJob, Onward, RateLimited, RetryPolicy
-from onward.core.category import category
-from onward.core.classification.classify import judge
-from onward.core.classification.inner_retry import Calls
-from onward.core.job import Job
+from onward.core.failures.classify import judge
+from onward.core.failures.inner_retry import Calls
+from onward.core.jobs.job import Job
+from onward.core.policy.category import category
 from tests.classification.test_rules import answered
 from tests.handlers.test_context import Attempt
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from onward import InvalidSetting, Onward, RateLimited, Retry, Skip, Snooze, Unrecoverable
-from onward.core.classification.classify import classify, judge
-from onward.core.classification.own_rules import Classification
-from onward.core.classification.verdict import Verdict
-from onward.core.lifecycle import settle
-from onward.core.retry import RetryPolicy
+from onward.core.failures.app_rules import Classification
+from onward.core.failures.classify import classify, judge
+from onward.core.failures.verdict import Verdict
+from onward.core.work.lifecycle import settle
+from onward.core.work.retry import RetryPolicy
 from tests.classification.test_rules import answered, caused, on_hand
 from tests.core.test_lifecycle import job as claimed
 

@@ -27,12 +27,12 @@ import requests
 import sqlalchemy
 
 from onward import InvalidArguments, NotAllowed, RateLimited, Retry, RuleBroken, Skip, Snooze, Unrecoverable
-from onward.core.classification.answers import retry_after
-from onward.core.classification.classify import classify, judge
-from onward.core.classification.known_errors import RULE_NAMES
-from onward.core.classification.verdict import HINTS, Verdict
-from onward.core.lifecycle import Failed
-from onward.core.redaction import redact_text
+from onward.core.failures.classify import classify, judge
+from onward.core.failures.http_response import retry_after
+from onward.core.failures.known_errors import RULE_NAMES
+from onward.core.failures.verdict import HINTS, Verdict
+from onward.core.secrets.redaction import redact_text
+from onward.core.work.lifecycle import Failed
 from onward.errors import StorageFull, StoreBusy, StoreUnreachable
 
 NOW = datetime(2026, 1, 2, 10, tzinfo=UTC)

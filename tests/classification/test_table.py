@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from onward import Onward, RetryPolicy
-from onward.core.job import WAITING
+from onward.core.jobs.job import WAITING
 from tests.classification.provider import Provider, fetch, fetch_async, provider
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "failures.md"

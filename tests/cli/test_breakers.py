@@ -7,7 +7,7 @@ import json
 import pytest
 
 from onward import Client
-from onward.core.breaker import Answer
+from onward.core.failures.breaker import Answer
 
 
 @pytest.fixture

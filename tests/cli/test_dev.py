@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from onward import Client, NewJob
-from onward.cli.dev import source_stamps
+from onward.cli.work.dev import source_stamps
 from tests.cli.program import Program
 
 APP = """

@@ -8,7 +8,7 @@ import pytest
 
 from onward import Client, Job, JobState
 from onward.cli.times import read_instant, read_length
-from onward.cli.worker import parse_queues
+from onward.cli.work.worker import parse_queues
 from onward.errors import InvalidSetting
 from tests.cli.program import Program
 

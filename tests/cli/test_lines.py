@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from onward.cli.lines import clean, lasting, masked, short
-from onward.cli.logs import set_up_logs
+from onward.cli.log_setup import set_up_logs
+from onward.cli.views.text import clean, lasting, masked, short
 
 
 # A23

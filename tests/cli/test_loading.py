@@ -2,7 +2,7 @@
 
 import pytest
 
-from onward.cli.loading import find_app, load_app
+from onward.cli.find_app import find_app, load_app
 from onward.errors import InvalidSetting
 
 APP = "from onward import Onward\napp = Onward('sqlite:///own.db')\n"

@@ -20,12 +20,20 @@ def test_help_names_every_command_and_imports_none_of_their_needs():
     )
     *shown, modules = ran.stdout.splitlines()
     assert all(any(line.split()[:1] == [name] for line in shown) for name in _COMMANDS)
-    slow = {"asyncio", "importlib.metadata", "msgspec", "onward.app", "onward.client", "psycopg", "sqlite3"}
+    slow = {
+        "asyncio",
+        "importlib.metadata",
+        "msgspec",
+        "onward.app",
+        "onward.clients.sync.client",
+        "psycopg",
+        "sqlite3",
+    }
     assert slow.isdisjoint(json.loads(modules))
 
 
 def test_the_help_of_a_command_is_the_one_that_the_overview_shows(onward):
-    for name, text in _COMMANDS.items():
+    for name, (_, text) in _COMMANDS.items():
         shown = onward(name, "--help")
         assert shown.code == 0
         assert text.split()[0] in shown.out

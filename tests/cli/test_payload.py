@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from onward.cli.payload import read_payload, words_to_payload
+from onward.cli.jobs.payload_argument import read_payload, words_to_payload
 from onward.errors import InvalidSetting
 
 

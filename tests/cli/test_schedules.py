@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, NewJob, Onward
-from onward.cli.opening import describe_jobs
-from onward.core.rules import Rules
-from onward.operations.firing import Known
-from onward.operations.schedules import checked_schedule
+from onward.cli.views.banner import describe_jobs
+from onward.core.policy.rules import Rules
+from onward.operations.schedules.fire import Known
+from onward.operations.schedules.schedules import checked_schedule
 
 _NIGHT = datetime(2026, 1, 5, 2, tzinfo=UTC)
 

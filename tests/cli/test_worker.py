@@ -270,11 +270,11 @@ def test_a_worker_that_can_not_end_is_ended_with_5_after_its_grace():
     text = """
 import os, signal, threading
 from datetime import timedelta
-from onward.cli import running
+from onward.cli import process
 class Deaf:
     def stop(self): pass
-running._AFTERWARDS = 0.05
-running.Signals(Deaf(), grace=timedelta(seconds=0.05)).handle()
+process._AFTERWARDS = 0.05
+process.Signals(Deaf(), grace=timedelta(seconds=0.05)).handle()
 os.kill(os.getpid(), signal.SIGTERM)
 threading.Event().wait()
 """

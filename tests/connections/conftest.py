@@ -14,9 +14,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward.connections.psycopg import PsycopgConnection
-from onward.connections.running import Connection
-from onward.connections.sqlite import SqliteConnection
+from onward.connections.drivers.psycopg import PsycopgConnection
+from onward.connections.drivers.sqlite import SqliteConnection
+from onward.connections.run import Connection
 from onward.sql.catalogue import Database
 from onward.stores.migrations import bundled
 from tests.connections.kinds import PREFIX, Address

@@ -23,12 +23,12 @@ from sqlalchemy.orm import DeclarativeBase, Session, mapped_column, sessionmaker
 from sqlalchemy.pool import NullPool
 
 from onward.connections import adapt, adapt_async, require_tables, run, run_async
-from onward.connections.sqlite import commits_by_itself
-from onward.core.ids import IdMaker
-from onward.core.job import NewJob
+from onward.connections.drivers.sqlite import commits_by_itself
+from onward.core.jobs.ids import IdMaker
+from onward.core.jobs.job import NewJob
 from onward.errors import SchemaMissing, TransactionNotOpen, UnsupportedConnection, WrongDatabase
-from onward.operations.enqueue import enqueue
-from onward.operations.inspect import count
+from onward.operations.jobs.enqueue import enqueue
+from onward.operations.jobs.inspect import count
 from tests.connections.kinds import PREFIX, Address, Holding, django_settings
 
 JOB_ID = IdMaker(lambda: 1, bytes).make()

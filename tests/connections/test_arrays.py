@@ -5,7 +5,7 @@ import pytest
 from psycopg import pq
 
 from onward import AsyncClient, Client, NewJob
-from onward.connections.arrays import Array
+from onward.connections.libpq.arrays import Array
 from onward.stores import open_async_store
 from tests.stores.postgres_schema import fresh_schema
 

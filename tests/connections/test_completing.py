@@ -11,8 +11,8 @@ import pytest
 
 from onward import Context, Job, JobFilter, JobState, LeaseLost, NewJob, Onward, TransactionOpen
 from onward.connections import run
-from onward.operations import inspect
-from onward.worker.running import Running
+from onward.operations.jobs import inspect
+from onward.worker.attempts.attempt import Running
 from tests.connections.conftest import Observer
 from tests.connections.kinds import KINDS, Address, Caller, Kind, open_caller
 from tests.connections.scenarios.steps import put

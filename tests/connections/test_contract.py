@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from onward.connections import parameters, require_tables, run
-from onward.core.job import NewJob
+from onward.connections import driver_calls, require_tables, run
+from onward.core.jobs.job import NewJob
 from onward.errors import OnwardError, PayloadRejected, PayloadTooLarge
-from onward.operations import enqueue, inspect
+from onward.operations.jobs import enqueue, inspect
 from onward.operations.statement import Row, Statement
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 from tests.connections.kinds import KINDS, Address, Caller, Kind, open_caller
 from tests.connections.scenarios import controlling, enqueueing, keying, metering, resolving, working
 from tests.connections.scenarios.steps import ids, put
@@ -154,7 +154,7 @@ def test_the_tables_are_asked_for_once(caller: Caller, observer):
 
 
 def test_numbered_marks_are_spelt_out_where_python_takes_them_for_names(address, observer, monkeypatch):
-    monkeypatch.setattr(parameters, "_MISTAKES_NUMBERS_FOR_NAMES", True)
+    monkeypatch.setattr(driver_calls, "_MISTAKES_NUMBERS_FOR_NAMES", True)
     with open_caller(KINDS[0], address) as caller:
         for scenario in SCENARIOS:
             caller.begin()

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from onward import AuditFilter, Context, ContractBroken, InvalidJob, NewJob, NotAllowed, Onward
-from onward.ambient import AMBIENT
+from onward.origin import AMBIENT
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ALL = {

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from onward import ContractBroken, InvalidSetting, JobState, NewJob, Onward, Succeeded, job_key
-from onward.core.category import CATEGORIES
+from onward.core.policy.category import CATEGORIES
 from tests.contract.conftest import ORG, PROJECT
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 import time_machine
 
 from onward import InvalidJob, InvalidSetting, JobState, NotificationKey, Onward, job_key, notification_key
-from onward.core.idempotency import bucket_start, template_fields
+from onward.core.jobs.keys import bucket_start, template_fields
 
 NINE = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from onward import (
     RetryPolicy,
     Unrecoverable,
 )
-from onward.core.category import CATEGORIES, Capability
+from onward.core.policy.category import CATEGORIES, Capability
 from tests.contract import process_jobs
 from tests.contract.conftest import ORG
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import BatchClosed, InvalidJob, JobState, NewJob
-from onward.core.batch import (
+from onward.core.flows.batch import (
     Tally,
     check_callback,
     check_open,
@@ -15,7 +15,7 @@ from onward.core.batch import (
     due_callbacks,
     org_of_batch,
 )
-from onward.core.flow import Tie
+from onward.core.flows.flow import Tie
 
 MARKS = {
     JobState.SUCCEEDED: Tie.COUNTED_SUCCEEDED,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from onward.core.category import CATEGORIES, QUEUES, category
+from onward.core.policy.category import CATEGORIES, QUEUES, category
 from onward.errors import InvalidSetting
 
 MINUTE = 60

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from onward.core.chain import (
+from onward.core.records.chain import (
     FIRST,
     PRUNED,
     RECORD,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.scheduling.cron import Cron
+from onward.core.schedules.cron import Cron
 from onward.errors import InvalidSetting
 
 _NEW_YEAR = datetime(2026, 1, 1)  # noqa: DTZ001 - local time of no zone

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from onward.core.diff import MOST_CHANGES, diff, options_diff, patched
-from onward.core.redaction import MASK, Redaction
+from onward.core.jobs.diff import MOST_CHANGES, diff, options_diff, patched
+from onward.core.secrets.redaction import MASK, Redaction
 
 
 @pytest.mark.parametrize(

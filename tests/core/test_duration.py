@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from onward import InvalidSetting
-from onward.core.duration import duration
+from onward.core.inputs.duration import duration
 
 
 @pytest.mark.parametrize(

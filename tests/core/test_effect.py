@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from onward import Effect, PayloadRejected
-from onward.core.effect import payload_hash, plain
+from onward.core.work.effect import payload_hash, plain
 
 ID = "018f2d3c-0000-7000-8000-000000000001"
 EFFECT = Effect(ID, "send", "once", "begun", payload_hash({"a": 1}), 0, None, 1, 1, None, None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from onward.core.classification.classify import Unrecoverable, classify, describe
-from onward.core.error_context import sanitise
-from onward.core.lifecycle import Failed
-from onward.core.redaction import MASK, REDACTION
+from onward.core.failures.classify import Unrecoverable, classify, describe
+from onward.core.secrets.redaction import MASK, REDACTION
+from onward.core.work.error_record import sanitise
+from onward.core.work.lifecycle import Failed
 
 SECRET = "correct-horse-battery-staple"
 HIDE = REDACTION.hider({"password": SECRET})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.fields import LONGEST, check_text, check_texts, is_traceparent
+from onward.core.inputs.fields import LONGEST, check_text, check_texts, is_traceparent
 from onward.errors import InvalidJob
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from onward.core.filters import Counts, JobFilter
-from onward.core.ids import first_id_at
-from onward.core.job import JobState
+from onward.core.jobs.filters import Counts, JobFilter
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import JobState
 from onward.errors import InvalidJob, InvalidSetting
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

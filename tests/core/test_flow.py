@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.flow import (
+from onward.core.flows.flow import (
     MOST_JOBS,
     Flow,
     Tie,
@@ -20,7 +20,7 @@ from onward.core.flow import (
     judge,
     state_when_ready,
 )
-from onward.core.job import JobState, NewJob
+from onward.core.jobs.job import JobState, NewJob
 from onward.errors import InvalidJob
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.idempotency import canonical_json, dedupe_key, job_key, key_from_template, stable_hash
+from onward.core.jobs.keys import canonical_json, dedupe_key, job_key, key_from_template, stable_hash
 from onward.errors import InvalidJob, InvalidSetting
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.ids import IdMaker, first_id_at, id_time, is_id, normalise_id
+from onward.core.jobs.ids import IdMaker, first_id_at, id_time, is_id, normalise_id
 from onward.errors import InvalidJob, InvalidSetting
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123_000, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.job import COLUMNS, ENDED, WAITING, Job, JobState, instant, micros
+from onward.core.jobs.job import COLUMNS, ENDED, WAITING, Job, JobState, instant, micros
 
 ROW: dict[str, Any] = {
     "id": "019b7c2e-9f00-7000-8000-000000000001",

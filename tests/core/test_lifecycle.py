@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.category import category
-from onward.core.ids import first_id_at
-from onward.core.job import ENDED, Job, JobState
-from onward.core.lifecycle import (
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import ENDED, Job, JobState
+from onward.core.policy.category import category
+from onward.core.work.lifecycle import (
     MAX_RATE_LIMIT_WAITS,
     MOVES,
     Cancelled,
@@ -27,7 +27,7 @@ from onward.core.lifecycle import (
     Succeeded,
     settle,
 )
-from onward.core.retry import LONGEST_DELAY, RetryPolicy
+from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 
 SECOND = timedelta(seconds=1)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onward.core.scheduling.timing import Timing
+from onward.core.schedules.timing import Timing
 
 _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.payload import CUT, decode, encode, lenient
+from onward.core.jobs.payload import CUT, decode, encode, lenient
 from onward.errors import PayloadRejected, PayloadTooLarge
 
 LIMIT = 1_048_576

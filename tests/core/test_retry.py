@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.retry import LONGEST_DELAY, RetryPolicy
+from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 from onward.errors import InvalidSetting
 
 SECOND = timedelta(seconds=1)

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from onward import Category, InvalidSetting, RetryPolicy, Slo
-from onward.core.category import CATEGORIES, Capability
-from onward.core.rules import Rules
+from onward.core.policy.category import CATEGORIES, Capability
+from onward.core.policy.rules import Rules
 
 SECOND = timedelta(seconds=1)
 RECORD = frozenset[Capability]({"audit", "artifact"})

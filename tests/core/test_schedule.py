@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.scheduling.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter, missed
+from onward.core.schedules.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter, missed
 from onward.errors import InvalidSetting
 
 _NOW = datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC)

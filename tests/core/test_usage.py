@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from onward.core.usage import MOST_COST, MOST_UNITS, Meters, Usage
+from onward.core.records.usage import MOST_COST, MOST_UNITS, Meters, Usage
 from onward.errors import InvalidSetting
 
 

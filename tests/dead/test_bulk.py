@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from onward import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound, JobState, ResolvedMany
-from onward.core.rate import interval
-from onward.operations import dead_bulk
+from onward.core.inputs.rate import interval
+from onward.operations.failures import dead_bulk
 from tests.dead.dying import SECOND, die_of, kill
 from tests.stores.dying import BY, LATER, claim, events, waiting
 from tests.stores.reading import rows

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core.fingerprint import fingerprint, normalised, recognised
+from onward.core.failures.fingerprint import fingerprint, normalised, recognised
 
 SAME = [
     ("user 42 not found", "user 7 not found"),

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, JobFilter
-from onward.core.fingerprint import fingerprint
-from onward.operations import dead_groups
+from onward.core.failures.fingerprint import fingerprint
+from onward.operations.failures import dead_groups
 from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
 from tests.dead.dying import SECOND, die_of, kill

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from onward import Category, Client, Failed, JobState, NewJob, Onward, RateLimited, RetryPolicy, Unrecoverable
-from onward.core.category import category
-from onward.core.fingerprint import fingerprint
-from onward.core.rules import Rules
+from onward.core.failures.fingerprint import fingerprint
+from onward.core.policy.category import category
+from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting
 from tests.dead.dying import SECOND, die_of, fails
 from tests.stores.dying import T, claim

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward.core.doctor.diagnosis import Finding
-from onward.core.doctor.facts import Facts, QueueSeen, WorkerSeen
+from onward.core.upkeep.diagnosis import Finding
+from onward.core.upkeep.facts import Facts, QueueSeen, WorkerSeen
 
 __all__ = ["HOUR", "MINUTE", "NOW", "SECOND", "a_tick", "a_worker", "codes", "facts", "of", "waiting"]
 

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob
-from onward.connections.parameters import calls, postgres_call
+from onward.connections.driver_calls import calls, postgres_call
 from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.sql.runs import statements_of
 from tests.stores.postgres_schema import fill
 from tests.stores.test_postgres_plans import nodes

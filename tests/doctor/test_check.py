@@ -21,9 +21,9 @@ from onward import (
     Succeeded,
     Unrecoverable,
 )
-from onward.client import Client as SyncClient
-from onward.core.rules import Rules
-from onward.core.usage import Usage
+from onward.clients.sync.client import Client as SyncClient
+from onward.core.policy.rules import Rules
+from onward.core.records.usage import Usage
 from tests.doctor.facts import HOUR, MINUTE, SECOND, codes, of
 
 # What is always told here: SQLite may be an old one, and workers that only a row stands for do not listen.

@@ -12,7 +12,7 @@ import pytest
 
 from onward import Client, NewJob, Onward
 from onward.errors import NotAllowed
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.doctor.facts import MINUTE, codes, of
 from tests.proxy import proxied
 from tests.worker.waiting import until

@@ -19,8 +19,8 @@ from onward import (
     Skip,
     Succeeded,
 )
-from onward.core.doctor.diagnosis import Finding
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
+from onward.core.upkeep.diagnosis import Finding
 from tests.doctor.facts import HOUR, MINUTE, SECOND, codes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

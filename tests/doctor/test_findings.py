@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward.core.alert import is_told
-from onward.core.breaker import Breaker
-from onward.core.category import Slo
-from onward.core.doctor.diagnosis import Finding
-from onward.core.doctor.facts import (
+from onward.core.failures.alert import is_told
+from onward.core.failures.breaker import Breaker
+from onward.core.policy.category import Slo
+from onward.core.upkeep.diagnosis import Finding
+from onward.core.upkeep.facts import (
     Burn,
     DeadSeen,
     FailureSeen,
@@ -21,7 +21,7 @@ from onward.core.doctor.facts import (
     SinkSeen,
     TypeSeen,
 )
-from onward.core.doctor.findings import diagnose
+from onward.core.upkeep.findings import diagnose
 from tests.doctor.facts import HOUR, MINUTE, NOW, SECOND, a_tick, a_worker, codes, facts, of, waiting
 
 

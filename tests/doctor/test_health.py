@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from onward.core.doctor.facts import DatabaseSeen, VacuumHolder
-from onward.core.doctor.health import examine, trouble
+from onward.core.upkeep.facts import DatabaseSeen, VacuumHolder
+from onward.core.upkeep.health import examine, trouble
 from onward.errors import (
     NotAllowed,
     SchemaBehind,

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import Onward
-from onward.stores.sqlite import SqliteStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.effects.provider import Provider
 from tests.effects.runs import Runs
 

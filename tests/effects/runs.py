@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from onward import Context, Failed, NewJob, Onward, Succeeded
-from onward.worker.running import Running
+from onward.worker.attempts.attempt import Running
 from tests.effects.effect_jobs import pay
 
 __all__ = ["Runs"]

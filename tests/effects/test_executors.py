@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from onward import Client, Context, InvalidSetting, JobState, NewJob, Onward, Retry
-from onward.stores.sqlite import SqliteStore
-from onward.worker.processes import ProcessPool
-from onward.worker.running import Running
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from onward.worker.attempts.attempt import Running
+from onward.worker.children.process_pool import ProcessPool
 from tests.effects.effect_jobs import pay, pay_in_a_process
 from tests.effects.provider import Provider, charge
 from tests.effects.runs import Runs

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from onward import Category, Context, Failed, InvalidJob, InvalidSetting, NewJob, NotAllowed, Onward
-from onward.core.effect import MAX_RESULT_BYTES
+from onward.core.work.effect import MAX_RESULT_BYTES
 from tests.effects.provider import charge
 from tests.effects.runs import Runs
 

@@ -12,9 +12,9 @@ import pytest
 
 from onward import Context, JobState, Onward
 from onward.errors import StoreUnreachable
-from onward.handlers import effects
-from onward.stores.sqlite import SqliteStore
-from onward.worker.running import Running
+from onward.handlers.context import context_effects
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from onward.worker.attempts.attempt import Running
 from tests.effects.runs import Runs
 from tests.proxy import proxied
 from tests.stores.postgres_schema import fresh_schema
@@ -77,7 +77,7 @@ def test_a_writer_that_takes_long_keeps_no_effect_from_being_recorded(tmp_path, 
 
 
 def test_a_database_that_stays_away_is_not_tried_for_ever(postgres_url, monkeypatch, caplog):
-    monkeypatch.setattr(effects, "_PATIENCE", 0.2)
+    monkeypatch.setattr(context_effects, "_PATIENCE", 0.2)
     with fresh_schema(postgres_url) as store, proxied(postgres_url) as proxy:
         app = Onward(proxy.url, schema=store.prefix.rstrip("."))
         ctx = Runs(app).start()

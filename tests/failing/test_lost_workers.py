@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from onward import Category, Client, JobState, NewJob
-from onward.core.rules import Rules
-from onward.stores.sqlite import SqliteStore
+from onward.core.policy.rules import Rules
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

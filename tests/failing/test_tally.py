@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onward import JobState, Skip, Unrecoverable
-from onward.core.lifecycle import Transition
+from onward.core.work.lifecycle import Transition
 from onward.worker.tally import Failure, Tally
 from tests.core.test_lifecycle import job
 

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from onward import Client, Failed, Job, NewJob, Succeeded
-from onward.core.lifecycle import Outcome
+from onward.core.work.lifecycle import Outcome
 from tests.stores.postgres_schema import fresh_schema
 
 WORKER = "w"

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, Failed, InvalidJob, JobNotFound, NewJob, Succeeded
-from onward.core.flow import group
-from onward.core.ids import first_id_at
-from onward.operations import followers
+from onward.core.flows.flow import group
+from onward.core.jobs.ids import first_id_at
+from onward.operations.flows import followers
 from tests.flows.conftest import die, new, ready, run, state
 
 NOBODY = first_id_at(datetime(2026, 1, 1, tzinfo=UTC))

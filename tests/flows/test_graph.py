@@ -7,7 +7,7 @@ import random
 import pytest
 
 from onward import Client, Failed, NewJob, Succeeded
-from onward.core.flow import Flow
+from onward.core.flows.flow import Flow
 from tests.flows.model import Node, final_states, random_nodes
 
 WORKER = "worker"

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from onward import Client, JobNotFound, Succeeded
-from onward.core.flow import group
+from onward.core.flows.flow import group
 from tests.flows.conftest import WORKER, die, new, ready, run, state
 from tests.stores.postgres_schema import fresh_schema
 from tests.stores.test_keys import open_transaction

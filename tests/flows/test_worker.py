@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onward import Context, JobFailed, Onward, Unrecoverable
-from onward.core.flow import Flow, group
+from onward.core.flows.flow import Flow, group
 from onward.errors import InvalidJob, InvalidSetting
 from tests.flows.model import final_states, random_nodes
 from tests.worker.waiting import drain

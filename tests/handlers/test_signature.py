@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from onward import Context, InvalidArguments, InvalidJob, InvalidSetting
-from onward.core.payload import decode, encode
+from onward.core.jobs.payload import decode, encode
 from onward.handlers.signature import Signature
 from tests.handlers import textual
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from onward import Client, Job, Limit, NewJob, Succeeded
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 
 __all__ = ["NOW", "SECOND", "declared", "put", "started", "states", "url_of", "work_off"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import InvalidJob, InvalidSetting, Limit, NewJob
-from onward.core.limit import (
+from onward.core.limits.limit import (
     MOST_READY,
     Standing,
     Terms,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onward import Context, JobState, Limit, Onward, Retry, RetryPolicy
-from onward.worker.admitter import Admitter
+from onward.worker.loops.admitter import Admitter
 from onward.worker.outage import Outage
 from tests.worker.waiting import drain, until
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from onward import Client
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fresh_schema
 
 EMPTIED = (

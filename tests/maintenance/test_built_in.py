@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Category, NewJob, Onward, Retention, Snooze
-from onward.core.built_in import BUILT_IN, CHECKUP, PRUNE, Q_ONWARD
+from onward.core.policy.built_in import BUILT_IN, CHECKUP, PRUNE, Q_ONWARD
 from onward.errors import InvalidSetting
-from onward.handlers.maintenance import check_up, prune_in_rounds, served
+from onward.handlers.built_in_jobs import check_up, prune_in_rounds, served
 from tests.maintenance.history import left, put_ended
 from tests.worker.waiting import drain
 
@@ -25,7 +25,7 @@ def hour_later() -> datetime:
 
 async def fired(app: Onward) -> None:
     """Let an hour go by for the schedules."""
-    from onward.operations.firing import Known
+    from onward.operations.schedules.fire import Known
 
     await app.aclient.schedules.fire(Known(BUILT_IN, BUILT_IN), now=hour_later())
     await app.aclient.promote(now=hour_later())
@@ -108,7 +108,7 @@ async def test_no_rule_for_jobs_of_an_application_stops_them(tmp_path):
 async def test_it_works_in_rounds_with_pauses_and_goes_on_where_it_stopped(client):
     # S4-16
     from onward import AsyncClient
-    from onward.core.rules import Rules
+    from onward.core.policy.rules import Rules
     from onward.stores import open_async_store
 
     rules = Rules.of(retention=Retention(succeeded="1m"))
@@ -160,7 +160,7 @@ async def test_a_category_of_the_application_may_replace_the_preset(tmp_path):
 
 def change_times(client, ids) -> None:
     """Make jobs old: give them ids, ends and keys of a month ago."""
-    from onward.core.ids import first_id_at
+    from onward.core.jobs.ids import first_id_at
 
     connection = client.store.connect()
     at = OLD.timestamp()

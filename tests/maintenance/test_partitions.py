@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob
-from onward.core.ids import first_id_at
-from onward.stores.postgres import PostgresStore
+from onward.core.jobs.ids import first_id_at
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.maintenance.history import put_ended
 from tests.stores.postgres_schema import fresh_schema
 

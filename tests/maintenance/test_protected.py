@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from onward import Client, JobState, NewJob, Retention
-from onward.core.flow import Tie
-from onward.core.lifecycle import Succeeded
-from onward.core.retention import RUNS_KEPT
-from onward.core.rules import Rules
+from onward.core.flows.flow import Tie
+from onward.core.policy.retention import RUNS_KEPT
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import Succeeded
 from tests.maintenance.history import DAY, LONG, later, left, prune_all, put_ended, row_count
 
 

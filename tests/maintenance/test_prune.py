@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from onward import AuditFilter, Client, NewJob, Retention
-from onward.core.category import category
-from onward.core.lifecycle import Failed, Succeeded
-from onward.core.rules import Rules
+from onward.core.policy.category import category
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import Failed, Succeeded
 from onward.errors import InvalidSetting, NotAllowed
 from tests.maintenance.history import DAY, LONG, later, left, prune_all, put_ended, row_count
 from tests.stores.metering import spend

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from onward import Client
-from onward.core.sizes import FileSize, IndexSize, SizeReport, TableSize, advise
+from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize, advise
 from tests.maintenance.history import put_ended
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

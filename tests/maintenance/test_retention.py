@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Onward, Retention
-from onward.core.retention import EndedJob
+from onward.core.policy.retention import EndedJob
 from onward.errors import InvalidSetting
 
 DAY = timedelta(days=1)

@@ -13,14 +13,14 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob
-from onward.connections.parameters import postgres_call
-from onward.core.ids import first_id_at
-from onward.core.lifecycle import Succeeded
-from onward.core.rules import Rules
-from onward.operations.maintenance import KINDS, Page
+from onward.connections.driver_calls import postgres_call
+from onward.core.jobs.ids import first_id_at
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import Succeeded
 from onward.operations.statement import Statement
+from onward.operations.upkeep.prune import KINDS, Page
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.maintenance.history import LONG
 from tests.stores.postgres_schema import fresh_schema
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.operations.ruled_claim import claim_ruled
 from onward.operations.statement import Operation, Statement
+from onward.operations.work.policy_claim import claim_ruled
 
 __all__ = ["Q", "asked_by", "only", "ruled_claim"]
 

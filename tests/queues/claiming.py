@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from onward import Client, NewJob, Onward
-from onward.core.job import Job
+from onward.core.jobs.job import Job
 from tests.queues.asking import Q
 
 __all__ = ["Claims", "Q"]

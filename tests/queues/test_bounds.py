@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import Client, JobState, NewJob, Onward, Succeeded
-from onward.core.duration import duration
+from onward.core.inputs.duration import duration
 from onward.errors import InvalidSetting, OnwardError
 from tests.queues.claiming import Q
 from tests.worker.waiting import SOON, drain, until

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.queues.asking import Q, asked_by, only
 from tests.stores.postgres_schema import fill, fresh_schema
 from tests.stores.test_postgres_plans import plan_of, scans_of_live

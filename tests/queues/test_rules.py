@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.core import tokens
-from onward.core.fairness import Candidate, Turn, by_age, in_turn, pick, quotas
-from onward.core.queue_rule import QueueRule, bounds_of
+from onward.core.limits import gcra
+from onward.core.limits.fairness import Candidate, Turn, by_age, in_turn, pick, quotas
+from onward.core.limits.queue_policy import QueueRule, bounds_of
 from onward.errors import InvalidSetting, OnwardError
 from onward.operations.statement import as_json
 
@@ -26,9 +26,9 @@ def test_in_no_span_of_time_more_go_than_the_rate_and_the_burst(every, burst, st
     now, paid_at, gone = 1000, None, []
     for passed, asked in steps:
         now += passed
-        count = min(asked, tokens.tokens(paid_at, now, every, burst))
+        count = min(asked, gcra.tokens(paid_at, now, every, burst))
         if count:
-            paid_at = tokens.take(paid_at, now, every, burst, count)
+            paid_at = gcra.take(paid_at, now, every, burst, count)
             gone += [now] * count
     for first, start in enumerate(gone):
         for last in range(first, len(gone)):
@@ -38,18 +38,18 @@ def test_in_no_span_of_time_more_go_than_the_rate_and_the_burst(every, burst, st
 @given(every=st.integers(1, 50), burst=st.integers(1, 8), part=st.floats(0, 1))
 def test_after_the_wait_one_may_go_and_a_moment_before_none(every, burst, part):
     owed = int(part * every * burst)
-    wait = tokens.wait(1000 + owed, 1000, every, burst)
-    assert tokens.tokens(1000 + owed, 1000 + wait, every, burst) >= 1
+    wait = gcra.wait(1000 + owed, 1000, every, burst)
+    assert gcra.tokens(1000 + owed, 1000 + wait, every, burst) >= 1
     if wait:
-        assert tokens.tokens(1000 + owed, 1000, every, burst) == 0
+        assert gcra.tokens(1000 + owed, 1000, every, burst) == 0
         assert wait <= every
 
 
 def test_what_is_owed_by_a_slower_rate_of_before_does_not_count():
     hour = 3600 * SECOND
-    slow = tokens.take(None, 0, hour, 1, 1)
-    assert tokens.tokens(slow, 1, SECOND, 2) == 2
-    assert tokens.wait(slow, 1, SECOND, 2) == 0
+    slow = gcra.take(None, 0, hour, 1, 1)
+    assert gcra.tokens(slow, 1, SECOND, 2) == 2
+    assert gcra.wait(slow, 1, SECOND, 2) == 0
 
 
 Waiting = dict[str | None, list[Candidate]]

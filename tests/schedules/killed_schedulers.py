@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from onward import Client
-from onward.core.ids import IdMaker
-from onward.core.rules import Rules
-from onward.operations import firing
-from onward.operations.firing import Fired, Known
+from onward.core.jobs.ids import IdMaker
+from onward.core.policy.rules import Rules
+from onward.operations.schedules import fire
+from onward.operations.schedules.fire import Fired, Known
 from onward.operations.statement import Operation
 from onward.stores import open_store
 
@@ -83,8 +83,8 @@ def fire_until_the_end(url: str, schema: str, clock: Clock, seed: int) -> None:
     with Client(store=open_store(url, schema=schema)) as client:
         while True:
             now = clock.now()
-            fire = partial(firing.fire, KNOWN, _ids.make, Rules(), now=now)
-            fired = client._run(partial(mortal_of, fire, dice), atomic=True)
+            firing = partial(fire.fire, KNOWN, _ids.make, Rules(), now=now)
+            fired = client._run(partial(mortal_of, firing, dice), atomic=True)
             # One that was passed over is held by another, who may yet be killed: asked without a lock.
             due = client.chores(KNOWN, now=now).next_slot
             if now >= BEGIN + DAYS and not fired.more and (due is None or due > now):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from onward import Client, Failed, Finding, NewJob
-from onward.core.built_in import PRUNE
-from onward.core.doctor.facts import Facts, ScheduleSeen, WorkerSeen
-from onward.core.doctor.findings import diagnose
-from onward.operations.firing import Known
+from onward.core.policy.built_in import PRUNE
+from onward.core.upkeep.facts import Facts, ScheduleSeen, WorkerSeen
+from onward.core.upkeep.findings import diagnose
+from onward.operations.schedules.fire import Known
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, JobState, NewJob, Succeeded
-from onward.core.rules import Rules
-from onward.core.scheduling.timing import jitter
+from onward.core.policy.rules import Rules
+from onward.core.schedules.timing import jitter
 from onward.errors import ScheduleNotFound
-from onward.operations.firing import Known
-from onward.operations.schedules import checked_schedule
+from onward.operations.schedules.fire import Known
+from onward.operations.schedules.schedules import checked_schedule
 
 T = datetime(2026, 3, 2, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, NewJob, Onward
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from onward.errors import ContractBroken, InvalidSetting, PayloadRejected, ScheduleNotFound
-from onward.operations.firing import Known
-from onward.operations.schedules import checked_schedule
+from onward.operations.schedules.fire import Known
+from onward.operations.schedules.schedules import checked_schedule
 
 T = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)

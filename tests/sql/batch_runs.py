@@ -7,14 +7,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from onward.core.filters import JobFilter
-from onward.core.flow import Tie
-from onward.core.ids import first_id_at
-from onward.core.job import COLUMNS, JobState, NewJob, micros
-from onward.operations import batch_jobs, batches, cancelling, enqueue
-from onward.operations.batch_jobs import NewBatch
-from onward.operations.cancelling import CancelledMany, Chosen, Request
-from onward.operations.settled import Settled
+from onward.core.flows.flow import Tie
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import COLUMNS, JobState, NewJob, micros
+from onward.operations.flows import batch_create, batches
+from onward.operations.flows.batch_create import NewBatch
+from onward.operations.flows.ended_job import Settled
+from onward.operations.jobs import cancel, enqueue
+from onward.operations.jobs.cancel import CancelledMany, Chosen, Request
 from onward.operations.statement import Operation
 
 __all__ = ["BATCH_RUNS"]
@@ -44,17 +45,17 @@ def asked(chosen: Chosen) -> Request:
     return Request(chosen=chosen, reason="r", by=("user", "1"))
 
 
-SUBJECT, WHERE = asked(cancelling.of_subject("s")), asked(cancelling.of_filter(JobFilter(job_type="t")))
-OF_BATCH = asked(cancelling.of_batch(ID))
+SUBJECT, WHERE = asked(cancel.of_subject("s")), asked(cancel.of_filter(JobFilter(job_type="t")))
+OF_BATCH = asked(cancel.of_batch(ID))
 
 BATCH_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
-    "open a batch": (partial(batch_jobs.open_batch, NEW), [[(ID,)]]),
+    "open a batch": (partial(batch_create.open_batch, NEW), [[(ID,)]]),
     "enqueue a batch": (
-        partial(batch_jobs.enqueue_batch, NEW, [NewJob(job_type="t")], [OTHER]),
+        partial(batch_create.enqueue_batch, NEW, [NewJob(job_type="t")], [OTHER]),
         [[(ID,)], []],
     ),
     "enqueue an empty batch": (
-        partial(batch_jobs.enqueue_batch, NEW, [], []),
+        partial(batch_create.enqueue_batch, NEW, [], []),
         [[(ID,)], [(ID,)], [(ID,)], [(ID,)], [(ID, 0, 0, 0, STORED)], []],
     ),
     "join an open batch": (
@@ -70,13 +71,13 @@ BATCH_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "get a batch": (partial(batches.get_one, ID), [[(*BATCH, "queued", 0, 1)]]),
     "list batches": (batches.list_batches, [[(ID,)], [(*BATCH, None, None, None)]]),
     "jobs of a batch": (partial(batches.list_jobs, ID), [[JOB]]),
-    "pick by a filter": (partial(cancelling.pick, WHERE, CancelledMany()), [[(ID,)]]),
-    "pick by a subject": (partial(cancelling.pick, SUBJECT, CancelledMany()), [[(ID,)]]),
-    "pick of a batch": (partial(cancelling.pick, OF_BATCH, CancelledMany()), [[(ID,)]]),
-    "refuse more": (partial(cancelling.refuse_more, OF_BATCH, ID), [[("o",)]]),
-    "find a flow": (partial(cancelling.find_flow, ID), [[(OTHER,)], [], [(ID,), (OTHER,)]]),
+    "pick by a filter": (partial(cancel.pick, WHERE, CancelledMany()), [[(ID,)]]),
+    "pick by a subject": (partial(cancel.pick, SUBJECT, CancelledMany()), [[(ID,)]]),
+    "pick of a batch": (partial(cancel.pick, OF_BATCH, CancelledMany()), [[(ID,)]]),
+    "refuse more": (partial(cancel.refuse_more, OF_BATCH, ID), [[("o",)]]),
+    "find a flow": (partial(cancel.find_flow, ID), [[(OTHER,)], [], [(ID,), (OTHER,)]]),
     "cancel a page": (
-        partial(cancelling.cancel_page, SUBJECT, [ID], found=1),
+        partial(cancel.cancel_page, SUBJECT, [ID], found=1),
         [[("jobs.cancel_requested",)], [(ID, "cancelled", 0, None)]],
     ),
 }

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from onward.core.flow import Tie
-from onward.core.ids import first_id_at
-from onward.core.job import COLUMNS, JobState, NewJob, micros
-from onward.operations import enqueue, flow, followers, graph
-from onward.operations.settled import Settled
+from onward.core.flows.flow import Tie
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import COLUMNS, JobState, NewJob, micros
+from onward.operations.flows import after_end, followers, graph
+from onward.operations.flows.ended_job import Settled
+from onward.operations.jobs import enqueue
 from onward.operations.statement import Operation
 
 __all__ = ["FLOW_RUNS", "FLOW_SETS"]
@@ -42,9 +43,9 @@ FLOW_SETS = {
 }
 
 FLOW_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[tuple[Any, ...]]]]] = {
-    "find what is not settled": (flow.find_unsettled, [[(ID,)]]),
+    "find what is not settled": (after_end.find_unsettled, [[(ID,)]]),
     "settle": (
-        partial(flow.settle_ties, [ID]),
+        partial(after_end.settle_ties, [ID]),
         [[(ID, "succeeded", "succeeded", 0, "t", None, None, None, None, 1, 1)], [(ID,)]],
     ),
     "enqueue a follower": (
@@ -53,7 +54,7 @@ FLOW_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[tuple[Any, ..
     ),
     "find what is not tied": (followers.find_untied, [[EDGE_ROW]]),
     "tie to the dead": (
-        partial(flow.tie_left, [EDGE, followers.Edge(ID, OTHER, "o", "succeeded", "wait")]),
+        partial(after_end.tie_left, [EDGE, followers.Edge(ID, OTHER, "o", "succeeded", "wait")]),
         [[(OTHER, "o", "dead", "t", 0)], [WAITING], [(ID, OTHER)], [(ID, 1)], [(OTHER,)], []],
     ),
     "release followers": (

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from onward.core.ids import first_id_at
-from onward.core.job import micros
-from onward.core.limit import Limit
-from onward.operations import limit_facts, limits
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import micros
+from onward.core.limits.limit import Limit
+from onward.operations.limits import limit_facts, limits
 from onward.operations.statement import Operation
 
 __all__ = ["LIMIT_RUNS", "LIMIT_SETS"]

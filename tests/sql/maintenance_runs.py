@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from onward.core.ids import first_id_at
-from onward.core.job import micros
-from onward.core.rules import Rules
-from onward.operations import built_in, maintenance, sizes
-from onward.operations.maintenance import KINDS, Page
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import micros
+from onward.core.policy.rules import Rules
+from onward.operations.schedules import built_in_schedules
 from onward.operations.statement import Operation
+from onward.operations.upkeep import prune, table_sizes
+from onward.operations.upkeep.prune import KINDS, Page
 
 __all__ = ["MAINTENANCE_RUNS"]
 
@@ -33,7 +34,7 @@ def both(kind: str, *answers: Sequence[Any]) -> dict[str, tuple[Callable[[], Ope
 
 
 MAINTENANCE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
-    "clock": (maintenance.clock, [[(1,)]]),
+    "clock": (prune.clock, [[(1,)]]),
     "prune jobs": (partial(KINDS["jobs"], Rules(), REAL), [[JOB], [(ID, "succeeded")], [(ID,)]]),
     "count jobs to prune": (partial(KINDS["jobs"], Rules(), DRY), [[JOB], [("succeeded",)]]),
     "count keys to prune": (partial(KINDS["keys"], Rules(), DRY), [[SLOT], [("k",)]]),
@@ -43,13 +44,13 @@ MAINTENANCE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]
     **both("schedule_runs", [RUN], [("s",)]),
     "prune signals and waits": (partial(KINDS["signals"], Rules(), REAL), [[(ID,)], [(ID,)]]),
     "count signals and waits to prune": (partial(KINDS["signals"], Rules(), DRY), [[(ID,)], [(ID,)]]),
-    "count artifacts to prune": (partial(maintenance.count_expired, DRY), [[(ID,)]]),
-    "count audit to prune": (partial(maintenance.count_audit, {NOW: ["default"]}, ["default"], 1), [[(1,)]]),
-    "read the place": (maintenance.read_place, [[("{}",)]]),
-    "keep the place": (partial(maintenance.keep_place, {"jobs": ID}), [[("prune_place",)]]),
-    "sizes": (sizes.inspect_sizes, [[(1, 0, None, None)], [], []]),
-    "partitions": (sizes.tend_partitions, [[("made", "ended_202601", "0")]]),
+    "count artifacts to prune": (partial(prune.count_expired, DRY), [[(ID,)]]),
+    "count audit to prune": (partial(prune.count_audit, {NOW: ["default"]}, ["default"], 1), [[(1,)]]),
+    "read the place": (prune.read_place, [[("{}",)]]),
+    "keep the place": (partial(prune.keep_place, {"jobs": ID}), [[("prune_place",)]]),
+    "sizes": (table_sizes.inspect_sizes, [[(1, 0, None, None)], [], []]),
+    "partitions": (table_sizes.tend_partitions, [[("made", "ended_202601", "0")]]),
     "declare what is there": (
-        built_in.declare, [[("onward.prune", 3_600_000_000), ("onward.checkup", 86_400_000_000)]],
+        built_in_schedules.declare, [[("onward.prune", 3_600_000_000), ("onward.checkup", 86_400_000_000)]],
     ),
 }  # fmt: skip

@@ -6,17 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from onward.core.queue_rule import QueueRule
-from onward.operations import queues, ruled_claim
+from onward.core.limits.queue_policy import QueueRule
+from onward.operations.limits import queues
 from onward.operations.statement import Operation
+from onward.operations.work import policy_claim
 
 __all__ = ["QUEUE_RUNS", "QUEUE_SETS"]
 
 QUEUE_SETS = {
     "declared": queues.DECLARED,
-    "heads": ruled_claim.HEADS,
-    "levels": ruled_claim.LEVELS,
-    "ages": ruled_claim.AGES,
+    "heads": policy_claim.HEADS,
+    "levels": policy_claim.LEVELS,
+    "ages": policy_claim.AGES,
 }
 
 ID = "019b7c2e-9f00-7000-8000-000000000001"
@@ -27,7 +28,7 @@ PAUSED = {"paused_orgs": ["o"], "paused_types": ["t"]}
 
 def claim(**options: Any) -> Callable[[], Operation[Any]]:
     """Claim by a rule."""
-    return partial(ruled_claim.claim_ruled, "q", 2, worker_id="w", **options)
+    return partial(policy_claim.claim_ruled, "q", 2, worker_id="w", **options)
 
 
 QUEUE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {

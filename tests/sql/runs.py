@@ -9,51 +9,32 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onward.connections.sqlite import WRITE_LOCK
-from onward.connections.tables import require_tables
-from onward.core.alert import sample
-from onward.core.artifact import NewArtifact
-from onward.core.breaker import Answer
-from onward.core.category import Category, Slo, category
-from onward.core.doctor.diagnosis import Finding
-from onward.core.filters import JobFilter
-from onward.core.ids import first_id_at
-from onward.core.job import COLUMNS, Job, NewJob, micros
-from onward.core.lifecycle import End, Parked, Released, Succeeded
-from onward.core.rules import Rules
-from onward.core.usage import Usage
-from onward.operations import (
-    alerts,
-    artifacts,
-    asked,
-    audit,
-    batches,
-    breakers,
-    control,
-    dead_bulk,
-    dead_groups,
-    dead_letter,
-    doctor,
-    effects,
-    enqueue,
-    inspect,
-    keys,
-    leader,
-    parking,
-    rescue,
-    sealing,
-    signals,
-    subjects,
-    usage,
-    watch,
-    work,
-)
-from onward.operations.artifacts import Kept, Owner
-from onward.operations.audit import AuditFilter
-from onward.operations.confined import set_org
-from onward.operations.dead_bulk import ResolvedMany
-from onward.operations.dead_letter import Edit
+from onward.connections.drivers.sqlite import WRITE_LOCK
+from onward.connections.schema_check import require_tables
+from onward.core.failures.alert import sample
+from onward.core.failures.breaker import Answer
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
+from onward.core.policy.category import Category, Slo, category
+from onward.core.policy.rules import Rules
+from onward.core.records.artifact import NewArtifact
+from onward.core.records.usage import Usage
+from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.lifecycle import End, Parked, Released, Succeeded
+from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
+from onward.operations.failures.dead_bulk import ResolvedMany
+from onward.operations.failures.dead_letters import Edit
+from onward.operations.flows import batches, signals
+from onward.operations.jobs import enqueue, inspect, key_conflicts, new_rows, subjects
+from onward.operations.limits import pauses
+from onward.operations.records import artifacts, audit, seal, usage
+from onward.operations.records.artifacts import Kept, Owner
+from onward.operations.records.audit import AuditFilter
 from onward.operations.statement import Operation, Row, Several, Statement
+from onward.operations.tenancy import set_org
+from onward.operations.upkeep import doctor
+from onward.operations.work import effects, leader, park, polls, rescue, work
 from onward.sql.catalogue import (
     Database,
 )
@@ -67,16 +48,16 @@ from tests.sql.schedule_runs import SCHEDULE_RUNS, SCHEDULE_SETS
 __all__ = ["RUNS", "SETS", "statements_of"]
 
 SETS = {
-    "jobs": asked.COLUMNS,
+    "jobs": new_rows.COLUMNS,
     "ended": work.ENDED,
     "returned": work.RETURNED,
     "metered": usage.METERED,
-    "changes": keys.CHANGES,
+    "changes": key_conflicts.CHANGES,
     "runs": work.RERUN,
-    "parked": parking.PARKED,
+    "parked": park.PARKED,
     "lapsed": ("org_id", "project_id", "key"),
     "spent": usage.SPENT,
-    "links": sealing.LINK,
+    "links": seal.LINK,
     "gone": ("seq",),
     "deaths": alerts.DEATHS,
     "groups": alerts.GROUPS,
@@ -194,10 +175,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "list signals": (signals.list_signals, [[SIGNAL]]),
     "list awaited": (signals.list_awaited, [[(ID, "o", "e", None, 1)]]),
     "prune signals": (signals.prune, [[(ID,)], [(ID,)]]),
-    "get a key": (partial(keys.get_key, "k"), [[LINE]]),
-    "list keys": (keys.list_keys, [[LINE]]),
-    "forget a key": (partial(keys.forget, "k", reason="r"), [[(ID,)]]),
-    "prune keys": (keys.prune, [[("", "", "k")], [("", "", "k")], [("k",)]]),
+    "get a key": (partial(key_conflicts.get_key, "k"), [[LINE]]),
+    "list keys": (key_conflicts.list_keys, [[LINE]]),
+    "forget a key": (partial(key_conflicts.forget, "k", reason="r"), [[(ID,)]]),
+    "prune keys": (key_conflicts.prune, [[("", "", "k")], [("", "", "k")], [("k",)]]),
     "drop a subject": (
         partial(subjects.drop_subject, "s", Rules(), rule="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
@@ -211,18 +192,18 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "budgets": (usage.budgets, [[BUDGET]]),
     "read the audit": (partial(audit.read, AuditFilter()), [[(2,)], [RECORD]]),
     "note": (partial(audit.note, JOB, "A", {"n": 1}), [[(1,)]]),
-    "seal": (sealing.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
-    "read links": (partial(sealing.read_links, 0), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
+    "seal": (seal.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
+    "read links": (partial(seal.read_links, 0), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
     "prune the audit": (
-        partial(sealing.prune, {NOW: ["default"]}, ["default"]),
+        partial(seal.prune, {NOW: ["default"]}, ["default"]),
         [[SEALING], [(None, *RECORD)], [(1,)], [(2,)], [(1,)], [(1,)]],
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
-    "look": (watch.look, [[("q", None, None), (None, None, 1)]]),
+    "look": (polls.look, [[("q", None, None), (None, None, 1)]]),
     "watch": (
-        partial(watch.watch, "w"),
+        partial(polls.watch, "w"),
         [[("worker", "w", None, None, None, None), ("breaker", "b", None, None, None, 1)]],
     ),
     "get a breaker": (partial(breakers.get_breaker, "b"), [[NO_BREAKER]]),
@@ -237,19 +218,19 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(breakers.close_breaker, "b", reason="r"),
         [[(micros(NOW), 1, *BREAKER)], [BREAKER]],
     ),
-    "pause": (partial(control.pause, "org", "o", reason="r"), [[("org",)]]),
-    "resume": (partial(control.resume, "job_type", "t"), [[]]),
-    "controls": (control.controls, [[("gate", "", "r", None, None, 1)]]),
+    "pause": (partial(pauses.pause, "org", "o", reason="r"), [[("org",)]]),
+    "resume": (partial(pauses.resume, "job_type", "t"), [[]]),
+    "controls": (pauses.controls, [[("gate", "", "r", None, None, 1)]]),
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
-    "cancel": (partial(control.cancel, [ID], reason="r"), [[], [stored()]]),
+    "cancel": (partial(pauses.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
     "count": (inspect.count, [[]]),
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], []]),
     "events": (partial(inspect.events_of, ID), [[]]),
-    "list dead letters": (dead_letter.list_letters, [[DEAD]]),
-    "list dead letters of a group": (partial(dead_letter.list_letters, {"group": "a"}), [[DEAD]]),
-    "list dead letters of a subject": (partial(dead_letter.list_letters, {"subject": "s"}), [[DEAD]]),
+    "list dead letters": (dead_letters.list_letters, [[DEAD]]),
+    "list dead letters of a group": (partial(dead_letters.list_letters, {"group": "a"}), [[DEAD]]),
+    "list dead letters of a subject": (partial(dead_letters.list_letters, {"subject": "s"}), [[DEAD]]),
     "pick dead letters": (partial(dead_bulk.pick, {}, ResolvedMany(), limit=1), [[(ID,)]]),
     "pick of a group": (partial(dead_bulk.pick, {"group": "a"}, ResolvedMany(), limit=1), [[(ID,)]]),
     "pick of a subject": (partial(dead_bulk.pick, {"subject": "s"}, ResolvedMany(), limit=1), [[(ID,)]]),
@@ -262,18 +243,18 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(dead_bulk.preview_one, ID, Edit(payload={"a": 2}), ID, rules=Rules()),
         [[DEAD]],
     ),
-    "origin": (partial(dead_letter.origin, ID), [[(*DEAD[: len(COLUMNS)], *LETTER)]]),
-    "history of deaths": (partial(dead_letter.history, ID), [[LETTER]]),
+    "origin": (partial(dead_letters.origin, ID), [[(*DEAD[: len(COLUMNS)], *LETTER)]]),
+    "history of deaths": (partial(dead_letters.history, ID), [[LETTER]]),
     "replay": (
-        partial(dead_letter.replay, [ID], reason="r", by=(None, None), rules=Rules()),
+        partial(dead_letters.replay, [ID], reason="r", by=(None, None), rules=Rules()),
         [[], [(ID, "dead", None, ID)]],
     ),
     "discard": (
-        partial(dead_letter.discard, [ID], reason="r", by=("user", "1"), rules=Rules()),
+        partial(dead_letters.discard, [ID], reason="r", by=("user", "1"), rules=Rules()),
         [[(ID,)], []],
     ),
     "fix": (
-        partial(dead_letter.fix, ID, Edit(payload={"a": 2}), ID, note="n", by=(None, None), rules=Rules()),
+        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, note="n", by=(None, None), rules=Rules()),
         [[DEAD], [LETTER], []],
     ),
     "begin an effect": (partial(effects.begin, JOB, "e"), [[EFFECT]]),

@@ -7,16 +7,18 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from onward.core.flow import Tie
-from onward.core.ids import first_id_at
-from onward.core.job import JobState, NewJob, micros
-from onward.core.rules import Rules
-from onward.operations import chores, firing, schedules, settled
+from onward.core.flows.flow import Tie
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import JobState, NewJob, micros
+from onward.core.policy.rules import Rules
+from onward.operations.flows import ended_job
+from onward.operations.schedules import fire, schedules
 from onward.operations.statement import Operation
+from onward.operations.work import due
 
 __all__ = ["SCHEDULE_RUNS", "SCHEDULE_SETS"]
 
-SCHEDULE_SETS = {"fired": firing.FIRED, "moves": firing.MOVES, "run_ends": schedules.RUN_ENDS}
+SCHEDULE_SETS = {"fired": fire.FIRED, "moves": fire.MOVES, "run_ends": schedules.RUN_ENDS}
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ID = first_id_at(NOW)
@@ -27,9 +29,9 @@ SCHEDULE = (
     None, 1, 1, None, None, None, None, None,
 )  # fmt: skip
 NO_SCHEDULE = (micros(NOW), *[None] * len(SCHEDULE))
-KNOWN = firing.Known({"t"}, ["t"], SPAN)
+KNOWN = fire.Known({"t"}, ["t"], SPAN)
 RUN = ("n", micros(NOW), "slot", 1, 0, ID, None, None, None)
-ENDED_RUN = settled.Settled(
+ENDED_RUN = ended_job.Settled(
     ID, JobState.SUCCEEDED, "skipped", Tie.SCHEDULED, "t", None, None, None, None, 1, NOW
 )
 
@@ -48,9 +50,9 @@ SCHEDULE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] =
     "list runs": (schedules.list_runs, [[RUN]]),
     "list runs of a schedule": (partial(schedules.list_runs, "n"), [[RUN]]),
     "end runs": (partial(schedules.settle_runs, [ENDED_RUN]), [[("n",)]]),
-    "find chores": (partial(chores.chores, KNOWN), [[(1, None, 2, None, 1, None, None)]]),
+    "find chores": (partial(due.chores, KNOWN), [[(1, None, 2, None, 1, None, None)]]),
     "fire": (
-        partial(firing.fire, KNOWN, lambda: ID),
+        partial(fire.fire, KNOWN, lambda: ID),
         [
             [(micros(NOW), *SCHEDULE)],
             [],
@@ -61,7 +63,7 @@ SCHEDULE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] =
         ],
     ),
     "run a schedule": (
-        partial(firing.run_now, "n", lambda: ID, reason="r"),
+        partial(fire.run_now, "n", lambda: ID, reason="r"),
         [[(micros(NOW), *SCHEDULE)], [], [("n", micros(NOW))], [], [(1,)]],
     ),
 }

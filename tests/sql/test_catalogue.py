@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import onward
-from onward.connections.parameters import UNSAID, postgres_call
+from onward.connections.driver_calls import UNSAID, postgres_call
 from onward.operations.statement import Rows, Statement
 from onward.sql.catalogue import (
     TABLES,
@@ -41,7 +41,7 @@ def names_in_sources() -> set[str]:
     return {
         call.args[0].value
         for folder in ("operations", "connections", "stores")
-        for path in (SOURCE / folder).glob("*.py")
+        for path in (SOURCE / folder).rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Statement"
         if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
@@ -228,7 +228,7 @@ def test_only_what_is_planned_the_same_for_any_data_is_planned_once():
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_fragment_is_included_where_it_is_used_and_no_statement_by_itself(database):
     folders = [SOURCE.joinpath("sql", name) for name in ("portable", database)]
-    text = "".join(file.read_text() for folder in folders for file in sorted(folder.glob("*.sql")))
+    text = "".join(file.read_text() for folder in folders for file in sorted(folder.rglob("*.sql")))
     fragments = set(re.findall(r"^-- fragment: (\w+)$", text, re.MULTILINE))
     assert fragments == set(re.findall(r"\{\+(\w+)\}", text))
     assert not fragments & set(sources(database))

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from onward.errors import NotAllowed
-from onward.operations.confined import OF_ONE_ORG, check_confined
 from onward.operations.statement import Rows, Statement
+from onward.operations.tenancy import OF_ONE_ORG, check_confined
 from onward.sql.catalogue import Database, catalogue, sources
 from onward.stores.migrations import bundled
 

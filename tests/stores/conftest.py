@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from onward.stores.sqlite import SqliteStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.using_sqlite import opened
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from onward import Client, Job, NewJob, Outcome, Succeeded
-from onward.core.lifecycle import End
-from onward.core.usage import Usage
-from onward.operations.work import Leases
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import End
+from onward.operations.work.work import Leases
 
 __all__ = ["claimed", "end", "spend", "write"]
 

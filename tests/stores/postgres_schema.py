@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import psycopg
 
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 
 from onward import Client
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 __all__ = ["rows"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from onward import Cancelled, Client, Failed, Job, Limit, NewJob, Released, Skip, Succeeded
-from onward.core.lifecycle import Outcome
-from onward.core.rules import AuditLevel, Rules
+from onward.core.policy.rules import AuditLevel, Rules
+from onward.core.work.lifecycle import Outcome
 
 OUTCOMES = [
     Succeeded(),

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, Succeeded
-from onward.core.usage import Usage
-from onward.operations import usage
-from onward.operations.usage import Period
+from onward.core.records.usage import Usage
+from onward.operations.records import usage
+from onward.operations.records.usage import Period
 from tests.stores.metering import claimed, end, spend
 from tests.stores.postgres_schema import fresh_schema
 from tests.stores.reading import rows

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succeeded
-from onward.client_async import _PART
-from onward.core.category import Lifetime
-from onward.stores.postgres_async import AsyncPostgresStore
+from onward.clients.client import _PART
+from onward.core.policy.category import Lifetime
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from tests.stores.postgres_schema import fresh_schema
 
 MANY = 2 * _PART + 7

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from onward import Client, NewJob
-from onward.core.job import Job
+from onward.core.jobs.job import Job
 from tests.postgres import start_postgres
 from tests.stores.postgres_schema import fresh_schema
 

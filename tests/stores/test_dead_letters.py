@@ -25,8 +25,8 @@ from onward import (
     Succeeded,
     Unrecoverable,
 )
-from onward.core.rules import AuditLevel, Rules
-from onward.core.usage import Usage
+from onward.core.policy.rules import AuditLevel, Rules
+from onward.core.records.usage import Usage
 from tests.stores.dying import BY, DEAD, LATER, T, claim, die, discard, events, replay, waiting
 from tests.stores.reading import rows
 

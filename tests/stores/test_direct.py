@@ -9,9 +9,9 @@ import pytest
 from onward import AsyncClient, Client, NewJob
 from onward.errors import StoreBusy, StoreUnreachable
 from onward.stores import open_async_store, open_store
-from onward.stores.pool import Pooled
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.pool import Pooled
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.blocking import waiting
 from tests.stores.postgres_schema import fresh_schema
 
@@ -121,7 +121,7 @@ def test_a_server_that_goes_is_told_of_and_found_again(client, postgres_url):
 
 
 def test_no_more_forms_are_kept_than_are_common(client, monkeypatch):
-    monkeypatch.setattr("onward.connections.direct.MOST_PREPARED", 1)
+    monkeypatch.setattr("onward.connections.libpq.prepared.MOST_PREPARED", 1)
     for _ in range(7):
         client.enqueue(JOB)
         client.enqueue(NewJob(job_type="t", subject="s"))

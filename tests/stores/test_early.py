@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from onward import AsyncClient, Client, JobState, NewJob
-from onward.connections import direct
+from onward.connections.libpq import prepared
 from onward.sql.catalogue import Content, catalogue, formed
 from onward.stores import open_async_store
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.postgres import PostgresServer, fresh_database, start_postgres
 from tests.stores.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
@@ -116,7 +116,7 @@ def test_several_at_once_are_told_of_and_waited_for_once(client):
 
 
 def test_not_more_than_one_statement_takes(client, monkeypatch):
-    monkeypatch.setattr("onward.client._PART", 10)
+    monkeypatch.setattr("onward.clients.sync.client._PART", 10)
     rest(client)
     for _ in range(7):
         assert len(client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(30)])) == 30
@@ -205,6 +205,6 @@ def test_what_has_returned_survives_a_crash(lazy, jobs):
 
 @pytest.mark.parametrize("jobs", [1, 20])
 def test_which_it_would_not_without_the_wait(lazy, jobs, monkeypatch):
-    monkeypatch.setattr(direct, "_REACH_THE_DISK", b"SELECT 1")
+    monkeypatch.setattr(prepared, "_REACH_THE_DISK", b"SELECT 1")
     # Something else may write the log in the same moment.
     assert not all(survives(lazy, jobs) for _ in range(5))

@@ -114,10 +114,10 @@ def test_a_second_finish_of_the_same_lease_is_refused(client):
 
 def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
-    from onward.core.lifecycle import End
-    from onward.core.rules import DEFAULT_RULES
-    from onward.operations.rescue import find_lost
-    from onward.operations.work import finish
+    from onward.core.policy.rules import DEFAULT_RULES
+    from onward.core.work.lifecycle import End
+    from onward.operations.work.rescue import find_lost
+    from onward.operations.work.work import finish
 
     client.register("w")
     client.enqueue(NewJob(job_type="t"))

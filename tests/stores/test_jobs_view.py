@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skip, Succeeded
-from onward.core.job import COLUMNS
-from onward.stores.sqlite import SqliteStore
+from onward.core.jobs.job import COLUMNS
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres_schema import fresh_schema
 
 Ask = Callable[[str], list[tuple[Any, ...]]]

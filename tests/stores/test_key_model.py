@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from onward import Cancelled, Client, Failed, Job, JobState, NewJob, Outcome, Released, Snooze, Succeeded
 from onward.stores import Store
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.key_model import RETRY, Model, ModelJob
 from tests.stores.test_keys import open_transaction
 

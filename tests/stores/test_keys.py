@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from onward import Client, DuplicateJob, JobFilter, JobState, NewJob, Succeeded
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 
 def open_transaction(client: Client):

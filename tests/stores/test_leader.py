@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, JobState, NewJob
-from onward.operations.rescue import SWEEPER
+from onward.operations.work.rescue import SWEEPER
 from tests.stores.postgres_schema import fresh_schema
 from tests.stores.reading import rows
 
@@ -170,7 +170,7 @@ def test_the_jobs_of_a_worker_that_is_known_to_be_dead_come_back_in_one_call(cli
 
 
 def test_more_jobs_than_one_statement_takes_come_back_too(client, monkeypatch):
-    from onward.operations import rescue
+    from onward.operations.work import rescue
 
     client.register("dead", now=NOW)
     client.enqueue_many([NewJob(job_type="t")] * 5, now=NOW)

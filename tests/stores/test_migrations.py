@@ -19,11 +19,13 @@ import pytest
 from onward import AsyncClient, Client, NewJob
 from onward.errors import InvalidSetting, SchemaBehind, SchemaMissing, SchemaTooNew
 from onward.sql.catalogue import Database
-from onward.stores import Store, migrations, postgres, sqlite
+from onward.stores import Store, migrations
 from onward.stores.migrations import Migration, bundled, check_prefix, plan, statements
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync import postgres_store
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite import sqlite_store
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 
 
 @dataclass
@@ -100,7 +102,7 @@ def known(place: Place, monkeypatch: pytest.MonkeyPatch, *more: Migration) -> It
     """Code that knows more migrations than this version does."""
     every = (*bundled(place.database, place.prefix), *more)
     with monkeypatch.context() as patched:
-        for module in (migrations, sqlite, postgres):
+        for module in (migrations, sqlite_store, postgres_store):
             patched.setattr(module, "bundled", lambda *_: every)
         yield
 
@@ -274,8 +276,8 @@ def test_of_many_migrators_at_once_each_succeeds_and_one_applies(place):
 MIGRATOR = """
 import sys
 from pathlib import Path
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 database, where, prefix = sys.argv[1:]
 store = SqliteStore(Path(where)) if database == "sqlite" else PostgresStore(where, schema=prefix.rstrip("."))
 print("ready", flush=True)

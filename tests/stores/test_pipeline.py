@@ -9,20 +9,20 @@ import psycopg
 import pytest
 
 from onward import AsyncClient, Job, NewJob, Succeeded
-from onward.connections.arrays import Array
-from onward.connections.parameters import postgres_call
-from onward.core.job import JobState
-from onward.core.lifecycle import End, Transition
-from onward.core.rules import DEFAULT_RULES, AuditLevel, Rules
+from onward.connections.driver_calls import postgres_call
+from onward.connections.libpq.arrays import Array
+from onward.core.jobs.job import JobState
+from onward.core.policy.rules import DEFAULT_RULES, AuditLevel, Rules
+from onward.core.work.lifecycle import End, Transition
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable, WorkerLost
-from onward.operations import work
 from onward.operations.statement import Operation, Statement
+from onward.operations.work import work
 from onward.sql.catalogue import catalogue
 from onward.stores import open_async_store
-from onward.stores.pipeline import Pipeline
-from onward.stores.pool_async import AsyncPooled
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_pipelined import PipelinedStore
+from onward.stores.postgres.pipeline import Pipeline
+from onward.stores.postgres.pipelined import PipelinedStore
+from onward.stores.postgres.pool import AsyncPooled
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.proxy import proxied
 from tests.stores.blocking import waiting
 from tests.stores.postgres_schema import fresh_schema
@@ -270,7 +270,7 @@ async def test_one_whose_connection_broke_or_grew_old_at_rest_is_replaced(schema
         await until(lambda: old.broken)
         assert len(await claimed(client, 1)) == 1, "nobody had to be told"
         new = store_of(client)._pipelines["claim_jobs"]
-        monkeypatch.setattr("onward.stores.pipeline.LONGEST_WAIT", 0)
+        monkeypatch.setattr("onward.stores.postgres.pipeline.LONGEST_WAIT", 0)
         assert len(await claimed(client, 1)) == 1
         assert store_of(client)._pipelines["claim_jobs"] not in (old, new)
         monkeypatch.undo()
@@ -299,7 +299,7 @@ async def test_a_statement_that_fails_again_and_again_is_prepared_once(schema):
 
 
 async def test_no_more_forms_of_a_statement_are_kept_than_are_common(schema, monkeypatch):
-    monkeypatch.setattr("onward.stores.pipeline.MOST_PREPARED", 1)
+    monkeypatch.setattr("onward.stores.postgres.pipeline.MOST_PREPARED", 1)
     async with working(schema) as client:
         first, second = await claimed(client, 2)
         assert (await client.write(end(first))).held == {first.id}

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from onward.stores.pool import Pooled
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.pool import Pooled
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fresh_schema
 
 

@@ -12,16 +12,17 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from onward.client import Client
-from onward.connections.parameters import postgres_call
-from onward.core.filters import JobFilter
-from onward.core.job import Job, NewJob
-from onward.core.lifecycle import End, Failed, Succeeded
-from onward.core.rules import DEFAULT_RULES
-from onward.operations import enqueue, inspect, rescue, watch, work
+from onward.clients.sync.client import Client
+from onward.connections.driver_calls import postgres_call
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.job import Job, NewJob
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lifecycle import End, Failed, Succeeded
+from onward.operations.jobs import enqueue, inspect
 from onward.operations.statement import Operation, Statement
+from onward.operations.work import polls, rescue, work
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fill, fresh_schema
 
 
@@ -113,7 +114,7 @@ def test_a_look_reads_one_row_of_each_index_although_the_statistics_know_of_none
     fill(connection, store, 1000)
     connection.execute(f"ANALYZE {store.prefix}live".encode())
     fill(connection, store, 20_000, state="scheduled", due="1 day")
-    plan = plan_of(connection, store, watch.look(), ran=True)
+    plan = plan_of(connection, store, polls.look(), ran=True)
     assert scans_of_live(plan) == {"live_ready", "live_due"}
     limited = [part for node in plan if node["Node Type"] == "Limit" for part in node["Plans"]]
     read = [node for node in plan if node.get("Relation Name") == "live"]
@@ -145,8 +146,8 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
         "claim beside pauses": scans_of_live(
             plan_of(connection, store, work.claim("q:default", 100, worker_id="w", paused_types=["t"]))
         ),
-        "look": scans_of_live(plan_of(connection, store, watch.look(), ran=True)),
-        "watch": scans_of_live(plan_of(connection, store, watch.watch("w"))),
+        "look": scans_of_live(plan_of(connection, store, polls.look(), ran=True)),
+        "watch": scans_of_live(plan_of(connection, store, polls.watch("w"))),
         "promote": scans_of_live(plan_of(connection, store, rescue.promote(100))),
         "rescue": scans_of_live(plan_of(connection, store, rescue.find_lost(100))),
         "list": scans_of_live(plan_of(connection, store, inspect.list_jobs(JobFilter()))),

@@ -23,11 +23,11 @@ from onward import (
     StoreUnreachable,
     Succeeded,
 )
-from onward.operations.inspect import count
+from onward.operations.jobs.inspect import count
 from onward.stores import open_wakeups
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
-from onward.stores.postgres_wakeups import PostgresWakeups
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.postgres_wakeups import PostgresWakeups
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.proxy import proxied
 from tests.stores.postgres_schema import fresh_schema
 

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from onward import Client, InvalidSetting, NewJob, Onward, PayloadRejected, Redaction, SecretInPayload
-from onward.core.redaction import MASK
-from onward.core.rules import Rules
-from onward.stores.sqlite import SqliteStore
+from onward.core.policy.rules import Rules
+from onward.core.secrets.redaction import MASK
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.core.test_redaction import AWS, STRIPE
 from tests.stores.reading import rows
 

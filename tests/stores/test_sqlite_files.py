@@ -10,10 +10,10 @@ import pytest
 
 from onward import JobFilter, NewJob
 from onward.errors import StorageFull, StoreError, StoreUnreachable
-from onward.operations import enqueue as enqueuing
-from onward.operations import inspect
+from onward.operations.jobs import enqueue as enqueuing
+from onward.operations.jobs import inspect
 from onward.operations.statement import Operation
-from onward.stores import sqlite_file
+from onward.stores.sqlite import file
 from tests.stores.using_sqlite import enqueue, held, ids, integrity, opened, queued, writer
 
 
@@ -146,7 +146,7 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch, mounts, refused
     table, folder = tmp_path / "mounts", tmp_path / "a folder"
     folder.mkdir()
     table.write_text(mounts.replace("{}", str(folder).replace(" ", "\\040")))
-    monkeypatch.setattr(sqlite_file, "_MOUNTS", table)
+    monkeypatch.setattr(file, "_MOUNTS", table)
     with opened(folder / "onward.db") as store:
         if refused is None:
             enqueue(store)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from onward.stores import sqlite_file
-from onward.stores.sqlite import SqliteStore
-from onward.stores.sqlite_file import SqliteFile
+from onward.stores.sqlite import file
+from onward.stores.sqlite.file import SqliteFile
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.using_sqlite import enqueue, opened, process, queued
 
 
@@ -29,7 +29,7 @@ def write_until(store: SqliteStore, reached: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def small_folds(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sqlite_file, "_FOLD_BYTES", 100_000)
+    monkeypatch.setattr(file, "_FOLD_BYTES", 100_000)
     return 100_000
 
 
@@ -118,7 +118,7 @@ def test_a_log_that_cannot_begin_anew_costs_the_writer_its_connection(path, smal
 
     with opened(path) as store:
         enqueue(store)
-        monkeypatch.setattr(sqlite_file, "_begin_anew", fails)
+        monkeypatch.setattr(file, "_begin_anew", fails)
         before = queued(store)
         for _ in range(10):
             enqueue(store, payload={"text": "x" * 20_000})

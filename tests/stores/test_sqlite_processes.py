@@ -9,7 +9,7 @@ import pytest
 
 from onward import JobFilter, JobState
 from onward.errors import StoreBusy
-from onward.operations import inspect
+from onward.operations.jobs import inspect
 from tests.stores.using_sqlite import enqueue, exit_code, integrity, opened, process, queued, submit, writer
 
 # Durability

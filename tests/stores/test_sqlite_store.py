@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from onward import AsyncClient, Client, JobFilter, JobState, NewJob, Snooze, Succeeded
-from onward.connections import parameters
-from onward.connections.parameters import calls
-from onward.core.lifecycle import End, Transition
+from onward.connections import driver_calls
+from onward.connections.driver_calls import calls
+from onward.core.work.lifecycle import End, Transition
 from onward.errors import DuplicateJob, InvalidJob, StoreClosed, StoreError
-from onward.operations import enqueue as enqueuing
-from onward.operations import inspect, rescue, work
+from onward.operations.jobs import enqueue as enqueuing
+from onward.operations.jobs import inspect
 from onward.operations.statement import Statement
+from onward.operations.work import rescue, work
 from onward.sql.catalogue import catalogue
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 from tests.stores.using_sqlite import busy_thread, enqueue, held, ids, opened, queued, submit, writer
 
 # Creation and settings
@@ -236,7 +237,7 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
 
 
 def test_a_set_that_is_too_large_for_one_text_is_written_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(parameters, "_LARGEST_SET", 200)
+    monkeypatch.setattr(driver_calls, "_LARGEST_SET", 200)
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
         client.register("w")
         client.enqueue_many([NewJob(job_type="t")] * 9)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from onward.stores import open_async_store, sqlite_turns
-from onward.stores.sqlite_file import SqliteFile
-from onward.stores.sqlite_turns import Turns
+from onward.stores import open_async_store
+from onward.stores.sqlite import write_queue
+from onward.stores.sqlite.file import SqliteFile
+from onward.stores.sqlite.write_queue import Turns
 from tests.stores.using_sqlite import enqueue, exit_code, opened, process, queued
 
 LONG = 60.0
@@ -55,7 +56,7 @@ def look_on(waiting: Waiting, times: int) -> None:
 
 
 def test_who_has_just_written_lets_those_in_who_wait(path, connection, monkeypatch):
-    monkeypatch.setattr(sqlite_turns, "_GIVE_WAY_SECONDS", 1.0)
+    monkeypatch.setattr(write_queue, "_GIVE_WAY_SECONDS", 1.0)
     waiting, turns = Waiting(path, 0.0), Turns(path, 0.0)
     look_on(waiting, 3)
     assert turns.others_wait()
@@ -86,8 +87,8 @@ def test_only_what_a_worker_writes_by_hundreds_is_patient(path):
 WAITS = """
 import sys
 from pathlib import Path
-from onward.stores.sqlite_file import SqliteFile
-from onward.stores.sqlite_turns import Turns
+from onward.stores.sqlite.file import SqliteFile
+from onward.stores.sqlite.write_queue import Turns
 path = Path(sys.argv[1])
 connection = SqliteFile(path).connect()
 looks = iter(range(100))

@@ -8,7 +8,7 @@ import pytest
 
 from onward import AsyncClient, NewJob, StoreUnreachable
 from onward.stores import open_wakeups
-from onward.stores.sqlite_file import SqliteFile
+from onward.stores.sqlite.file import SqliteFile
 from onward.stores.wakeups import SqliteWakeups
 
 pytestmark = pytest.mark.anyio

@@ -12,16 +12,18 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from onward.connections.arrays import Array
-from onward.connections.parameters import postgres_call
-from onward.core.job import JobState
-from onward.core.lifecycle import End, Transition
-from onward.core.usage import Usage
-from onward.operations import chores, limits, rescue, usage, watch, work
-from onward.operations.firing import Known
+from onward.connections.driver_calls import postgres_call
+from onward.connections.libpq.arrays import Array
+from onward.core.jobs.job import JobState
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import End, Transition
+from onward.operations.limits import limits
+from onward.operations.records import usage
+from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation, Statement
+from onward.operations.work import due, polls, rescue, work
 from onward.sql.catalogue import catalogue
-from onward.stores.postgres import _STEADY, PostgresStore
+from onward.stores.postgres.sync.postgres_store import _STEADY, PostgresStore
 from tests.queues.asking import Q, asked_by, ruled_claim
 from tests.stores.postgres_schema import fill, fresh_schema
 from tests.stores.test_postgres_plans import nodes, scans_of_live
@@ -64,8 +66,8 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "record usage": (lambda: usage.record(metered(100)), {"live_pkey"}),
     "record the usage of one": (lambda: usage.record(metered(1)), {"live_pkey"}),
     "spend": (lambda: usage.spend({"a": 1, "b": 2}), set()),
-    "look": (watch.look, {"live_ready", "live_due"}),
-    "watch": (lambda: watch.watch("w"), {"live_held"}),
+    "look": (polls.look, {"live_ready", "live_due"}),
+    "watch": (lambda: polls.watch("w"), {"live_held"}),
     "find lost": (rescue.find_lost, {"live_held"}),
     "promote": (rescue.promote, {"live_due", "Tid Scan"}),
     "lock slots": (lambda: limits.admit(["a"]), {"live_waiting"}),
@@ -78,7 +80,7 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
         {"live_pkey", "live_waiting"},
     ),
     "find who may be admitted": (limits.find_admissible, {"live_begun", "live_limited", "live_waiting"}),
-    "chores": (lambda: chores.chores(Known(["t"])), {"live_due"}),
+    "chores": (lambda: due.chores(Known(["t"])), {"live_due"}),
     "count what runs of a queue": (lambda: ruled_claim("count_running"), {"live_held"}),
     "find orgs": (lambda: ruled_claim("find_orgs"), {"live_fair"}),
     "find jobs of orgs": (lambda: ruled_claim("find_fair_jobs"), {"live_fair", "live_ready"}),

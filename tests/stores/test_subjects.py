@@ -18,8 +18,8 @@ from onward import (
     Succeeded,
     category,
 )
-from onward.core.category import CATEGORIES
-from onward.core.rules import Rules
+from onward.core.policy.category import CATEGORIES
+from onward.core.policy.rules import Rules
 from tests.stores.test_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)

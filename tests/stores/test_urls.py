@@ -6,9 +6,9 @@ import pytest
 
 from onward.errors import InvalidSetting
 from onward.stores import open_async_store, open_store, open_wakeups
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 
 
 def sqlite_path(url: str | None = None) -> Path:

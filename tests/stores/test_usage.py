@@ -25,8 +25,8 @@ from onward import (
     Snooze,
     Succeeded,
 )
-from onward.core.usage import Usage
-from onward.operations.usage import Group
+from onward.core.records.usage import Usage
+from onward.operations.records.usage import Group
 from tests.stores.metering import claimed, end, spend, write
 from tests.stores.reading import rows
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import psycopg
 
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 
 __all__ = ["plain_role", "url_of"]
 

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from onward import Client, InvalidJob, JobFilter, JobNotFound, NewJob
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from tests.stores.reading import rows
 from tests.tenancy.world import connected

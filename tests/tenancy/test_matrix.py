@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, OnwardError, Succeeded
-from onward.core.alert import sample
-from onward.core.breaker import Answer
-from onward.core.fingerprint import fingerprint
+from onward.core.failures.alert import sample
+from onward.core.failures.breaker import Answer
+from onward.core.failures.fingerprint import fingerprint
 from onward.errors import NotAllowed
-from onward.operations.alerts import Send
-from onward.operations.firing import Known
-from onward.operations.schedules import checked_schedule
+from onward.operations.failures.alerts import Send
+from onward.operations.schedules.fire import Known
+from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited

@@ -12,12 +12,12 @@ from psycopg import errors, sql
 
 from onward import AsyncClient, Client, JobFilter, JobNotFound, NewJob, Onward
 from onward.errors import InvalidSetting, NotAllowed
-from onward.operations import inspect
+from onward.operations.jobs import inspect
 from onward.operations.statement import with_params
 from onward.stores import open_async_store, open_store
 from onward.stores.migrations import bundled
-from onward.stores.postgres import PostgresStore
-from onward.stores.postgres_async import AsyncPostgresStore
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import RULES, A, B, World, inhabited, tables

@@ -15,11 +15,11 @@ from typing import Any
 import psycopg
 
 from onward import Client, Failed, NewJob, Outcome, Parked, Succeeded
-from onward.core.ids import IdMaker, JobId
-from onward.core.rules import Rules
-from onward.core.usage import Usage
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.core.jobs.ids import IdMaker, JobId
+from onward.core.policy.rules import Rules
+from onward.core.records.usage import Usage
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 
 __all__ = ["NOBODY", "A", "B", "Owner", "World", "connected", "inhabited", "tables"]
 

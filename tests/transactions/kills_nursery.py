@@ -17,8 +17,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
-import onward.stores.postgres_async
-import onward.stores.postgres_wakeups
+import onward.stores.postgres.postgres_store
+import onward.stores.postgres.postgres_wakeups
 import onward.worker.worker  # noqa: F401 - imported late, by what a worker is
 from onward import Context, JobType, Onward, RetryPolicy
 from onward.sql.catalogue import catalogue

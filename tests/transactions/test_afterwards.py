@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from onward import Context, Job, JobState, LeaseLost, NewJob
-from onward.connections.unbroken import unbroken_async
-from onward.core.lifecycle import Transition
-from onward.worker import executor
+from onward.connections.shielded import unbroken_async
+from onward.core.work.lifecycle import Transition
+from onward.worker.attempts import executor
 from tests.transactions.cutting import break_off, cut, nothing
 from tests.worker.waiting import drain, until
 

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 from onward import Context, JobState, NewJob
-from onward.connections import begin_async, unbroken
-from onward.worker import executor
+from onward.connections import begin_async, shielded
+from onward.worker.attempts import executor
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_more_blocks_at_once_than_the_loop_has_threads_do_not_wait_for_eac
 @on_sqlite
 async def test_who_is_cancelled_while_it_waits_for_the_write_lock_leaves_no_trace(app, books, monkeypatch):
     # Its connection must not be closed while a thread is at it: that has crashed the process.
-    monkeypatch.setattr(unbroken, "_PATIENCE", 0.01)
+    monkeypatch.setattr(shielded, "_PATIENCE", 0.01)
     store = app.clients.current().store
     lent = await store.connect()
 

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from onward import JobState, Onward
-from onward.core.lifecycle import Transition
-from onward.worker.finisher import Finisher
+from onward.core.work.lifecycle import Transition
+from onward.worker.finishing.finisher import Finisher
 from onward.worker.tally import Tally
 from onward.worker.worker import Worker
 from tests.transactions import process_jobs

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from onward import Context, Failed, Job, NewJob, Onward, Parked
-from onward.worker.running import Running
+from onward.worker.attempts.attempt import Running
 from tests.effects.effect_jobs import pay
 
 __all__ = ["NOW", "Runs"]

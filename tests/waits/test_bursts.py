@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import Category, Failed, InvalidJob, Job, JobState, NewJob, Onward, Succeeded
-from onward.core.debounce import Held, due_at
+from onward.core.jobs.debounce import Held, due_at
 from tests.waits.runs import NOW
 
 SECOND = timedelta(seconds=1)

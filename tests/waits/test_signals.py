@@ -11,8 +11,8 @@ import pytest
 
 from onward import Client, ContractBroken, InvalidJob, JobState, NewJob, NotAllowed, Onward, SecretInPayload
 from onward.connections import begin
-from onward.core.rules import Rules
-from onward.core.wait import NEVER, Parked, place_of
+from onward.core.policy.rules import Rules
+from onward.core.work.wait import NEVER, Parked, place_of
 from tests.waits.runs import NOW, Runs
 
 DAY = timedelta(days=1)

@@ -10,7 +10,7 @@ import pytest
 
 from onward import InvalidJob, InvalidSetting, JobState, NewJob, Onward, Parked, WaitTimedOut
 from onward.connections import begin
-from onward.core.wait import NEVER
+from onward.core.work.wait import NEVER
 from onward.errors import TransactionOpen
 from tests.waits.runs import NOW, Runs
 

@@ -13,8 +13,8 @@ import pytest
 
 from onward import Context, Job, JobState, Onward, Retry
 from onward.connections import begin_async
-from onward.core.lifecycle import Transition
-from onward.stores.sqlite import SqliteStore
+from onward.core.work.lifecycle import Transition
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.waits.waiting_jobs import approve, approve_in_a_process
 
 ROOT = Path(__file__).resolve().parents[2]

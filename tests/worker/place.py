@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from onward import Client, JobState, NewJob
-from onward.core.job import ENDED
+from onward.core.jobs.job import ENDED
 from onward.stores import open_store
 from tests.cli.program import Program
 

@@ -27,10 +27,10 @@ from onward import (
     Snooze,
     Unrecoverable,
 )
-from onward.core.lifecycle import End
-from onward.core.usage import Usage
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import End
 from onward.errors import InvalidJob
-from onward.worker.processes import ProcessPool
+from onward.worker.children.process_pool import ProcessPool
 
 MB = 1024 * 1024
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)

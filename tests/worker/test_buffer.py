@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from onward import Job, JobState
-from onward.core.job import COLUMNS
-from onward.worker.buffer import Buffer
-from onward.worker.pace import Pace
+from onward.core.jobs.job import COLUMNS
+from onward.worker.claiming.buffer import Buffer
+from onward.worker.claiming.throughput import Pace
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING: Any = dict.fromkeys(COLUMNS)

@@ -11,8 +11,8 @@ import pytest
 
 from onward import AsyncClient, NewJob, Onward
 from onward.connections import begin
-from onward.operations.firing import Known
-from onward.worker.chores import Chores
+from onward.operations.schedules.fire import Known
+from onward.worker.loops.due_poll import Chores
 from onward.worker.outage import Outage
 from tests.stores.postgres_schema import fresh_schema
 from tests.worker.waiting import until

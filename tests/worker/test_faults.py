@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from onward import JobState
-from onward.core.filters import JobFilter
+from onward.core.jobs.filters import JobFilter
 from tests.worker.history import broken, longest_wait, lost_jobs
 from tests.worker.place import SLOW, Place, chosen_place, pid_of, until
 

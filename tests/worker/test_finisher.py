@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from onward import AsyncClient, Job, NewJob, Succeeded
-from onward.worker import finisher
-from onward.worker.finisher import Finisher
+from onward.worker.finishing import finisher
+from onward.worker.finishing.finisher import Finisher
 from onward.worker.outage import Outage
 from tests.worker.waiting import until
 

@@ -14,7 +14,7 @@ from onward import (
     Context,
     JobState,
 )
-from onward.worker import executor
+from onward.worker.attempts import executor
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onward import JobState, Onward, Retry
-from onward.client_async import AsyncClient
+from onward.clients.client import AsyncClient
 from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.worker.worker import Worker

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from onward import Cancelled, Client, RateLimited, Retry, Skip, Snooze, Unrecoverable
-from onward.core.classification.classify import classify, describe
-from onward.core.lifecycle import Failed
+from onward.core.failures.classify import classify, describe
+from onward.core.work.lifecycle import Failed
 from onward.errors import InvalidJob
-from onward.worker.exchange import ChildError
-from onward.worker.processes import ProcessPool
+from onward.worker.children.process_pool import ProcessPool
+from onward.worker.children.protocol import ChildError
 from tests.stores.postgres_schema import fresh_schema
 from tests.worker import process_jobs as jobs
 from tests.worker.process_jobs import MB, attempt, run

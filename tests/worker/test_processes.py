@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from onward import Cancelled
-from onward.core.classification.classify import describe
-from onward.worker import processes
-from onward.worker.exchange import ChildError
-from onward.worker.processes import ProcessDied, ProcessPool
+from onward.core.failures.classify import describe
+from onward.worker.children import process_pool
+from onward.worker.children.process_pool import ProcessDied, ProcessPool
+from onward.worker.children.protocol import ChildError
 from tests.worker import process_jobs as jobs
 from tests.worker.process_jobs import MB, attempt, run
 
@@ -176,7 +176,7 @@ async def test_a_child_that_died_idle_is_replaced(fresh_pool):
 
 
 async def test_a_child_that_is_idle_for_long_is_ended(fresh_pool, monkeypatch):
-    monkeypatch.setattr(processes, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "_IDLE_SECONDS", 0.0)
     first = await run(fresh_pool, jobs.process_id)
     for child in list(fresh_pool._children):
         await asyncio.wait({child.exited})
@@ -224,7 +224,7 @@ def script(path: Path, text: str, *arguments: object, **options: Any) -> subproc
 
 KILLED = """
 import asyncio, sys
-from onward.worker.processes import ProcessPool
+from onward.worker.children.process_pool import ProcessPool
 from tests.worker import process_jobs as jobs
 asyncio.run(asyncio.wait_for(jobs.run(ProcessPool(1), jobs.hold, path=sys.argv[1]), 60))
 """
@@ -242,7 +242,7 @@ MAIN = """
 import asyncio, sys
 from dataclasses import dataclass
 from onward import Onward
-from onward.worker.processes import ProcessPool
+from onward.worker.children.process_pool import ProcessPool
 
 app = Onward()
 
@@ -285,7 +285,7 @@ async def test_a_script_without_a_guard_is_told_so(tmp_path):
 QUIET = """
 import asyncio, os, signal, sys
 from onward import Cancelled
-from onward.worker.processes import ProcessDied, ProcessPool
+from onward.worker.children.process_pool import ProcessDied, ProcessPool
 from tests.worker import process_jobs as jobs
 
 def wait_for(pipe):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onward import Context, InvalidArguments, JobFailed, JobState, Onward, Redaction, SecretInPayload
-from onward.core.rules import Rules
+from onward.core.policy.rules import Rules
 from onward.worker.worker import Worker
 from tests.core.test_redaction import STRIPE
 from tests.stores.reading import rows

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from onward import JobState, Onward
-from onward.stores import open_async_store, open_drains, sqlite_drains
-from onward.stores.sqlite_drains import SqliteDrains
-from onward.worker import standby
-from onward.worker.pace import Pace
-from onward.worker.standby import Standby
+from onward.stores import open_async_store, open_drains
+from onward.stores.sqlite import drains as drains_module
+from onward.stores.sqlite.drains import SqliteDrains
+from onward.worker.claiming import standby
+from onward.worker.claiming.standby import Standby
+from onward.worker.claiming.throughput import Pace
 from tests.worker.waiting import until
 
 QUEUE = "q:default"
@@ -141,7 +142,7 @@ def test_a_queue_is_left_to_another_for_a_second_at_most(path):
 @pytest.fixture
 def app(path: Path, monkeypatch: pytest.MonkeyPatch) -> Onward:
     """An application on whose file another worker drains the default queue, and goes on with that."""
-    monkeypatch.setattr(sqlite_drains, "_LONGEST_SECONDS", FOREVER)
+    monkeypatch.setattr(drains_module, "_LONGEST_SECONDS", FOREVER)
     app = Onward(f"sqlite:///{path}")
     app.client.migrate()
     drains(path).say(QUEUE, time.monotonic() + FOREVER / 2)

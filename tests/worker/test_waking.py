@@ -9,7 +9,7 @@ import pytest
 
 from onward import AsyncClient, Onward
 from onward.handlers.job_type import JobType
-from onward.stores.postgres import PostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres_schema import fresh_schema
 from tests.worker.waiting import SOON, until
 

@@ -22,7 +22,7 @@ from onward import (
     Snooze,
     Unrecoverable,
 )
-from onward.worker import executor
+from onward.worker.attempts import executor
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, TypedDict, cast
 
-from onward.core.arguments import check_kind
-from onward.core.artifact import Expiry
+from onward.core.inputs.checks import check_kind
+from onward.core.records.artifact import Expiry
 from onward.errors import InvalidSetting
 
 __all__ = ["CHUNK", "ArtifactOptions", "Blob", "Content", "Source", "copied", "pieces"]

@@ -14,33 +14,34 @@ from typing import NoReturn
 
 import click
 
-from onward.cli.lines import clean
+from onward.cli.views.text import clean
 from onward.errors import OnwardError, SchemaBehind, SchemaMissing
 
 __all__ = ["INTERRUPTED", "main"]
 
 INTERRUPTED = 130
 
-# The module of each subcommand is named like it; its help is repeated here to be shown without an import.
+# Each subcommand is in the module of its name, in the room given here. Its help is repeated here, so that it
+# can be shown without importing that module.
 _COMMANDS = {
-    "dev": "Run a worker here, started again whenever a file changes.",
-    "worker": "Run the jobs of an app.",
-    "enqueue": "Put a job into the queue.",
-    "tick": "Run what is due for a few seconds, then end.",
-    "alerts": "List, mute and try out alerts.",
-    "dead": "Look at what died; replay, discard or fix it.",
-    "audit": "Read, export and verify the audit.",
-    "effects": "List what a job has done once, and reset it to be done again.",
-    "breakers": "See and switch the circuit breakers of providers.",
-    "limits": "See limits of jobs that share something, and set others.",
-    "queues": "List queues, pause and resume them; orgs and job types too.",
-    "schedules": "See what runs by the clock; run it now, pause it, resume it.",
-    "gate": "Let workers claim jobs, or have none claimed at all.",
-    "doctor": "Say why jobs do not run, and what mends it.",
-    "migrate": "Make or update Onward's tables.",
-    "prune": "Remove what was kept for its time.",
-    "maintenance": "See what the tables take up, and what mends it.",
-    "version": "Print the versions of Onward and Python.",
+    "dev": ("work", "Run a worker here, started again whenever a file changes."),
+    "worker": ("work", "Run the jobs of an app."),
+    "enqueue": ("jobs", "Put a job into the queue."),
+    "tick": ("work", "Run what is due for a few seconds, then end."),
+    "alerts": ("failures", "List, mute and try out alerts."),
+    "dead": ("failures", "Look at what died; replay, discard or fix it."),
+    "audit": ("records", "Read, export and verify the audit."),
+    "effects": ("work", "List what a job has done once, and reset it to be done again."),
+    "breakers": ("failures", "See and switch the circuit breakers of providers."),
+    "limits": ("limits", "See limits of jobs that share something, and set others."),
+    "queues": ("limits", "List queues, pause and resume them; orgs and job types too."),
+    "schedules": ("schedules", "See what runs by the clock; run it now, pause it, resume it."),
+    "gate": ("limits", "Let workers claim jobs, or have none claimed at all."),
+    "doctor": ("upkeep", "Say why jobs do not run, and what mends it."),
+    "migrate": ("upkeep", "Make or update Onward's tables."),
+    "prune": ("upkeep", "Remove what was kept for its time."),
+    "maintenance": ("upkeep", "See what the tables take up, and what mends it."),
+    "version": ("upkeep", "Print the versions of Onward and Python."),
 }
 
 
@@ -55,7 +56,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        command = import_module(f"onward.cli.{cmd_name}").command
+        room, _ = _COMMANDS[cmd_name]
+        command = import_module(f"onward.cli.{room}.{cmd_name}").command
         assert isinstance(command, click.Command)  # noqa: S101 - for the type checker
         return command
 
@@ -72,7 +74,7 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in _COMMANDS.items()])
 
 
 @click.group(

@@ -10,14 +10,14 @@ import click
 from onward.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from onward.core.duration import Duration
+    from onward.core.inputs.duration import Duration
 
 __all__ = ["read_instant", "read_length", "to_length"]
 
 
 def read_length(name: str, text: str) -> timedelta:
     """Read a length of time: 90s, 10m, 1h30m, 7d, or a number of seconds."""
-    from onward.core.duration import duration
+    from onward.core.inputs.duration import duration
 
     number = text.replace(".", "", 1)
     value: Duration = float(text) if number.isascii() and number.isdecimal() else text

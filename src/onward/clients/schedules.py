@@ -1,4 +1,3 @@
-# Generated from src/onward/clients/schedules_async.py by tools/make_sync.py. Edit that file instead.
 """Schedules: what is enqueued by the clock, and what became of it."""
 
 from __future__ import annotations
@@ -9,41 +8,41 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from onward.clients.running import Run
-from onward.core.arguments import whole
-from onward.core.duration import Duration
-from onward.core.ids import IdMaker
-from onward.core.job import Enqueued, NewJob
-from onward.core.rules import Rules
-from onward.core.scheduling.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
-from onward.core.scheduling.timing import Missed
-from onward.operations import firing, schedules
-from onward.operations.firing import Fired, Known
+from onward.clients.runner import AsyncRun
+from onward.core.inputs.checks import whole
+from onward.core.inputs.duration import Duration
+from onward.core.jobs.ids import IdMaker
+from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.policy.rules import Rules
+from onward.core.schedules.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
+from onward.core.schedules.timing import Missed
+from onward.operations.schedules import fire, schedules
+from onward.operations.schedules.fire import Fired, Known
 
-__all__ = ["Schedules"]
+__all__ = ["AsyncSchedules"]
 
 _MOST_TIMES = 1000
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
 
-class Schedules:
+class AsyncSchedules:
     """Those that code defines and those that were added at run time, by name."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
+    def __init__(self, run: AsyncRun, rules: Rules) -> None:
         self._run = run
         self._rules = rules
 
-    def list(self, *, limit: int = 1000) -> Sequence[Schedule]:
+    async def list(self, *, limit: int = 1000) -> Sequence[Schedule]:
         """Read the schedules by name, each with its last run."""
-        return self._run(lambda: schedules.list_schedules(limit=limit), write=False)
+        return await self._run(lambda: schedules.list_schedules(limit=limit), write=False)
 
-    def get(self, name: str) -> Schedule:
+    async def get(self, name: str) -> Schedule:
         """Read a schedule with its last run; raises ScheduleNotFound."""
-        _, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
+        _, schedule = await self._run(lambda: schedules.get_schedule(name), write=False)
         return schedule
 
-    def add(
+    async def add(
         self,
         name: str,
         job: NewJob | str,
@@ -71,12 +70,12 @@ class Schedules:
             "cron": cron, "every": every, "tz": tz, "anchor": anchor, "jitter": jitter, "missed": missed,
             "overlap": overlap, "warm_up": warm_up,
         }  # fmt: skip
-        return self.put(
+        return await self.put(
             schedules.checked_schedule(name, new, options, self._rules),
             reason=reason, actor_type=actor_type, actor_id=actor_id, now=now,
         )  # fmt: skip
 
-    def put(
+    async def put(
         self,
         schedule: NewSchedule,
         *,
@@ -87,9 +86,9 @@ class Schedules:
     ) -> Schedule:
         """Store a schedule that was checked."""
         by = (actor_type, actor_id)
-        return self._run(lambda: schedules.put(schedule, reason=reason, by=by, now=now))
+        return await self._run(lambda: schedules.put(schedule, reason=reason, by=by, now=now))
 
-    def pause(
+    async def pause(
         self,
         name: str,
         *,
@@ -100,9 +99,9 @@ class Schedules:
     ) -> bool:
         """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
         by = (actor_type, actor_id)
-        return self._run(lambda: schedules.pause(name, reason=reason, by=by, now=now))
+        return await self._run(lambda: schedules.pause(name, reason=reason, by=by, now=now))
 
-    def resume(
+    async def resume(
         self,
         name: str,
         *,
@@ -113,9 +112,9 @@ class Schedules:
     ) -> bool:
         """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
         by = (actor_type, actor_id)
-        return self._run(lambda: schedules.resume(name, reason=reason, by=by, now=now))
+        return await self._run(lambda: schedules.resume(name, reason=reason, by=by, now=now))
 
-    def remove(
+    async def remove(
         self,
         name: str,
         *,
@@ -126,9 +125,9 @@ class Schedules:
     ) -> None:
         """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
         by = (actor_type, actor_id)
-        self._run(lambda: schedules.remove(name, reason=reason, by=by, now=now))
+        await self._run(lambda: schedules.remove(name, reason=reason, by=by, now=now))
 
-    def run_now(
+    async def run_now(
         self,
         name: str,
         *,
@@ -139,26 +138,30 @@ class Schedules:
     ) -> Enqueued:
         """Enqueue the job of a schedule at once, paused or not; its slots stay as they are."""
         by = (actor_type, actor_id)
-        return self._run(
-            lambda: firing.run_now(name, _ids.make, self._rules, reason=reason, by=by, now=now), atomic=True
+        return await self._run(
+            lambda: fire.run_now(name, _ids.make, self._rules, reason=reason, by=by, now=now), atomic=True
         )
 
-    def next_times(self, name: str, count: int = 5, *, now: datetime | None = None) -> Sequence[datetime]:
+    async def next_times(
+        self, name: str, count: int = 5, *, now: datetime | None = None
+    ) -> Sequence[datetime]:
         """Give the next slots of a schedule, whether it is paused or not."""
         whole("count", count, 1, _MOST_TIMES)
-        at, schedule = self._run(lambda: schedules.get_schedule(name, now=now), write=False)
+        at, schedule = await self._run(lambda: schedules.get_schedule(name, now=now), write=False)
         return schedule.next_times(at, count)
 
-    def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
+    async def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
         """Read the last runs of a schedule, or of all, the newest first; raises ScheduleNotFound."""
-        return self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
+        return await self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
 
-    def declare(self, defined: Collection[NewSchedule], *, now: datetime | None = None) -> Sequence[Schedule]:
+    async def declare(
+        self, defined: Collection[NewSchedule], *, now: datetime | None = None
+    ) -> Sequence[Schedule]:
         """Store, as a worker does when it starts, what its code defines."""
-        return self._run(lambda: schedules.declare(list(defined), now=now))
+        return await self._run(lambda: schedules.declare(list(defined), now=now))
 
-    def fire(self, known: Known, *, limit: int = 100, now: datetime | None = None) -> Fired:
+    async def fire(self, known: Known, *, limit: int = 100, now: datetime | None = None) -> Fired:
         """Enqueue, as every worker does, what is due of the schedules that it may fire; each slot once."""
-        return self._run(
-            lambda: firing.fire(known, _ids.make, self._rules, limit=limit, now=now), atomic=True
+        return await self._run(
+            lambda: fire.fire(known, _ids.make, self._rules, limit=limit, now=now), atomic=True
         )

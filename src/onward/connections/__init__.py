@@ -1,8 +1,8 @@
 """Run operations on any connection, ours or the caller's; only here and in stores are drivers imported."""
 
-from onward.connections.adapting import adapt, adapt_async, begin, begin_async
-from onward.connections.running import AsyncConnection, Connection, run, run_async
-from onward.connections.tables import require_tables
+from onward.connections.recognise import adapt, adapt_async, begin, begin_async
+from onward.connections.run import AsyncConnection, Connection, run, run_async
+from onward.connections.schema_check import require_tables
 
 __all__ = [
     "AsyncConnection",

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from onward.core.arguments import span
-from onward.core.duration import duration
-from onward.core.idempotency import subject_key, type_key
-from onward.core.job import NewJob
-from onward.core.rules import Rules
+from onward.core.inputs.checks import span
+from onward.core.inputs.duration import duration
+from onward.core.jobs.job import NewJob
+from onward.core.jobs.keys import subject_key, type_key
+from onward.core.policy.rules import Rules
 from onward.errors import InvalidJob
 
 __all__ = ["Burst", "take_burst"]

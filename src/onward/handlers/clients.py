@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from onward.client import Client
-from onward.client_async import AsyncClient
-from onward.core.classification.classify import Unrecoverable
-from onward.core.job import Job
-from onward.core.rules import DEFAULT_RULES, Rules
+from onward.clients.client import AsyncClient
+from onward.clients.sync.client import Client
+from onward.core.failures.classify import Unrecoverable
+from onward.core.jobs.job import Job
+from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.logs import hide_also
 from onward.stores import open_async_store, open_store
 

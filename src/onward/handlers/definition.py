@@ -9,24 +9,24 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from msgspec import structs
 
-from onward.core.arguments import check_kind, whole
-from onward.core.breaker import check_provider
-from onward.core.job import NewJob
-from onward.core.limit import read_limit
-from onward.core.retry import RetryPolicy
-from onward.core.rules import Rules
-from onward.core.secret_policy import Secrets
+from onward.core.failures.breaker import check_provider
+from onward.core.inputs.checks import check_kind, whole
+from onward.core.jobs.job import NewJob
+from onward.core.limits.limit import read_limit
+from onward.core.policy.rules import Rules
+from onward.core.secrets.secret_policy import Secrets
+from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
-from onward.handlers.actions import read_actions
+from onward.handlers.audit_actions import read_actions
 from onward.handlers.clients import Clients
-from onward.handlers.context import Context
+from onward.handlers.context.context import Context
+from onward.handlers.declared_schedules import schedule_in_code
+from onward.handlers.enqueue_options import Defaults, Request, check_names
 from onward.handlers.handler import Executor, Handler, Provider
+from onward.handlers.job_keys import key_maker
 from onward.handlers.job_type import JobFunction
-from onward.handlers.keying import key_maker
-from onward.handlers.options import Defaults, Request, check_names
-from onward.handlers.scheduling import schedule_in_code
 from onward.handlers.signature import Signature
-from onward.operations.asked import asked_row
+from onward.operations.jobs.new_rows import asked_row
 
 __all__ = ["JobDecorator", "define"]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from onward.core.job import Job, NewJob
-from onward.core.lifecycle import End
-from onward.core.limit import Limit
-from onward.core.retry import RetryPolicy
-from onward.core.scheduling.schedule import NewSchedule
-from onward.core.secret_policy import Secrets
-from onward.core.usage import Usage
+from onward.core.jobs.job import Job, NewJob
+from onward.core.limits.limit import Limit
+from onward.core.records.usage import Usage
+from onward.core.schedules.schedule import NewSchedule
+from onward.core.secrets.secret_policy import Secrets
+from onward.core.work.lifecycle import End
+from onward.core.work.retry import RetryPolicy
 
 __all__ = ["Executor", "Handler", "Provider", "Run"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
-from onward.ambient import filled, inherit
-from onward.core.job import Enqueued, NewJob
+from onward.core.jobs.job import Enqueued, NewJob
 from onward.errors import StoreError
 from onward.handlers.clients import Clients
-from onward.handlers.handle import Handle
+from onward.handlers.enqueue_options import Options, Request
 from onward.handlers.handler import Handler
-from onward.handlers.options import Options, Request
+from onward.handlers.handles.handle import Handle
 from onward.handlers.signature import Signature
 from onward.logs import get_logger
-from onward.operations.asked import asked_row
+from onward.operations.jobs.new_rows import asked_row
+from onward.origin import filled, inherit
 
 __all__ = ["JobFunction", "JobType"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import inspect as inspected
 
 from onward.errors import InvalidSetting
-from onward.handlers.context import Context
+from onward.handlers.context.context import Context
 
 __all__ = ["Parameters", "read_parameters"]
 

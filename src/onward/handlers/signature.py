@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from onward.core.redaction import REDACTION, redact_text
+from onward.core.secrets.redaction import REDACTION, redact_text
 from onward.errors import InvalidArguments, InvalidSetting
 from onward.handlers.parameters import Parameters, read_parameters
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.core.arguments import zoned
-from onward.core.job import micros
+from onward.core.inputs.checks import zoned
+from onward.core.jobs.job import micros
 
 __all__ = [
     "Check", "Operation", "Row", "Rows", "Scalar", "Several", "Statement", "as_json", "moment", "picker",

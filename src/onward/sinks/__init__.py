@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onward.core.alert import Alert, Sink
+from onward.core.failures.alert import Alert, Sink
 from onward.errors import InvalidSetting
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink

@@ -6,8 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Callable
 
-from onward.core.alert import Alert
-from onward.core.arguments import check_takes_one
+from onward.core.failures.alert import Alert
+from onward.core.inputs.checks import check_takes_one
 from onward.errors import InvalidSetting
 
 __all__ = ["CallableSink"]

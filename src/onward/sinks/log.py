@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from onward.core.alert import Alert, text_of
+from onward.core.failures.alert import Alert, text_of
 from onward.logs import get_logger
 
 __all__ = ["LogSink"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from onward.core.alert import Alert, text_of
-from onward.core.duration import Duration
+from onward.core.failures.alert import Alert, text_of
+from onward.core.inputs.duration import Duration
 from onward.sinks.guard import target_of
 from onward.sinks.posting import post
 from onward.sinks.webhook import named, seconds_of

@@ -14,10 +14,10 @@ from email.utils import format_datetime, localtime
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
-from onward.core.alert import Alert, heading, text_of
-from onward.core.arguments import whole
-from onward.core.duration import Duration
-from onward.core.plain_text import one_line
+from onward.core.failures.alert import Alert, heading, text_of
+from onward.core.inputs.checks import whole
+from onward.core.inputs.duration import Duration
+from onward.core.inputs.plain_text import one_line
 from onward.errors import InvalidSetting
 from onward.sinks.guard import NotSent
 from onward.sinks.posting import cut_off_after

@@ -8,8 +8,8 @@ import time
 
 import msgspec
 
-from onward.core.alert import Alert
-from onward.core.duration import Duration, duration
+from onward.core.failures.alert import Alert
+from onward.core.inputs.duration import Duration, duration
 from onward.errors import InvalidSetting
 from onward.sinks.guard import target_of
 from onward.sinks.posting import post

@@ -24,13 +24,14 @@ transaction by itself only before INSERT, UPDATE, DELETE or REPLACE: never start
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Literal, NamedTuple
 
-from onward.core.job import COLUMNS
+from onward.core.jobs.job import COLUMNS
 
 __all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "formed", "sources"]
 
@@ -194,8 +195,16 @@ def expand(text: str, database: Database, prefix: str) -> str:
 
 
 def _read(folder: str) -> str:
-    found = sorted(files(__package__).joinpath(folder).iterdir(), key=lambda file: file.name)
-    return "\n".join(file.read_text(encoding="utf-8") for file in found if file.name.endswith(".sql"))
+    return "\n".join(file.read_text(encoding="utf-8") for file in _files(files(__package__) / folder))
+
+
+def _files(folder: Traversable) -> Iterator[Traversable]:
+    """Find the SQL files of a folder and of its rooms."""
+    for found in sorted(folder.iterdir(), key=lambda file: file.name):
+        if found.is_dir():
+            yield from _files(found)
+        elif found.name.endswith(".sql"):
+            yield found
 
 
 def _parse(text: str) -> dict[str, str]:

@@ -13,8 +13,8 @@ from onward.errors import InvalidSetting, MissingExtra
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Plan
-from onward.stores.sqlite import AsyncSqliteStore, SqliteStore, check_no_row_security
-from onward.stores.sqlite_drains import SqliteDrains
+from onward.stores.sqlite.drains import SqliteDrains
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore, check_no_row_security
 from onward.stores.wakeups import SqliteWakeups, Wakeups
 
 __all__ = ["AsyncStore", "Store", "open_async_store", "open_drains", "open_store", "open_wakeups"]
@@ -135,7 +135,7 @@ def open_store(
         check_no_row_security(enable=row_security)
         return SqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
-    from onward.stores.postgres import PostgresStore
+    from onward.stores.postgres.sync.postgres_store import PostgresStore
 
     return PostgresStore(url, schema=schema, steady=steady, row_security=row_security)
 
@@ -149,8 +149,8 @@ def open_async_store(
         check_no_row_security(enable=row_security)
         return AsyncSqliteStore(path, prefix=f"{schema}_", patience=_WORKERS_PATIENCE if steady else 0.0)
     _require_psycopg()
-    from onward.stores.postgres_async import AsyncPostgresStore
-    from onward.stores.postgres_pipelined import PipelinedStore
+    from onward.stores.postgres.pipelined import PipelinedStore
+    from onward.stores.postgres.postgres_store import AsyncPostgresStore
 
     store = PipelinedStore if steady else AsyncPostgresStore
     return store(url, schema=schema, steady=steady, row_security=row_security)
@@ -165,8 +165,8 @@ def open_wakeups(store: AsyncStore) -> Wakeups:
     """Listen for new work in a store."""
     if isinstance(store, AsyncSqliteStore):
         return SqliteWakeups(store.file)
-    from onward.stores.postgres_async import AsyncPostgresStore
-    from onward.stores.postgres_wakeups import PostgresWakeups
+    from onward.stores.postgres.postgres_store import AsyncPostgresStore
+    from onward.stores.postgres.postgres_wakeups import PostgresWakeups
 
     if not isinstance(store, AsyncPostgresStore):
         raise InvalidSetting(

@@ -10,7 +10,7 @@ import sqlite3
 from contextlib import suppress
 from typing import Protocol
 
-from onward.stores.sqlite_file import SqliteFile, translated
+from onward.stores.sqlite.file import SqliteFile, translated
 
 __all__ = ["SqliteWakeups", "Wakeups"]
 

@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from onward.core.arguments import whole
-from onward.core.built_in import BUILT_IN
+from onward.core.inputs.checks import whole
+from onward.core.policy.built_in import BUILT_IN
 from onward.errors import InvalidSetting
 from onward.handlers.handler import Handler
-from onward.worker.running import Running
+from onward.worker.attempts.attempt import Running
 
 __all__ = ["Kind", "about", "check_queues", "describe"]
 

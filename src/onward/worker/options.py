@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-from onward.core.duration import Duration
-from onward.core.job import Job
-from onward.core.lifecycle import Transition
-from onward.handlers.starting import StartHook
+from onward.core.inputs.duration import Duration
+from onward.core.jobs.job import Job
+from onward.core.work.lifecycle import Transition
+from onward.handlers.start_hooks import StartHook
+from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
-from onward.worker.guard import Authorize
 
 __all__ = ["WorkerOptions"]
 

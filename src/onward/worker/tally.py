@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from onward.core.job import Job, JobState
-from onward.core.lifecycle import End, Transition
+from onward.core.jobs.job import Job, JobState
+from onward.core.work.lifecycle import End, Transition
 
 __all__ = ["Failure", "Tally"]
 

@@ -10,37 +10,37 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from onward.core.arguments import whole
-from onward.core.duration import Duration, duration
-from onward.core.job import Job
-from onward.core.lifecycle import End, Released, Transition
+from onward.core.inputs.checks import whole
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.job import Job
+from onward.core.work.lifecycle import End, Released, Transition
 from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
-from onward.handlers.starting import StartHook
+from onward.handlers.start_hooks import StartHook
 from onward.logs import get_logger
-from onward.operations.watch import Watch
+from onward.operations.work.polls import Watch
 from onward.stores import open_drains, open_wakeups
-from onward.worker.admitter import Admitter
-from onward.worker.alerter import Alerter
-from onward.worker.breakers import Breakers
-from onward.worker.buffer import Buffer
-from onward.worker.chores import Chores
-from onward.worker.claimer import Claimer
+from onward.worker.attempts.attempt import Ran
+from onward.worker.attempts.authorization import Authorize
+from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.executor import Executor
+from onward.worker.claiming.buffer import Buffer
+from onward.worker.claiming.claimer import Claimer
+from onward.worker.claiming.standby import Standby
+from onward.worker.claiming.throughput import Pace
 from onward.worker.description import Kind, about, check_queues, describe
-from onward.worker.executor import Executor
-from onward.worker.finisher import Finisher
-from onward.worker.guard import Authorize
-from onward.worker.keeper import Keeper
+from onward.worker.finishing.finisher import Finisher
+from onward.worker.loops.admitter import Admitter
+from onward.worker.loops.alerter import Alerter
+from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.lease_keeper import Keeper
+from onward.worker.loops.periodic import Sweeper, promote, seal, settle, vacuum, wake
+from onward.worker.loops.scheduler import Scheduler
+from onward.worker.loops.timeouts import Tidier
 from onward.worker.outage import Outage
-from onward.worker.pace import Pace
-from onward.worker.running import Ran
-from onward.worker.scheduler import Scheduler
-from onward.worker.standby import Standby
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
-from onward.worker.tidier import Tidier
-from onward.worker.timers import Sweeper, promote, seal, settle, vacuum, wake
 
 __all__ = ["Worker"]
 

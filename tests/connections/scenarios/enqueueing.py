@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward.core.ids import JobId
-from onward.core.job import Enqueued, JobState, NewJob
-from onward.core.lifecycle import Succeeded
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Enqueued, JobState, NewJob
+from onward.core.work.lifecycle import Succeeded
 from onward.errors import DuplicateJob
-from onward.operations import batch_jobs, enqueue
-from onward.operations.batch_jobs import NewBatch
+from onward.operations.flows import batch_create
+from onward.operations.flows.batch_create import NewBatch
+from onward.operations.jobs import enqueue
 from tests.connections.scenarios.steps import HOUR, LEASE, NOW, Go, end, ids, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -89,7 +90,7 @@ def a_job_comes_back_equal(go: Go) -> list[JobId]:
     }
     parent, batch = ids.make_many(2)
     origin = NewJob(job_type="batch", org_id=texts["org_id"])
-    go(batch_jobs.open_batch(NewBatch(id=batch, origin=origin), now=NOW))
+    go(batch_create.open_batch(NewBatch(id=batch, origin=origin), now=NOW))
     put_in = put(
         go, "é%s", payload=payload, category="default", queue="q:é", priority=1, max_attempts=3, key="🦊",
         tags=["é", "'"], parent_id=parent, batch_id=batch, deadline=NOW + HOUR, timeout=LEASE, **texts,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from onward.core.ids import JobId
-from onward.core.lifecycle import Failed, Succeeded
-from onward.core.rules import DEFAULT_RULES
-from onward.operations import inspect, keys, subjects
+from onward.core.jobs.ids import JobId
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lifecycle import Failed, Succeeded
+from onward.operations.jobs import inspect, key_conflicts, subjects
 from tests.connections.scenarios.steps import HOUR, NOW, Go, end, events, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -28,12 +28,12 @@ def the_job_that_holds_a_key_is_changed(go: Go) -> list[JobId]:
     [job] = take(go)
     assert put(go, key="ké", payload={"é": 7}, on_conflict="reset").change == "rerun_requested"
     assert put(go, key="ké", payload={"é": 1}, on_conflict="coalesce", merge=add).change == "rerun_requested"
-    assert go(keys.get_key("ké")).status == "running"
+    assert go(key_conflicts.get_key("ké")).status == "running"
     assert end(go, job, Failed("é", retryable=False)).held == {job_id}
     again = look(go, job_id)
     assert (again.state, again.payload, again.attempt) == ("queued", {"é": 8}, 0)
     end(go, take(go)[0], Succeeded({"sent": "é"}))
-    assert go(keys.get_key("ké")).result_ref == f"job:{job_id}"
+    assert go(key_conflicts.get_key("ké")).result_ref == f"job:{job_id}"
     assert put(go, key="ké", on_conflict="reset", reset_from=frozenset({"dead"})).change is None
     assert put(go, key="ké", payload={"é": 9}, on_conflict="reset").change == "reset"
     assert [run.lease for run in go(inspect.attempts_of(job_id))] == [1, 3]
@@ -49,10 +49,10 @@ def keys_are_listed_forgotten_and_pruned(go: Go) -> list[JobId]:
     short, kept = put(go, key="short", unique="active").id, put(go, key="ké", org_id="é").id
     for job in take(go):
         end(go, job, Succeeded())
-    assert [key.key for key in go(keys.list_keys()).keys] == ["short", "ké"]
-    assert go(keys.prune(now=NOW + timedelta(seconds=1))) == (1, ("é", "", "ké"))
-    assert go(keys.forget("ké", org_id="é", reason="é", now=NOW)) is True
-    assert go(keys.list_keys()).keys == []
+    assert [key.key for key in go(key_conflicts.list_keys()).keys] == ["short", "ké"]
+    assert go(key_conflicts.prune(now=NOW + timedelta(seconds=1))) == (1, ("é", "", "ké"))
+    assert go(key_conflicts.forget("ké", org_id="é", reason="é", now=NOW)) is True
+    assert go(key_conflicts.list_keys()).keys == []
     return [short, kept]
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
-from onward.core.ids import JobId
-from onward.core.lifecycle import End, Snooze, Succeeded
-from onward.core.rules import DEFAULT_RULES
-from onward.core.usage import Usage
-from onward.operations import control, inspect, usage, work
+from onward.core.jobs.ids import JobId
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import End, Snooze, Succeeded
+from onward.operations.jobs import inspect
+from onward.operations.limits import pauses
+from onward.operations.records import usage
+from onward.operations.work import work
 from tests.connections.scenarios.steps import HOUR, NOW, Go, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -35,7 +38,7 @@ def what_runs_use_is_counted_and_charged(go: Go) -> list[JobId]:
     assert (tokens.org_id, tokens.day, tokens.unit) == ("é", date.fromisoformat(f"{NOW:%Y-%m-%d}"), "tokens")
     assert (tokens.runs, tokens.amount, tokens.cost_micros) == (3, 7.5, 30)
     assert (other.runs, other.amount, other.cost_micros) == (2, 2.0, 0)
-    assert go(control.controls(now=NOW)).held_orgs == {"é"}
+    assert go(pauses.controls(now=NOW)).held_orgs == {"é"}
     [spent] = go(usage.budgets(now=NOW))
     assert (spent.spent_micros, spent.spent_at) == (30, NOW)
     assert go(usage.prune(before=NOW + HOUR, limit=4)) == 4

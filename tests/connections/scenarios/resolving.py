@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.core.filters import JobFilter
-from onward.core.ids import JobId
-from onward.core.job import JobState
-from onward.core.lifecycle import Failed
-from onward.core.rules import DEFAULT_RULES
-from onward.operations import dead_letter, inspect
-from onward.operations.dead_letter import Edit, Resolved
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import JobState
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lifecycle import Failed
+from onward.operations.failures import dead_letters
+from onward.operations.failures.dead_letters import Edit, Resolved
+from onward.operations.jobs import inspect
 from tests.connections.scenarios.steps import NOW, Go, end, events, ids, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -23,20 +24,20 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     again, thrown, broken = (put(go, key=f"é{n}", payload={"é": n}).id for n in range(3))
     for job in take(go):
         assert end(go, job, Failed({"class": "É", "hint": "é"}, retryable=False)).held == {job.id}
-    page = go(dead_letter.list_letters(limit=2))
+    page = go(dead_letters.list_letters(limit=2))
     assert ([letter.job.id for letter in page.letters], page.next_cursor) == ([broken, thrown], thrown)
     assert (page.letters[0].error_class, page.letters[0].hint) == ("É", "é")
     every = [again, thrown, broken]
-    assert go(dead_letter.replay([again], **BY, now=NOW)) == Resolved(frozenset({again}), {})
-    assert go(dead_letter.discard([thrown], **BY, now=NOW)) == Resolved(frozenset({thrown}), {})
+    assert go(dead_letters.replay([again], **BY, now=NOW)) == Resolved(frozenset({again}), {})
+    assert go(dead_letters.discard([thrown], **BY, now=NOW)) == Resolved(frozenset({thrown}), {})
     edit = Edit(patch={"é": "ö"}, priority=1)
     note: dict[str, Any] = {"note": "é", "by": (None, None), "rules": DEFAULT_RULES}
-    fixed = go(dead_letter.fix(broken, edit, successor := ids.make(), **note, now=NOW))
+    fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **note, now=NOW))
     assert fixed.resolution.diff == [
         {"path": '$["\\u00e9"]', "before": 2, "after": "ö"},
         {"path": "priority", "before": 5, "after": 1},
     ]
-    assert go(dead_letter.discard(every, **BY, now=NOW)) == Resolved(
+    assert go(dead_letters.discard(every, **BY, now=NOW)) == Resolved(
         frozenset(),
         {
             again: "it is queued, not dead",
@@ -46,8 +47,8 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     )
     assert (look(go, successor).payload, look(go, successor).key) == ({"é": "ö"}, "é2")
     assert put(go, key="é2").id == successor
-    assert go(dead_letter.origin(successor)) == go(dead_letter.get_letter(broken)) == fixed
-    assert [became.resolution for became in go(dead_letter.history(again))] == ["replayed"]
+    assert go(dead_letters.origin(successor)) == go(dead_letters.get_letter(broken)) == fixed
+    assert [became.resolution for became in go(dead_letters.history(again))] == ["replayed"]
     assert go(inspect.list_jobs(JobFilter(queue="q:deadletter"))).jobs == []
     assert (go(inspect.count()).dead_letters, look(go, again).state) == (0, JobState.QUEUED)
     assert [events(go, job_id)[-1] for job_id in every] == ["job.replayed", "job.discarded", "job.fixed"]

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward.core.ids import IdMaker, JobId
-from onward.core.job import Enqueued, Job, NewJob
-from onward.core.lifecycle import End, Outcome
-from onward.core.rules import DEFAULT_RULES
-from onward.operations import enqueue, inspect, work
+from onward.core.jobs.ids import IdMaker, JobId
+from onward.core.jobs.job import Enqueued, Job, NewJob
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lifecycle import End, Outcome
+from onward.operations.jobs import enqueue, inspect
+from onward.operations.work import work
 
 __all__ = ["HOUR", "LEASE", "NOW", "QUEUE", "Go", "end", "events", "ids", "look", "put", "register", "take"]
 

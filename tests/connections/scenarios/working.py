@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from onward.core.filters import JobFilter
-from onward.core.fingerprint import fingerprint
-from onward.core.ids import JobId
-from onward.core.job import JobState
-from onward.core.lifecycle import (
+from onward.core.failures.fingerprint import fingerprint
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import JobState
+from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lifecycle import (
     Cancelled,
     End,
     Failed,
@@ -22,9 +23,10 @@ from onward.core.lifecycle import (
     Snooze,
     Succeeded,
 )
-from onward.core.rules import DEFAULT_RULES
 from onward.errors import WorkerLost
-from onward.operations import control, inspect, rescue, work
+from onward.operations.jobs import inspect
+from onward.operations.limits import pauses
+from onward.operations.work import rescue, work
 from tests.connections.scenarios.steps import (
     HOUR,
     LEASE,
@@ -137,7 +139,7 @@ def a_worker_extends_its_lease(go: Go) -> list[JobId]:
     put(go), put(go)
     kept, lost = take(go)
     end(go, lost, Released())
-    go(control.cancel([kept.id], reason="enough", now=NOW))
+    go(pauses.cancel([kept.id], reason="enough", now=NOW))
     leases = go(work.extend("w", {kept.id: kept.lease, lost.id: lost.lease}, lease=LEASE, idle=True, now=NOW))
     assert leases == work.Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
     assert go(work.extend("w", {}, lease=LEASE, now=NOW)) == work.Leases(frozenset(), frozenset())
@@ -181,12 +183,12 @@ def waiting_and_running_jobs_are_cancelled(go: Go) -> list[JobId]:
     yields, resists = take(go)
     waiting, unknown = put(go, delay=HOUR).id, ids.make()
     asked = [yields.id, resists.id, waiting, unknown]
-    states = go(control.cancel(asked, reason="é", actor_type="user", actor_id="u", now=NOW))
+    states = go(pauses.cancel(asked, reason="é", actor_type="user", actor_id="u", now=NOW))
     assert states == {yields.id: "running", resists.id: "running", waiting: "cancelled"}
     assert end(go, yields, Cancelled("asked")).held == {yields.id}
     assert end(go, resists, Failed({"message": "boom"})).cancel_requested == {resists.id}
     assert [look(go, job_id).state for job_id in asked[:3]] == ["cancelled"] * 3
-    assert set(go(control.cancel(asked, reason="again")).values()) == {JobState.CANCELLED}
+    assert set(go(pauses.cancel(asked, reason="again")).values()) == {JobState.CANCELLED}
     requested = go(inspect.events_of(yields.id))[2]
     assert (requested.event, requested.actor_id, requested.detail) == (
         "job.cancel_requested",

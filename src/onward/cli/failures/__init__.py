@@ -1,0 +1,1 @@
+"""Failures: classification, breakers, dead letters, alerts."""

@@ -1,0 +1,124 @@
+"""`onward alerts`: list them, mute and unmute a group, and try out the sinks of an app."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.find_app import load_app
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.times import read_length
+from onward.cli.views.text import clean, say, shown_json
+
+if TYPE_CHECKING:
+    from onward.operations.failures.alerts import GroupedAlert
+
+__all__ = ["command"]
+
+_LONGEST = 200
+
+
+@click.group("alerts")
+def command() -> None:
+    """List, mute and try out alerts."""
+
+
+@command.command("list")
+@click.option("--kind", metavar="KIND", help="Only of this kind, such as job_dead.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
+@given(*AS_JSON, *PLACE)
+def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: str | None) -> None:
+    """List alerts, that which happened last first."""
+    with open_client(app, url) as client:
+        found = client.alerts.list(kind=kind, limit=limit)
+    if as_json:
+        click.echo(shown_json({"alerts": [_plain(alert) for alert in found]}))
+        return
+    for alert in found:
+        click.echo(_line(alert))
+        for send in alert.waiting:
+            state = "given up" if send.next_at is None else f"tried {_often(send.tries)}"
+            said = f": {send.error}" if send.error else ""
+            click.echo(f"  {clean(f'{send.sink}: {state}{said}', _LONGEST)}")
+    if not found:
+        say("no alerts", timed=False)
+
+
+@command.command("mute")
+@click.argument("fingerprint")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept with it and in the audit.")
+@click.option("--for", "for_", metavar="TIME", help="So long, such as 8h or 7d; else until it is unmuted.")
+@given(*WHO, *PLACE)
+def mute(
+    *, fingerprint: str, reason: str, for_: str | None, actor: str | None, app: str | None, url: str | None
+) -> None:
+    """Count an alert, but tell nobody of it."""
+    length = None if for_ is None else read_length("--for", for_)
+    with open_client(app, url) as client:
+        done = client.alerts.mute(fingerprint, reason=reason, for_=length, **operator(actor))
+    _answer(fingerprint, "muted", done=done)
+
+
+@command.command("unmute")
+@click.argument("fingerprint")
+@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
+@given(*WHO, *PLACE)
+def unmute(
+    *, fingerprint: str, reason: str | None, actor: str | None, app: str | None, url: str | None
+) -> None:
+    """Tell of an alert again, from its next time on."""
+    with open_client(app, url) as client:
+        done = client.alerts.unmute(fingerprint, reason=reason, **operator(actor))
+    _answer(fingerprint, "unmuted", done=done)
+
+
+@command.command("test")
+@click.argument("app")
+def test(*, app: str) -> None:
+    """Send a test to each sink of APP, and tell what came of it; ends with 1 if one failed."""
+    from onward.core.failures.alert import error_text, sample
+
+    rules = load_app(app).rules
+    if not rules.alerts:
+        say("the app has no sinks; give it some: Onward(alerts=[LogSink()])", timed=False)
+    failed = False
+    now = datetime.now(UTC)
+    for sink in rules.alerts:
+        try:
+            sink.send(sample(f"test.{int(now.timestamp() * 1000)}", now))
+        except Exception as error:  # noqa: BLE001 - whatever a sink may raise
+            failed = True
+            click.echo(clean(f"✗ {sink.name}: {error_text(error, rules.redact)}"))
+        else:
+            click.echo(clean(f"✓ {sink.name}"))
+    if failed:
+        sys.exit(1)
+
+
+def _answer(fingerprint: str, what: str, *, done: bool) -> None:
+    if not done:
+        advice = "onward alerts list shows them" if what == "muted" else "it was not muted"
+        say(f"nothing {what}: {clean(fingerprint)}; {advice}", timed=False)
+        sys.exit(1)
+    say(f"{what}: {clean(fingerprint)}", timed=False)
+
+
+def _often(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _plain(alert: GroupedAlert) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(alert)
+
+
+def _line(alert: GroupedAlert) -> str:
+    state = "muted" if alert.muted_at else "resolved" if alert.resolved_at else ""
+    until = f" until {alert.muted_until.astimezone():%Y-%m-%d %H:%M}" if alert.muted_until else ""
+    last = f"{alert.last_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    parts = [last, alert.fingerprint, alert.kind, _often(alert.count), alert.title, f"{state}{until}"]
+    return clean("  ".join(part for part in parts if part), _LONGEST)

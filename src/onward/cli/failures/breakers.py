@@ -1,0 +1,101 @@
+"""`onward breakers`: see what is held because its provider pushes back, and hold or let go by hand."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.times import read_instant, read_length
+from onward.cli.views.text import clean, say, shown_json
+
+if TYPE_CHECKING:
+    from onward.core.failures.breaker import Breaker
+
+__all__ = ["command"]
+
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
+
+
+@click.group("breakers")
+def command() -> None:
+    """See and switch the circuit breakers of providers."""
+
+
+@command.command("list")
+@given(*AS_JSON, *PLACE)
+def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """List the breakers of providers that have pushed back or were opened by somebody."""
+    with open_client(app, url) as client:
+        found = client.breakers.list()
+    if as_json:
+        click.echo(shown_json({"breakers": [_plain(breaker) for breaker in found]}))
+        return
+    for breaker in found:
+        click.echo(_line(breaker))
+    if not found:
+        say("no provider has ever pushed back, and nobody has opened a breaker", timed=False)
+
+
+@command.command("open")
+@click.argument("name")
+@given(*_REASON)
+@click.option("--for", "for_", metavar="TIME", help="For so long, such as 10m; else until it is closed.")
+@click.option("--until", metavar="TIME", help="Until this time, such as 2026-01-31T18:00+01:00.")
+@given(*WHO, *PLACE)
+def open_(
+    *,
+    name: str,
+    reason: str,
+    for_: str | None,
+    until: str | None,
+    actor: str | None,
+    app: str | None,
+    url: str | None,
+) -> None:
+    """Hold the jobs of provider NAME; that of a queue is queue:NAME."""
+    with open_client(app, url) as client:
+        opened = client.breakers.open(
+            name,
+            reason=reason,
+            for_=read_length("--for", for_) if for_ else None,
+            until=read_instant("--until", until) if until else None,
+            **operator(actor),
+        )
+    say(_line(opened), timed=False)
+
+
+@command.command("close")
+@click.argument("name")
+@given(*_REASON, *WHO, *PLACE)
+def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Let the jobs of provider NAME run again, one at first; ends with 1 if nothing was held or counted."""
+    with open_client(app, url) as client:
+        changed = client.breakers.close(name, reason=reason, **operator(actor))
+    shown = clean(name)
+    say(f"{shown} is closed" if changed else f"{shown}: nothing was held or counted", timed=False)
+    if not changed:
+        sys.exit(1)
+
+
+def _plain(breaker: Breaker) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        key: value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if isinstance(value, datetime)
+        else value
+        for key, value in asdict(breaker).items()
+    }
+
+
+def _line(breaker: Breaker) -> str:
+    who = ":".join(part for part in (breaker.actor_type, breaker.actor_id) if part)
+    until = "" if breaker.until is None else f"until {breaker.until.astimezone():%Y-%m-%d %H:%M:%S}"
+    forced = "by hand" if breaker.forced else ""
+    failures = f"{breaker.failures} counted" if breaker.failures else ""
+    parts = [breaker.name, breaker.state, forced, until, failures, who, breaker.reason]
+    return clean("  ".join(part for part in parts if part))

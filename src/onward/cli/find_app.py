@@ -1,0 +1,248 @@
+"""Find the app that a command is about: `module:attribute`, or what the folder and the environment say."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+import traceback
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from onward.cli.views.text import clean
+from onward.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+
+__all__ = ["Found", "check_module", "find_app", "load_app", "look_for_app", "name_of_app", "show_trace"]
+
+
+# As `from shop.jobs import app` does.
+_SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
+
+
+class Found(NamedTuple):
+    """The app of a command by its whole name; or why the one that was named can't be had."""
+
+    app: Onward | None = None
+    name: str | None = None
+    broken: InvalidSetting | None = None
+
+
+def load_app(reference: str, url: str | None = None) -> Onward:
+    """Import the app that `module:attribute` names, or the only one of `module`; looks here first.
+
+    A URL given here or in ONWARD_URL replaces the app's own, also for processes that are started from here.
+    """
+    try:
+        return _placed(reference, url).app
+    except InvalidSetting as error:
+        show_trace(error)
+        raise
+
+
+def show_trace(error: InvalidSetting) -> None:
+    """Show where the app's own code failed, if it did."""
+    for note in getattr(error, "__notes__", ()):
+        click.echo(note, err=True)
+
+
+class _Named(NamedTuple):
+    app: Onward
+    name: str
+
+
+def _placed(reference: str, url: str | None) -> _Named:
+    named = _named(reference)
+    if url is not None:
+        os.environ["ONWARD_URL"] = url
+    if chosen := os.environ.get("ONWARD_URL"):
+        named.app.clients.url = chosen
+    return named
+
+
+def check_module(reference: str) -> None:
+    """Refuse a module that is not there, without importing it: what is wrong inside can be mended."""
+    name, _ = _split(reference)
+    _look_here()
+    parts = name.split(".")
+    try:
+        found = find_spec(parts[0])
+        for end in range(2, len(parts) + 1):
+            places = found and found.submodule_search_locations
+            found = PathFinder.find_spec(".".join(parts[:end]), places) if places else None
+    except ValueError:
+        # A module that is there, but was not found by anybody.
+        return
+    if found is None:
+        raise _missing(name)
+
+
+def _split(reference: str) -> tuple[str, str]:
+    name, _, attribute = reference.partition(":")
+    if name.endswith(".py") or "/" in name or not all(part.isidentifier() for part in name.split(".")):
+        advice = name.removesuffix(".py").strip("./").replace("/", ".") or "app"
+        raise InvalidSetting(f'"{reference}" names no module; give module:attribute, such as {advice}:app')
+    return name, attribute
+
+
+def _named(reference: str) -> _Named:
+    from onward.app import Onward
+
+    name, attribute = _split(reference)
+    module = _import(name)
+    apps = {key: value for key, value in vars(module).items() if isinstance(value, Onward)}
+    if not attribute:
+        key = _only(name, apps)
+        return _Named(apps[key], f"{name}:{key}")
+    if not hasattr(module, attribute):
+        near = get_close_matches(attribute, [*apps, *vars(module)], 1) or list(apps)[:1]
+        raise InvalidSetting(f'module "{name}" has no attribute "{attribute}".{_meant(near)}')
+    found = getattr(module, attribute)
+    if not isinstance(found, Onward):
+        kind = type(found).__name__
+        raise InvalidSetting(
+            f'"{reference}" is a {kind}, not an Onward.{_meant([f"{name}:{key}" for key in apps])}'
+        )
+    return _Named(found, reference)
+
+
+def find_app(reference: str | None, url: str | None = None) -> Onward | None:
+    """Load the app that was named, or that ONWARD_APP or a file of settings names, or that of ./app.py."""
+    chosen = _chosen_for(reference, url)
+    return load_app(chosen, url) if chosen else None
+
+
+def name_of_app(reference: str | None) -> str:
+    """Name the app of a command that can't go on without one."""
+    chosen = _chosen(reference)
+    if chosen is None:
+        raise InvalidSetting(
+            "no app was named, and none is made in ./app.py; name one as module:attribute, such as app:app, "
+            "or set ONWARD_APP"
+        )
+    return chosen
+
+
+def look_for_app(reference: str | None, url: str | None = None) -> Found:
+    """Find the same app for a command that can go on without it."""
+    chosen = reference
+    try:
+        chosen = _chosen_for(reference, url)
+        return Found(*_placed(chosen, url)) if chosen else Found()
+    except InvalidSetting as error:
+        return Found(name=chosen, broken=error)
+
+
+def _chosen_for(reference: str | None, url: str | None) -> str | None:
+    """Choose the app of a command that without one is about a database."""
+    chosen = _chosen(reference)
+    if chosen is None and not url and not os.environ.get("ONWARD_URL"):
+        _refuse_to_guess(Path.cwd())
+    return chosen
+
+
+def _chosen(reference: str | None) -> str | None:
+    reference = reference or os.environ.get("ONWARD_APP") or _setting()
+    return "app" if reference is None and _has_an_app(Path.cwd()) else reference
+
+
+def _setting() -> str | None:
+    """Read `app` from onward.toml, or from `[tool.onward]` of pyproject.toml."""
+    for file, path in (("onward.toml", ()), ("pyproject.toml", ("tool", "onward"))):
+        try:
+            table: Any = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise InvalidSetting(f"can't read {file}: {error}") from None
+        for key in path:
+            table = table.get(key, {})
+        app = table.get("app")
+        if app is not None and (not isinstance(app, str) or not app):
+            raise InvalidSetting(f'app in {file} is {app!r:.80}; give module:attribute, such as "app:app"')
+        if app:
+            return app
+    return None
+
+
+def _has_an_app(folder: Path) -> bool:
+    """Tell whether `app` here is ours to import: a script of that name may do anything when imported."""
+    file = _file_of_app(folder)
+    return file is not None and "Onward(" in file.read_text(encoding="utf-8", errors="replace")
+
+
+def _refuse_to_guess(folder: Path) -> None:
+    """Refuse to go on where an app seems to be: its database may be another than the one of no app."""
+    file = _file_of_app(folder)
+    if file is not None and _SEEMS_AN_APP.search(file.read_text(encoding="utf-8", errors="replace")):
+        raise InvalidSetting(
+            f"no Onward() is made in {file.relative_to(folder)}, and no database was named; name the app "
+            "with --app, such as --app app:app, or the database with --url or ONWARD_URL"
+        )
+
+
+def _file_of_app(folder: Path) -> Path | None:
+    return next(
+        (path for path in (folder / "app.py", folder / "app" / "__init__.py") if path.is_file()), None
+    )
+
+
+def _look_here() -> None:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _missing(name: str) -> InvalidSetting:
+    near = get_close_matches(name, [path.stem for path in Path.cwd().glob("*.py")], 1)
+    return InvalidSetting(f'there is no module "{name}" in {Path.cwd()} or installed.{_meant(near)}')
+
+
+def _import(name: str) -> ModuleType:
+    _look_here()
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(name, error) from error
+        raise _missing(name) from None
+    except (Exception, SystemExit) as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: BaseException) -> InvalidSetting:
+    """Note where the app's own code failed, without the frames that led there."""
+    trace = error.__traceback__
+    inner = trace
+    while inner is not None and ("importlib" in inner.tb_frame.f_code.co_filename or inner is trace):
+        inner = inner.tb_next
+    shown = traceback.format_exception(type(error), error, inner)
+    broken = InvalidSetting(f'importing "{name}" failed: {type(error).__name__}: {clean(str(error), 200)}')
+    broken.add_note("".join(shown).rstrip())
+    return broken
+
+
+def _only(name: str, apps: dict[str, Onward]) -> str:
+    different: dict[int, str] = {}
+    for key, app in apps.items():
+        different.setdefault(id(app), key)
+    if len(different) == 1:
+        return next(iter(apps))
+    if not apps:
+        raise InvalidSetting(f'module "{name}" has no Onward; make one there: app = Onward()')
+    choices = ", ".join(f"{name}:{key}" for key in different.values())
+    raise InvalidSetting(f'module "{name}" has several Onwards; give one of {choices}')
+
+
+def _meant(near: list[str]) -> str:
+    return f' Did you mean "{near[0]}"?' if near else ""

@@ -1,0 +1,188 @@
+"""`onward enqueue`: put a job into the queue, and wait for its end if asked to."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.find_app import find_app
+from onward.cli.jobs.payload_argument import read_payload, words_to_payload
+from onward.cli.times import read_instant, read_length
+from onward.cli.views.text import clean, lasting, say, short, shown_json
+from onward.errors import InvalidSetting, JobNotEnded
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.clients.sync.client import Client
+    from onward.core.jobs.job import Enqueued, Job, NewJob
+    from onward.core.secrets.redaction import Redaction
+
+__all__ = ["command"]
+
+_JOBS_FAILED = 6
+_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
+
+
+@click.command("enqueue")
+@click.argument("job")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE]…")
+@click.option("--payload", metavar="@FILE|-|JSON", help="The whole payload, as a JSON object.")
+@click.option(
+    "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
+)
+@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--delay", help="Run it so much later: 90s, 10m, 7d.")
+@click.option(
+    "--at", metavar="TIME", help="Run it then: 2026-01-31T18:00+01:00; without an offset in local time."
+)
+@click.option("--priority", type=int, help="1 to 10; lower runs first.")
+@click.option("--queue", help="Where it waits.")
+@click.option("--key", help="An idempotency key: one job holds it.")
+@click.option("--unique", metavar="TIME", help="How long the key holds: 7d, active, forever.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["return", "raise", "replace", "reset", "coalesce"]),
+    help="What to do if a job holds the key.",
+)
+@click.option("--org", "org_id", help="The org that it belongs to.")
+@click.option("--project", "project_id", help="The project that it belongs to.")
+@click.option("--actor", help="Who asks for it: user:42, system:nightly, api_key:k1.")
+@click.option("--request-id", help="The request that asks for it.")
+@click.option("--max-attempts", type=int, help="How many executions it has.")
+@click.option(
+    "--wait", is_flag=True, help="Wait for its end and print the result; ends with 6 if there is none."
+)
+@click.option("--timeout", metavar="TIME", help="Wait no longer than this.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(
+    *,
+    job: str,
+    words: tuple[str, ...],
+    payload: str | None,
+    app: str | None,
+    url: str | None,
+    wait: bool,
+    timeout: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Put a JOB into the queue, by the name of its type."""
+    if words and payload is not None:
+        raise InvalidSetting("give key=value words or --payload, not both")
+    if timeout is not None and not wait:
+        raise InvalidSetting("--timeout says how long to --wait; give both")
+    from onward.cli.views.banner import describe_database
+    from onward.handlers.clients import Clients
+
+    known = find_app(app, url)
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if "at" in chosen:
+        chosen["run_at"] = read_instant("--at", chosen.pop("at"))
+    if "delay" in chosen:
+        chosen["delay"] = read_length("--delay", chosen["delay"])
+    if known is not None and known.rules.contract == "required":
+        chosen = {**_origin(), **chosen}
+    new = _build(known, job, words, payload, chosen)
+    with (known.clients if known else Clients(url)).open() as client:
+        if known is None:
+            # It may be a new one, if the folder is the wrong one.
+            say(f"the job goes to {describe_database(client)}", timed=False)
+        asked = client.enqueue(new)
+        if not wait:
+            _print_enqueued(asked, as_json=as_json)
+            return 0
+        ended = _without_secrets(_wait(client, asked, timeout), client.rules.redact)
+        return _print_ended(asked, ended, as_json=as_json)
+
+
+def _origin() -> dict[str, str]:
+    """Tell who asks, for an app whose contract wants to know."""
+    from getpass import getuser
+    from socket import gethostname
+    from uuid import uuid4
+
+    return {"actor": f"user:{getuser()}@{gethostname()}", "request_id": f"cli-{uuid4()}"}
+
+
+def _build(
+    app: Onward | None, name: str, words: tuple[str, ...], payload: str | None, options: Mapping[str, Any]
+) -> NewJob:
+    """Give the job to be stored; without an app nothing is known of its arguments."""
+    from onward.core.jobs.job import NewJob
+    from onward.handlers.enqueue_options import Request
+
+    if app is None:
+        say("no app found, so the arguments are not checked; name one with --app or ONWARD_APP", timed=False)
+        given = words_to_payload(words, None) if payload is None else read_payload(payload)
+        return Request(NewJob(job_type=name)).using(options).build(given)
+    job_type = app.jobs.get(name)
+    if job_type is None:
+        near = get_close_matches(name, app.jobs, 1)
+        advice = f'Did you mean "{near[0]}"?' if near else f"It has {', '.join(app.jobs) or 'none'}."
+        raise InvalidSetting(f'the app has no job type "{name}". {advice}')
+    function = job_type.handler.function
+    given = words_to_payload(words, function) if payload is None else read_payload(payload)
+    return job_type.using(**options).build(**given)
+
+
+def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
+    from onward.core.jobs.job import ENDED
+
+    longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
+    end = None if longest is None else time.monotonic() + longest
+    pause = _FIRST_PAUSE
+    while (job := client.get(asked.id)).state not in ENDED:
+        left = pause if end is None else end - time.monotonic()
+        if left <= 0:
+            raise JobNotEnded(
+                f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
+                f"(onward doctor {job.id} tells why)"
+            )
+        time.sleep(min(pause, left))
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+    return job
+
+
+def _without_secrets(job: Job, redaction: Redaction) -> Job:
+    """Give a job as it may be shown: its result was stored as it is."""
+    from msgspec.structs import replace
+
+    secrets = redaction.secrets_of(job.payload)
+    hidden = {name: redaction.redact(getattr(job, name), secrets) for name in ("result", "error")}
+    return replace(job, **hidden)
+
+
+def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"id": asked.id, "state": asked.state, "created": asked.created}))
+        return
+    note = "" if asked.created else "   (it holds the key already)"
+    click.echo(f"{short(asked.id, stream=sys.stdout)}  {asked.state or 'removed'}{note}")
+
+
+def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
+    """Print how a job went, and its result; gives the exit code."""
+    from onward.core.jobs.job import JobState
+
+    if as_json:
+        shown = {"id": job.id, "state": job.state, "created": asked.created, "attempt": job.attempt}
+        click.echo(shown_json({**shown, "result": job.result, "error": job.error}))
+    else:
+        states = [asked.state, JobState.RUNNING if job.started_at else None, job.state]
+        path = " → ".join(dict.fromkeys(state for state in states if state))
+        took = lasting((job.ended_at or job.created_at) - job.created_at)
+        line = f"{short(job.id)}  {path}   attempt {job.attempt}/{job.max_attempts}   {took}"
+        say(line, timed=False)
+        if job.state == JobState.SUCCEEDED:
+            click.echo(shown_json(job.result))
+        else:
+            error = job.error or {}
+            parts = (error.get("class"), error.get("message"), error.get("reason"))
+            say(f"  {clean(': '.join(str(part) for part in parts if part), 300)}", timed=False)
+    return 0 if job.state == JobState.SUCCEEDED else _JOBS_FAILED

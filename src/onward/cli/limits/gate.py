@@ -1,0 +1,70 @@
+"""`onward gate`: the one switch for all workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.views.text import clean, say, shown_json
+
+if TYPE_CHECKING:
+    from onward.operations.limits.pauses import Gate
+
+__all__ = ["command"]
+
+
+@click.group("gate")
+def command() -> None:
+    """Let workers claim jobs, or have none claimed at all; what runs goes on."""
+
+
+@command.command("open")
+@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
+@given(*WHO, *PLACE)
+def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
+    """Let workers claim again."""
+    with open_client(app, url) as client:
+        changed = client.open_gate(reason=reason, **operator(actor))
+    say("the gate is open" if changed else "the gate was open already", timed=False)
+
+
+@command.command("close")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; workers and dashboards show it.")
+@given(*WHO, *PLACE)
+def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Have nothing claimed; what runs goes on."""
+    with open_client(app, url) as client:
+        changed = client.close_gate(reason=reason, **operator(actor))
+    say("the gate is closed" if changed else "the gate was closed for that reason already", timed=False)
+
+
+@command.command("status")
+@given(*AS_JSON, *PLACE)
+def status(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """Tell whether the gate is open, or who closed it, when and why."""
+    with open_client(app, url) as client:
+        gate = client.controls().gate
+    if as_json:
+        click.echo(shown_json({"open": gate is None, **_plain(gate)}))
+    else:
+        click.echo("open" if gate is None else _line(gate))
+
+
+def _plain(gate: Gate | None) -> dict[str, str | None]:
+    if gate is None:
+        return {}
+    at = gate.closed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "reason": gate.reason,
+        "actor_type": gate.actor_type,
+        "actor_id": gate.actor_id,
+        "closed_at": at,
+    }
+
+
+def _line(gate: Gate) -> str:
+    who = ":".join(part for part in (gate.actor_type, gate.actor_id) if part)
+    parts = ["closed", f"{gate.closed_at.astimezone():%Y-%m-%d %H:%M:%S}", who, gate.reason]
+    return clean("  ".join(part for part in parts if part))

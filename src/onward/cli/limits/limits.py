@@ -1,0 +1,121 @@
+"""`onward limits`: see who holds slots and who waits for one, and allow more or less by hand."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.views.text import clean, say, shown_json
+
+if TYPE_CHECKING:
+    from onward.operations.limits.limits import KeySeen, LimitSeen
+
+__all__ = ["command"]
+
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
+
+
+@click.group("limits")
+def command() -> None:
+    """See limits of jobs that share something, and set others."""
+
+
+@command.command("list")
+@given(*AS_JSON, *PLACE)
+def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """List the limits that workers have declared, with how many jobs hold a slot and wait for one."""
+    with open_client(app, url) as client:
+        found = client.limits.list()
+    if as_json:
+        click.echo(shown_json({"limits": [_plain(limit) for limit in found]}))
+        return
+    for limit in found:
+        click.echo(_line(limit))
+    if not found:
+        say("no worker has declared a limit", timed=False)
+
+
+@command.command("show")
+@click.argument("name")
+@given(*AS_JSON, *PLACE)
+def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
+    """Show limit NAME and its busiest keys."""
+    with open_client(app, url) as client:
+        limit = client.limits.get(name)
+    if as_json:
+        click.echo(shown_json(_plain(limit)))
+        return
+    click.echo(_line(limit))
+    for key in limit.keys:
+        click.echo(_key_line(key))
+
+
+@command.command("set")
+@click.argument("name")
+@click.option("--concurrency", type=int, metavar="N", help="How many of a key may be active at once.")
+@click.option("--rate", metavar="N/TIME", help="How many of a key may start in a time, such as 10/1m.")
+@click.option("--burst", type=int, metavar="N", help="How many of them may start at once.")
+@given(*_REASON, *WHO, *PLACE)
+def set_(
+    *,
+    name: str,
+    concurrency: int | None,
+    rate: str | None,
+    burst: int | None,
+    reason: str,
+    actor: str | None,
+    app: str | None,
+    url: str | None,
+) -> None:
+    """Allow something else for limit NAME than the application declares; what runs goes on."""
+    with open_client(app, url) as client:
+        limit = client.limits.set(
+            name, concurrency=concurrency, rate=rate, burst=burst, reason=reason, **operator(actor)
+        )
+    say(_line(limit), timed=False)
+
+
+@command.command("reset")
+@click.argument("name")
+@given(*_REASON, *WHO, *PLACE)
+def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Allow for limit NAME what the application declares; ends with 1 if nothing else was set."""
+    with open_client(app, url) as client:
+        changed = client.limits.reset(name, reason=reason, **operator(actor))
+    shown = clean(name)
+    say(f"{shown} is as declared" if changed else f"{shown}: nothing was set", timed=False)
+    if not changed:
+        sys.exit(1)
+
+
+def _plain(limit: LimitSeen) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        key: value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if isinstance(value, datetime)
+        else value
+        for key, value in asdict(limit).items()
+    }
+
+
+def _line(limit: LimitSeen) -> str:
+    terms = limit.terms
+    said = [
+        None if terms.slots is None else f"{terms.slots} at once",
+        None if terms.rate is None else f"{terms.rate}, {terms.at_once} at once",
+        "in order" if terms.ordered else None,
+        f"{limit.active} active",
+        f"{limit.waiting} waiting",
+    ]
+    who = ":".join(part for part in (limit.actor_type, limit.actor_id) if part)
+    by_hand = ["by hand", who, limit.reason] if limit.override is not None else []
+    return clean("  ".join(part for part in [limit.name, *said, *by_hand] if part))
+
+
+def _key_line(key: KeySeen) -> str:
+    return clean(f"{key.key}  {key.active} active  {key.waiting} waiting")

@@ -1,0 +1,185 @@
+"""`onward queues`: what waits where, pauses of queues, orgs and job types, and the bounds of queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.views.text import clean, say, shown_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from onward.core.jobs.filters import Counts
+    from onward.operations.limits.pauses import Controls, Pause, Scope
+    from onward.operations.limits.queues import Queue
+
+__all__ = ["command"]
+
+_STATES = ("queued", "scheduled", "running", "blocked")
+_WHAT = (
+    click.argument("queue", required=False),
+    click.option("--org", metavar="ORG", help="An org instead of a queue."),
+    click.option("--job-type", metavar="TYPE", help="A job type instead of a queue."),
+)
+
+
+@click.group("queues")
+def command() -> None:
+    """List queues, pause and resume them (orgs and job types too), and bound them."""
+
+
+@command.command("list")
+@given(*AS_JSON, *PLACE)
+def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """List the queues that have jobs, a rule or a pause, and what else is paused."""
+    with open_client(app, url) as client:
+        counts, controls, ruled = client.count(), client.controls(), client.queues.list()
+    queues = _queues(counts, controls, {one.name: one for one in ruled if not one.rule.plain or one.override})
+    others = sorted(
+        (one for one in controls.pauses if one.scope != "queue"), key=lambda one: (one.scope, one.name)
+    )
+    if as_json:
+        click.echo(shown_json({"queues": queues, "pauses": [_plain(pause) for pause in others]}))
+        return
+    for queue in queues:
+        numbers = ", ".join(f"{queue[state]} {state}" for state in _STATES if queue[state]) or "nothing waits"
+        click.echo(clean(f"{queue['name']}  {numbers}{_ruled(queue['rule'])}{_said(queue['paused'])}"))
+    for pause in others:
+        click.echo(clean(f"{pause.scope} {pause.name}{_said(_plain(pause))}"))
+
+
+@command.command("pause")
+@given(*_WHAT)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; workers and dashboards show it.")
+@given(*WHO, *PLACE)
+def pause_(
+    *,
+    queue: str | None,
+    org: str | None,
+    job_type: str | None,
+    reason: str,
+    actor: str | None,
+    app: str | None,
+    url: str | None,
+) -> None:
+    """Have nothing claimed of a QUEUE, an org or a job type; what runs goes on."""
+    scope, name = _chosen(queue, org, job_type)
+    with open_client(app, url) as client:
+        changed = client.pause(scope, name, reason=reason, **operator(actor))
+    say(clean(f"{name} is paused" if changed else f"{name} was paused for that reason already"), timed=False)
+
+
+@command.command("resume")
+@given(*_WHAT)
+@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
+@given(*WHO, *PLACE)
+def resume(
+    *,
+    queue: str | None,
+    org: str | None,
+    job_type: str | None,
+    reason: str | None,
+    actor: str | None,
+    app: str | None,
+    url: str | None,
+) -> None:
+    """End the pause of a QUEUE, an org or a job type."""
+    scope, name = _chosen(queue, org, job_type)
+    with open_client(app, url) as client:
+        changed = client.resume(scope, name, reason=reason, **operator(actor))
+    say(clean(f"{name} goes on" if changed else f"{name} was not paused"), timed=False)
+
+
+@command.command("limit")
+@click.argument("queue")
+@click.option("--concurrency", metavar="N|none", help="How many of its jobs may run at once.")
+@click.option("--rate", metavar="N/TIME|none", help="How many may start in a time, such as 10/1m.")
+@click.option("--burst", type=int, metavar="N", help="How many of them may start at once.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
+@given(*WHO, *PLACE)
+def limit(
+    *,
+    queue: str,
+    concurrency: str | None,
+    rate: str | None,
+    burst: int | None,
+    reason: str,
+    actor: str | None,
+    app: str | None,
+    url: str | None,
+) -> None:
+    """Set other bounds for QUEUE than the application declares; "none" lifts one."""
+    most: Any = int(concurrency) if concurrency and concurrency.isdecimal() else concurrency
+    with open_client(app, url) as client:
+        now = client.queues.limit(
+            queue, concurrency=most, rate=rate, burst=burst, reason=reason, **operator(actor)
+        )
+    say(clean(f"{queue}{_ruled(now.rule.stored())}"), timed=False)
+
+
+@command.command("reset")
+@click.argument("queue")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
+@given(*WHO, *PLACE)
+def reset(*, queue: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Let the bounds of QUEUE hold again that the application declares."""
+    with open_client(app, url) as client:
+        changed = client.queues.reset(queue, reason=reason, **operator(actor))
+    say(clean(f"{queue} is as declared" if changed else f"{queue}: no bounds were set"), timed=False)
+
+
+def _chosen(queue: str | None, org: str | None, job_type: str | None) -> tuple[Scope, str]:
+    named: list[tuple[Scope, str]] = []
+    named += [] if queue is None else [("queue", queue)]
+    named += [] if org is None else [("org", org)]
+    named += [] if job_type is None else [("job_type", job_type)]
+    if len(named) != 1:
+        raise click.UsageError("give one of QUEUE, --org and --job-type")
+    return named[0]
+
+
+def _queues(counts: Counts, controls: Controls, ruled: Mapping[str, Queue]) -> list[dict[str, Any]]:
+    pauses = {one.name: one for one in controls.pauses if one.scope == "queue"}
+    return [
+        {
+            "name": name,
+            **_numbers(counts, name),
+            "paused": _plain(pauses[name]) if name in pauses else None,
+            "rule": ruled[name].rule.stored() if name in ruled else None,
+            "set": ruled[name].override if name in ruled else None,
+        }
+        for name in sorted({*counts.live, *pauses, *ruled})
+    ]
+
+
+def _numbers(counts: Counts, queue: str) -> dict[str, int]:
+    live = {str(state): number for state, number in counts.live.get(queue, {}).items()}
+    return {state: live.get(state, 0) for state in _STATES}
+
+
+def _plain(pause: Pause) -> dict[str, Any]:
+    at = pause.paused_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    who = {"actor_type": pause.actor_type, "actor_id": pause.actor_id}
+    return {"scope": pause.scope, "name": pause.name, "reason": pause.reason, **who, "since": at}
+
+
+def _ruled(rule: dict[str, Any] | None) -> str:
+    """Say what a rule asks for."""
+    if rule is None:
+        return ""
+    said = [f"at most {rule['concurrency']} at once"] if "concurrency" in rule else []
+    said += [f"at most {rule['rate']}"] if "rate" in rule else []
+    said += [f"{rule['burst']} in a burst"] if "burst" in rule else []
+    said += ["fair"] if "fair" in rule else []
+    said += [f"ageing {rule['ageing']:g} s"] if "ageing" in rule else []
+    return f"  {', '.join(said) or 'no bounds'}"
+
+
+def _said(paused: dict[str, Any] | None) -> str:
+    if paused is None:
+        return ""
+    who = ":".join(part for part in (paused["actor_type"], paused["actor_id"]) if part)
+    return f"  paused since {paused['since']}{f' by {who}' if who else ''}: {paused['reason']}"

@@ -1,0 +1,72 @@
+"""Logging of a command: one line for each record, whatever is in it."""
+
+from __future__ import annotations
+
+import logging
+import sysconfig
+import traceback
+from datetime import datetime
+
+from onward.cli.views.text import clean
+from onward.logs import hide
+
+__all__ = ["LEVELS", "set_up_logs"]
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class _OneLine(logging.Formatter):
+    """`18:04:02 warning onward.worker: …`; a traceback is told by its end, at level debug in full."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        now = datetime.fromtimestamp(record.created).astimezone()
+        text = f"{record.name}: {record.getMessage()}"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            text += f" ({self._told(error)})"
+        elif record.exc_text:
+            text += f" ({self._lines(record.exc_text)})"
+        # Records of the application's own loggers come by here, too.
+        return f"{now:%H:%M:%S} {record.levelname.lower()} {clean(hide(text))}"
+
+    @staticmethod
+    def _told(error: BaseException) -> str:
+        if logging.getLogger().isEnabledFor(logging.DEBUG):
+            return _OneLine._lines("".join(traceback.format_exception(error)))
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        return f"{type(error).__name__}: {error}{where}"
+
+    @staticmethod
+    def _lines(told: str) -> str:
+        lines = told.splitlines()
+        return " ⏎ ".join(lines) if logging.getLogger().isEnabledFor(logging.DEBUG) else lines[-1]
+
+
+class _Ours(logging.Filter):
+    """Lets pass what Onward and the app tell; installed libraries, which tell each request, only warn."""
+
+    def __init__(self, app: str | None) -> None:
+        super().__init__()
+        self._names = {"onward", (app or "onward").partition(":")[0].partition(".")[0]}
+        self._installed = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")})
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return (
+            record.levelno >= logging.WARNING
+            or record.name.partition(".")[0] in self._names
+            or not record.pathname.startswith(self._installed)
+        )
+
+
+def set_up_logs(level: str, app: str | None = None) -> None:
+    """Send logs to the standard error, unless the app has set up logging by itself; debug shows all."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine())
+    if level != "debug":
+        handler.addFilter(_Ours(app))
+    root.addHandler(handler)
+    root.setLevel(level.upper())

@@ -1,0 +1,132 @@
+"""What the commands of an operator share: which database they are about, and who acts for which reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+from onward.cli.find_app import Found, look_for_app, show_trace
+from onward.cli.views.text import clean, say
+
+if TYPE_CHECKING:
+    from onward.clients.sync.client import Client
+    from onward.core.jobs.ids import JobId
+
+__all__ = ["AS_JSON", "PLACE", "WHO", "find_job", "given", "open_client", "open_found", "operator"]
+
+PLACE = (
+    click.option(
+        "--app",
+        metavar="APP",
+        help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py.",
+    ),
+    click.option(
+        "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+    ),
+)
+WHO = (click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host."),)
+AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one document."),)
+
+# Of all ids; a job's has its version and its variant.
+_HIGHEST = "ffffffffffff7fffbfffffffffffffff"
+
+
+class Operator(TypedDict):
+    """Who acts, as clients ask for it."""
+
+    actor_type: str | None
+    actor_id: str | None
+
+
+def given(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options to a command, in this order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def open_client(app: str | None, url: str | None) -> Client:
+    """Open the database that a command is about; it connects on first use. Raises where there is no file.
+
+    With a URL, an app that can't be imported stops nobody: who mends a queue may not be able to mend the app.
+    """
+    found = look_for_app(app, url)
+    if found.broken is not None and url is not None:
+        from onward.logs import hide
+
+        say(f"{clean(hide(str(found.broken)))}; going on without the app, by default rules", timed=False)
+    client = open_found(found, url)
+    _require_file(client)
+    return client
+
+
+def _require_file(client: Client) -> None:
+    """Refuse to make a database: whoever looks at one, or changes it, means one that somebody works with."""
+    from onward.errors import StoreUnreachable
+    from onward.stores.sqlite.sqlite_store import SqliteStore
+
+    store = client.store
+    if isinstance(store, SqliteStore) and not store.file.path.exists():
+        raise StoreUnreachable(
+            f"there is no database file {store.file.path}; the first worker or enqueue makes it. If the app "
+            "keeps its jobs elsewhere, name it with --app or ONWARD_APP, or its database with --url"
+        )
+
+
+def open_found(found: Found, url: str | None) -> Client:
+    """Open the database of an app, or, where there is none, that of the URL; raises why it is broken."""
+    from onward.handlers.clients import Clients
+
+    if found.broken is not None and url is None:
+        show_trace(found.broken)
+        raise found.broken
+    return (found.app.clients if found.app else Clients(url)).open()
+
+
+def find_job(client: Client, name: str) -> JobId:
+    """Find a job by how its id begins; raises JobNotFound, and InvalidSetting if more than one does."""
+    from onward.core.jobs.ids import bounds_of, normalise_id
+    from onward.errors import InvalidSetting, JobNotFound
+
+    low, _ = bounds_of(name)
+    digits = name.lower().replace("-", "")
+    highest = normalise_id(digits + _HIGHEST[len(digits) :])
+    if len(digits) == len(_HIGHEST):
+        return highest
+    begun: list[JobId] = []
+    # A page begins with the first below its cursor.
+    with suppress(JobNotFound):
+        begun.append(client.get(highest).id)
+    begun += [job.id for job in client.list_jobs(limit=2, cursor=highest).jobs if job.id >= low]
+    if not begun:
+        raise JobNotFound(f"no job begins with {name!r:.80}; it was never enqueued here, or has been removed")
+    if len(begun) > 1:
+        raise InvalidSetting(f"{name!r:.80} begins more than one job: {', '.join(begun)}; give more of it")
+    return begun[0]
+
+
+def operator(actor: str | None) -> Operator:
+    """Say who acts: whoever was named, or the user of this machine."""
+    from onward.handlers.enqueue_options import read_actor
+
+    actor_type, actor_id = read_actor(actor or f"cli:{_user()}")
+    return {"actor_type": actor_type, "actor_id": actor_id}
+
+
+def _user() -> str:
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # In a container without a list of users.
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

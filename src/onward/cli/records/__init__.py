@@ -1,0 +1,1 @@
+"""Records: audit, usage, artifacts."""

@@ -1,0 +1,156 @@
+"""`onward audit`: list, export and verify what has happened."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, given, open_client
+from onward.cli.times import read_instant
+from onward.cli.views.text import clean, say, short, shown_json
+
+if TYPE_CHECKING:
+    from onward.core.records.chain import Fault
+    from onward.operations.records.audit import AuditFilter, AuditRecord
+
+__all__ = ["command"]
+
+_FAULTS_SHOWN = 20
+_LINKS_A_LINE = 100_000
+
+_NARROWING = (
+    click.option("--since", metavar="TIME", help="From this time on, such as 2026-01-31T18:00+01:00."),
+    click.option("--until", metavar="TIME", help="Before this time."),
+    click.option("--org", metavar="ORG", help="Only what concerns this org."),
+    click.option("--event", metavar="EVENT", help="Only this event, such as job.deadlettered."),
+    click.option("--job", "job_id", metavar="ID", help="Only this job."),
+    click.option("--actor", metavar="TYPE:ID", help="Only what this actor did."),
+)
+
+
+@click.group("audit")
+def command() -> None:
+    """Read, export and verify the audit."""
+
+
+@command.command("list")
+@given(*_NARROWING)
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
+@click.option("--cursor", type=int, help="Go on after this number.")
+@click.option("--oldest", is_flag=True, help="The oldest first instead of the newest.")
+@given(*AS_JSON, *PLACE)
+def list_(
+    *,
+    limit: int,
+    cursor: int | None,
+    oldest: bool,
+    as_json: bool,
+    app: str | None,
+    url: str | None,
+    **narrow: Any,
+) -> None:
+    """List what has happened, the newest first."""
+    with open_client(app, url) as client:
+        page = client.audit.list(_filter(**narrow), limit=limit, cursor=cursor, oldest_first=oldest)
+    if as_json:
+        shown = {"records": [_plain(record) for record in page.records], "next_cursor": page.next_cursor}
+        click.echo(shown_json(shown))
+        return
+    for record in page.records:
+        click.echo(_line(record))
+    if page.next_cursor is not None:
+        say(f"more: --cursor {page.next_cursor}", timed=False)
+
+
+@command.command("export")
+@given(*_NARROWING, *PLACE)
+def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
+    """Print everything as JSON lines, the oldest first."""
+    with open_client(app, url) as client:
+        for record in client.audit.export(_filter(**narrow)):
+            click.echo(shown_json(_plain(record)))
+
+
+@command.command("verify")
+@click.option("--head", metavar="POSITION:LINK", help="The head that an earlier verification printed.")
+@given(*AS_JSON, *PLACE)
+def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None) -> None:
+    """Seal what is not sealed, then compare every row with the chain; ends with 1 if it is not whole."""
+    with open_client(app, url) as client:
+        found = client.audit.verify(head=head, progress=_Progress())
+    if as_json:
+        faults = [_fault(fault) for fault in found.faults]
+        shown = {"whole": found.whole, "links": found.links, "head": str(found.head), "faults": faults}
+        click.echo(shown_json(shown))
+    else:
+        for fault in found.faults[:_FAULTS_SHOWN]:
+            say(_described(fault), timed=False)
+        more = len(found.faults) - _FAULTS_SHOWN
+        if more > 0:
+            say(f"… and {more} more; --json has them", timed=False)
+        say(f"{'whole' if found.whole else 'NOT whole'}: {found.links} links", timed=False)
+        click.echo(found.head)
+    if not found.whole:
+        sys.exit(1)
+
+
+class _Progress:
+    """Tells how far a long walk has come."""
+
+    def __init__(self) -> None:
+        self._next = _LINKS_A_LINE
+
+    def __call__(self, done: int, of: int) -> None:
+        if done >= self._next:
+            self._next = done + _LINKS_A_LINE
+            say(f"{done} of {of} links")
+
+
+def _filter(
+    *,
+    since: str | None,
+    until: str | None,
+    org: str | None,
+    event: str | None,
+    job_id: str | None,
+    actor: str | None,
+) -> AuditFilter:
+    from onward.operations.records.audit import AuditFilter
+
+    kind, _, name = (actor or "").partition(":")
+    return AuditFilter(
+        since=read_instant("--since", since) if since else None,
+        until=read_instant("--until", until) if until else None,
+        org_id=org,
+        event=event,
+        job_id=job_id,
+        actor_type=kind or None,
+        actor_id=name or None,
+    )
+
+
+def _plain(record: AuditRecord) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    at = record.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {**asdict(record), "at": at}
+
+
+def _line(record: AuditRecord) -> str:
+    who = ":".join(part for part in (record.actor_type, record.actor_id) if part)
+    job = "" if record.job_id is None else f"{record.job_type} {short(record.job_id, stream=sys.stdout)}"
+    detail = "" if record.detail is None else json.dumps(record.detail, ensure_ascii=False)
+    parts = [f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}", record.event, record.action, job, who, detail]
+    return clean("  ".join(part for part in parts if part))
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {"what": fault.what, "seq": fault.seq, "position": fault.position, "message": fault.message}
+
+
+def _described(fault: Fault) -> str:
+    place = "" if fault.seq is None else f" seq {fault.seq}"
+    return f"{fault.what}{place}: {fault.message}"

@@ -1,0 +1,158 @@
+"""Schedules and their runs as lines for people, and as plain values for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from onward.cli.views.text import clean, lasting, table
+
+if TYPE_CHECKING:
+    from onward.core.schedules.schedule import Schedule, SchedulePause, ScheduleRun
+    from onward.core.schedules.timing import Timing
+
+__all__ = [
+    "plain_run", "plain_schedule", "plain_time", "run_table", "schedule_lines", "schedule_table",
+    "time_lines", "timing_of",
+]  # fmt: skip
+
+_NONE = timedelta()
+
+
+def schedule_table(schedules: Sequence[Schedule], now: datetime) -> list[str]:
+    """Give one line for each schedule, below a heading; none for none."""
+    rows = [
+        [one.name, one.timing.in_words(), _next(one, now), _outcome(one.last_run, now)] for one in schedules
+    ]
+    return table(["NAME", "WHEN", "NEXT", "LAST RUN"], rows)
+
+
+def run_table(runs: Sequence[ScheduleRun], tz: str) -> list[str]:
+    """Give one line for each run, as the clocks of its zone show it, below a heading; none for none."""
+    rows = [
+        [
+            f"{slot:%Y-%m-%d %H:%M:%S %Z}",
+            "hand" if run.source == "run_now" else "clock",
+            _drift(run),
+            run.outcome or "not ended",
+            run.job_id or "",
+            run.error or "",
+        ]
+        for run, slot in zip(runs, _shown([run.slot for run in runs], tz), strict=True)
+    ]
+    return table(["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"], rows)
+
+
+def schedule_lines(
+    schedule: Schedule, times: Sequence[datetime], runs: Sequence[ScheduleRun], now: datetime
+) -> list[str]:
+    """Tell all of a schedule."""
+    facts = {
+        "schedule": schedule.name,
+        "job type": schedule.job_type,
+        "org": schedule.org_id,
+        "when": f"{timing_of(schedule.timing)} ({schedule.timing.in_words()})",
+        "jitter": lasting(schedule.jitter) if schedule.jitter else None,
+        "missed": str(schedule.missed),
+        "overlap": schedule.overlap,
+        "warm-up": lasting(schedule.warm_up) if schedule.warm_up else None,
+        "defined in": "code" if schedule.source == "code" else "the database",
+        "paused": None if schedule.pause is None else _paused(schedule.pause),
+    }
+    lines = [f"{name:<11} {clean(value)}" for name, value in facts.items() if value]
+    upcoming = [f"  {line}" for line in time_lines(schedule, times, now)]
+    lines += ["", "next times, once it goes on" if schedule.pause else "next times", *upcoming]
+    history = run_table(runs, schedule.timing.tz) or ["none yet"]
+    return [*lines, "", "last runs", *(f"  {line}" for line in history)]
+
+
+def time_lines(schedule: Schedule, times: Sequence[datetime], now: datetime) -> list[str]:
+    """Give each time as the clocks of the schedule's zone show it, and how long that is from now."""
+    shown = _shown(times, schedule.timing.tz)
+    return [f"{one:%a %Y-%m-%d %H:%M:%S %Z}  in {lasting(max(one - now, _NONE))}" for one in shown]
+
+
+def _shown(times: Sequence[datetime], tz: str) -> list[datetime]:
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo(tz) if tz != "UTC" else UTC
+    return [time.astimezone(zone) for time in times]
+
+
+def timing_of(timing: Timing) -> str:
+    """Give a timing as it is written: cron 0 2 * * *, every 2m."""
+    return f"cron {timing.cron}" if timing.every is None else f"every {lasting(timing.every)}"
+
+
+def plain_schedule(schedule: Schedule) -> dict[str, Any]:
+    """Give a schedule as values of JSON; lengths of time are seconds."""
+    timing, pause, last = schedule.timing, schedule.pause, schedule.last_run
+    return {
+        "name": schedule.name,
+        "job_type": schedule.job_type,
+        "org_id": schedule.org_id,
+        "source": schedule.source,
+        "cron": timing.cron,
+        "every": None if timing.every is None else timing.every.total_seconds(),
+        "tz": timing.tz,
+        "in_words": timing.in_words(),
+        "jitter": schedule.jitter.total_seconds(),
+        "missed": schedule.missed,
+        "overlap": schedule.overlap,
+        "warm_up": schedule.warm_up.total_seconds(),
+        "next_at": plain_time(schedule.next_at),
+        "last_run": None if last is None else plain_run(last),
+        "paused": None if pause is None else _plain_pause(pause),
+    }
+
+
+def plain_run(run: ScheduleRun) -> dict[str, Any]:
+    """Give a run as values of JSON."""
+    return {
+        "schedule": run.schedule,
+        "slot": plain_time(run.slot),
+        "source": run.source,
+        "fired_at": plain_time(run.fired_at),
+        "drift": run.drift.total_seconds(),
+        "late": run.late,
+        "job_id": run.job_id,
+        "outcome": run.outcome,
+        "error": run.error,
+        "ended_at": plain_time(run.ended_at),
+    }
+
+
+def plain_time(at: datetime | None) -> str | None:
+    """Give an instant as text, in UTC."""
+    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _plain_pause(pause: SchedulePause) -> dict[str, Any]:
+    who = {"actor_type": pause.actor_type, "actor_id": pause.actor_id}
+    return {"reason": pause.reason, **who, "since": plain_time(pause.at)}
+
+
+def _paused(pause: SchedulePause) -> str:
+    who = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
+    return f"since {plain_time(pause.at)}{f' by {who}' if who else ''}: {pause.reason}"
+
+
+def _next(schedule: Schedule, now: datetime) -> str:
+    if schedule.pause is not None:
+        return f"paused: {schedule.pause.reason}"
+    if schedule.next_at is None:
+        return ""
+    away = schedule.next_at - now
+    return f"in {lasting(away)}" if away > _NONE else f"due for {lasting(-away)}"
+
+
+def _outcome(run: ScheduleRun | None, now: datetime) -> str:
+    if run is None:
+        return "never"
+    late = f", {lasting(run.drift)} late" if run.late else ""
+    return f"{run.outcome or 'not ended'} {lasting(max(now - run.fired_at, _NONE))} ago{late}"
+
+
+def _drift(run: ScheduleRun) -> str:
+    return lasting(max(run.drift, _NONE)) if run.late else ""

@@ -1,0 +1,164 @@
+"""`onward schedules`: see what runs by the clock, run it now, pause it and resume it."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.schedules.schedule_lines import (
+    plain_run,
+    plain_schedule,
+    plain_time,
+    run_table,
+    schedule_lines,
+    schedule_table,
+    time_lines,
+)
+from onward.cli.views.text import clean, say, shown_json
+from onward.core.upkeep.diagnosis import positional
+from onward.errors import ScheduleNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["command"]
+
+_NAME = (click.argument("name"),)
+_SHOWN = 5
+_RUNS = 10
+
+
+@click.group("schedules")
+def command() -> None:
+    """See what runs by the clock; run it now, pause it, resume it."""
+
+
+@command.command("list")
+@given(*AS_JSON, *PLACE)
+def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """List the schedules by name: when they run next, and what became of their last run."""
+    with open_client(app, url) as client:
+        found = client.schedules.list()
+    shown = {"schedules": [plain_schedule(schedule) for schedule in found]}
+    _tell(shown, schedule_table(found, _now()), as_json=as_json)
+    if not found and not as_json:
+        say("no schedules; give a job type cron= or every=, and start a worker", timed=False)
+
+
+@command.command("show")
+@given(*_NAME, *AS_JSON, *PLACE)
+def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
+    """Show a schedule, its next times and its last runs."""
+    with open_client(app, url) as client:
+        schedule = client.schedules.get(name)
+        times = client.schedules.next_times(name, _SHOWN)
+        runs = client.schedules.runs(name, limit=_RUNS)
+    shown = {
+        **plain_schedule(schedule),
+        "next_times": [plain_time(time) for time in times],
+        "runs": [plain_run(run) for run in runs],
+    }
+    _tell(shown, schedule_lines(schedule, times, runs, _now()), as_json=as_json)
+
+
+@command.command("next")
+@given(*_NAME)
+@click.option("-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="So many.")
+@given(*AS_JSON, *PLACE)
+def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | None) -> None:
+    """Print the next times of a schedule, whether it is paused or not."""
+    with open_client(app, url) as client:
+        schedule = client.schedules.get(name)
+        times = client.schedules.next_times(name, count)
+    shown = {"name": schedule.name, "next_times": [plain_time(time) for time in times]}
+    _tell(shown, time_lines(schedule, times, _now()), as_json=as_json)
+
+
+@command.command("history")
+@given(*_NAME)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=_RUNS, show_default=True, help="At most so many."
+)
+@given(*AS_JSON, *PLACE)
+def history(*, name: str, limit: int, as_json: bool, app: str | None, url: str | None) -> None:
+    """Print the last runs of a schedule, the newest first."""
+    with open_client(app, url) as client:
+        runs = client.schedules.runs(name, limit=limit)
+        try:
+            tz = client.schedules.get(name).timing.tz
+        except ScheduleNotFound:
+            # One that was removed has a history still.
+            tz = "UTC"
+    _tell({"runs": [plain_run(run) for run in runs]}, run_table(runs, tz), as_json=as_json)
+    if not runs and not as_json:
+        say(clean(f"{name} has not run yet"), timed=False)
+
+
+@command.command("run")
+@given(*_NAME)
+@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
+@given(*WHO, *AS_JSON, *PLACE)
+def run(
+    *, name: str, reason: str | None, actor: str | None, as_json: bool, app: str | None, url: str | None
+) -> None:
+    """Enqueue the job of a schedule now, beside its times; prints the id of the job."""
+    with open_client(app, url) as client:
+        job_id = client.schedules.run_now(name, reason=reason, **operator(actor)).id
+    click.echo(shown_json({"name": name, "job_id": job_id}) if as_json else job_id)
+
+
+@command.command("pause")
+@given(*_NAME)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; lists and the audit show it.")
+@given(*WHO, *PLACE)
+def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Have no more runs of a schedule; what it has enqueued goes on."""
+    with open_client(app, url) as client:
+        changed = client.schedules.pause(name, reason=reason, **operator(actor))
+    shown = clean(name)
+    say(f"{shown} is paused" if changed else f"{shown} was paused for that reason already", timed=False)
+
+
+@command.command("resume")
+@given(*_NAME)
+@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
+@given(*WHO, *PLACE)
+def resume(*, name: str, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
+    """Have a schedule run again, from its next time on; ends with 1 if it was not paused."""
+    with open_client(app, url) as client:
+        changed = client.schedules.resume(name, reason=reason, **operator(actor))
+    shown = clean(name)
+    say(f"{shown} goes on" if changed else f"{shown} was not paused", timed=False)
+    if not changed:
+        sys.exit(1)
+
+
+@command.command("remove")
+@given(*_NAME)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit.")
+@given(*WHO, *PLACE)
+def remove(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
+    with open_client(app, url) as client:
+        in_code = client.schedules.get(name).source == "code"
+        client.schedules.remove(name, reason=reason, **operator(actor))
+    say(f"{clean(name)} is removed", timed=False)
+    if in_code:
+        pause = f"onward schedules pause --reason … {positional(name)}"
+        say(f"code defines it: it comes back when a worker starts; to have no runs: {pause}", timed=False)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _tell(shown: dict[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(shown_json(shown))
+        return
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,130 @@
+"""`onward doctor`: tells why a queue is stuck, or why one job has not run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from onward.cli.find_app import Found, look_for_app
+from onward.cli.operator_options import AS_JSON, PLACE, find_job, given, open_found
+from onward.cli.views.text import clean, masked, shown_json
+
+if TYPE_CHECKING:
+    from onward.clients.sync.client import Client
+    from onward.core.jobs.ids import JobId
+    from onward.core.upkeep.diagnosis import Finding
+
+__all__ = ["command"]
+
+_MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
+_PROBLEM, _NO_DATABASE = 1, 5
+_MOST_JOBS = 10
+_PLACE = re.compile(r"^(onward (?:worker|tick)) APP\b")
+_COMMAND = re.compile(r"^onward [a-z]+(?: [a-z]+)?(?= |$)")
+
+
+@click.command("doctor")
+@click.argument("job_id", required=False)
+@click.option("--subject", metavar="SUBJECT", help="The jobs of this subject, such as booking:42.")
+@click.option("--job-type", metavar="TYPE", help="With --subject: only those of this type.")
+@click.option("--deep", is_flag=True, help="Look for damage too; reads all of a SQLite file.")
+@given(*AS_JSON, *PLACE)
+def command(
+    *,
+    job_id: str | None,
+    subject: str | None,
+    job_type: str | None,
+    deep: bool,
+    as_json: bool,
+    app: str | None,
+    url: str | None,
+) -> int:
+    """Say why jobs do not run, or why one JOB_ID does not; each finding with the command that mends it.
+
+    Ends with 1 if something is a problem, with 5 if the database can't be asked.
+    """
+    if sum((job_id is not None, subject is not None)) > 1 or (job_type and subject is None):
+        raise click.UsageError("give a JOB_ID, or --subject and perhaps --job-type")
+    found = look_for_app(app, url)
+    with open_found(found, url or os.environ.get("ONWARD_URL")) as client:
+        findings = [] if found.broken is None else [_broken(found)]
+        if job_id is None and subject is None:
+            findings += client.doctor.check(deep=deep)
+        else:
+            asked = _named(client, job_id, subject, job_type)
+            findings += [finding for one in asked for finding in client.doctor.explain(one)]
+    findings = [_placed(finding, found.name, app, url) for finding in findings]
+    if as_json:
+        click.echo(shown_json(_plain(findings)))
+    else:
+        _print(findings)
+    return _exit_code(findings)
+
+
+def _broken(found: Found) -> Finding:
+    from onward.core.upkeep.health import app_broken
+
+    assert found.broken is not None  # noqa: S101 - for the type checker
+    return app_broken(found.name, found.broken)
+
+
+def _placed(finding: Finding, name: str | None, app: str | None, url: str | None) -> Finding:
+    """Have the command that mends it be about the same app and the same database as this one."""
+    from msgspec.structs import replace
+
+    from onward.core.upkeep.diagnosis import quoted
+
+    remedy = finding.remedy or ""
+    where = "" if url is None else f" --url {quoted(masked(url))}"
+    if _PLACE.match(remedy):
+        # Its place, not a name that looks like it.
+        remedy = _PLACE.sub(lambda place: f"{place[1]} {quoted(name or 'APP')}{where}", remedy)
+    else:
+        where = f"{where} --app {quoted(app)}" if app else where
+        # Before the names, one of which may follow a double dash.
+        remedy = _COMMAND.sub(lambda words: f"{words[0]}{where}", remedy)
+    return replace(finding, remedy=remedy or None)
+
+
+def _named(client: Client, job_id: str | None, subject: str | None, job_type: str | None) -> list[JobId]:
+    return _of_subject(client, str(subject), job_type) if job_id is None else [find_job(client, job_id)]
+
+
+def _of_subject(client: Client, subject: str, job_type: str | None) -> list[JobId]:
+    from onward.core.jobs.filters import JobFilter
+    from onward.errors import JobNotFound
+
+    found = client.list_jobs(JobFilter(subject=subject, job_type=job_type), limit=_MOST_JOBS).jobs
+    if not found:
+        raise JobNotFound(
+            f"no job of subject {subject!r:.80}; it was never enqueued here, or has been removed"
+        )
+    return [job.id for job in found]
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    """Print what is well first: what is wrong then stands right above the prompt."""
+    for finding in reversed(findings):
+        title = f"{finding.code}  {finding.title}" if finding.severity == "ok" else finding.title
+        remedy = f" → {finding.remedy}" if finding.remedy else ""
+        code = "" if finding.severity == "ok" else f"  [{finding.code}]"
+        click.echo(clean(f"{_MARKS[finding.severity]} {title}{remedy}{code}"))
+
+
+def _plain(findings: Sequence[Finding]) -> dict[str, object]:
+    from msgspec.structs import asdict
+
+    problems = sum(finding.severity == "problem" for finding in findings)
+    return {"ok": not problems, "findings": [asdict(finding) for finding in findings]}
+
+
+def _exit_code(findings: Sequence[Finding]) -> int:
+    from onward.core.upkeep.health import DATABASE_CODES
+
+    if any(finding.code in DATABASE_CODES for finding in findings):
+        return _NO_DATABASE
+    return _PROBLEM if any(finding.severity == "problem" for finding in findings) else 0

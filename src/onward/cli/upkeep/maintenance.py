@@ -1,0 +1,83 @@
+"""`onward maintenance`: what the tables take up, and what to do about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, given, open_client
+from onward.cli.views.text import say, shown_json
+
+if TYPE_CHECKING:
+    from onward.core.upkeep.sizes import SizeReport
+
+__all__ = ["command"]
+
+_MOST_LINES = 20
+
+
+@click.group("maintenance")
+def command() -> None:
+    """See what the tables take up."""
+
+
+@command.command("report")
+@given(*AS_JSON, *PLACE)
+def report(*, as_json: bool, app: str | None, url: str | None) -> None:
+    """Tell how large the tables are, how much of that is of no use, and which statements mend it."""
+    with open_client(app, url) as client:
+        seen = client.maintenance.report()
+    if as_json:
+        click.echo(shown_json(_plain(seen)))
+        return
+    for line in _lines(seen):
+        click.echo(line)
+    for advice in seen.advice:
+        say(advice.what, timed=False)
+        click.echo(f"{advice.sql};")
+    if not seen.advice:
+        say("nothing needs to be done", timed=False)
+
+
+def _lines(seen: SizeReport) -> list[str]:
+    file = seen.file
+    lines = [f"database {_size(file.bytes)}, free {_size(file.free_bytes)}, log {_size(file.log_bytes)}"]
+    if file.oldest_transaction is not None:
+        lines[0] = f"database {_size(file.bytes)}, oldest row {file.oldest_transaction} transactions old"
+    if seen.tables:
+        lines.append(f"{'TABLE':<32} {'SIZE':>9} {'ROWS':>12} {'DEAD':>10} {'EMPTY':>6}  VACUUMED")
+    for table in seen.tables[:_MOST_LINES]:
+        vacuumed = (
+            "never" if table.vacuumed_at is None else f"{table.vacuumed_at.astimezone():%Y-%m-%d %H:%M}"
+        )
+        lines.append(
+            f"{table.name:<32} {_size(table.bytes):>9} {table.live_rows:>12} {table.dead_rows:>10} "
+            f"{_share(table.bloat):>6}  {vacuumed}"
+        )
+    return lines
+
+
+def _plain(seen: SizeReport) -> dict[str, Any]:
+    import msgspec
+
+    def shown(one: Any) -> dict[str, Any]:
+        values = {name: getattr(one, name) for name in one.__struct_fields__}
+        times = {name: value.isoformat() for name, value in values.items() if isinstance(value, datetime)}
+        return {**values, **times, "bloat": one.bloat}
+
+    return {
+        "file": msgspec.structs.asdict(seen.file),
+        "tables": [shown(table) for table in seen.tables],
+        "indexes": [shown(index) for index in seen.indexes],
+        "advice": [msgspec.structs.asdict(advice) for advice in seen.advice],
+    }
+
+
+def _size(amount: int) -> str:
+    return f"{amount / 2**20:.1f} MiB"
+
+
+def _share(part: float | None) -> str:
+    return "?" if part is None else f"{part:.0%}"

@@ -1,0 +1,53 @@
+"""`onward migrate`: make or update the tables, or say what would be done."""
+
+from __future__ import annotations
+
+import click
+
+from onward.cli.find_app import find_app
+from onward.cli.views.text import say
+
+__all__ = ["command"]
+
+
+@click.command("migrate")
+@click.option("--plan", "only_plan", is_flag=True, help="Print the SQL; change nothing.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="End with 5 unless the tables are up to date; change nothing."
+)
+@click.option(
+    "--row-security/--no-row-security",
+    default=None,
+    help="Have PostgreSQL keep the orgs apart for every role but the owner of the tables, or no longer.",
+)
+@click.option(
+    "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
+)
+@click.option(
+    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+)
+def command(
+    *, only_plan: bool, only_check: bool, row_security: bool | None, app: str | None, url: str | None
+) -> None:
+    """Make or update Onward's tables."""
+    if only_plan and only_check:
+        raise click.UsageError("give --plan or --check, not both")
+    if row_security is not None and (only_plan or only_check):
+        raise click.UsageError("--row-security changes the tables; give it without --plan and --check")
+    from onward.handlers.clients import Clients
+
+    known = find_app(app, url)
+    with (known.clients if known else Clients(url)).open() as client:
+        plan = client.plan() if only_plan or only_check else client.migrate()
+        if row_security is not None:
+            client.protect_orgs(enable=row_security)
+    if only_plan:
+        click.echo(plan.sql, nl=False)
+    if only_check:
+        plan.check()
+    if not plan.pending:
+        say(f"schema {plan.version} is up to date", timed=False)
+    elif not only_plan:
+        say(f"schema {plan.version} → {plan.newest}", timed=False)
+    if row_security is not None:
+        say(f"row-level security is {'on' if row_security else 'off'}", timed=False)

@@ -1,0 +1,41 @@
+"""One line for each attempt that ended: what it was, how it went, what comes next; never its payload."""
+
+from __future__ import annotations
+
+from onward.cli.views.text import clean, lasting, say, short
+from onward.core.jobs.job import Job, JobState
+from onward.core.work.lifecycle import Transition
+
+__all__ = ["describe_attempt", "say_attempt", "say_failure"]
+
+_LONGEST = 200
+
+
+def say_failure(job: Job, to: Transition) -> None:
+    """Tell of an attempt that came to an error."""
+    if to.error is not None and to.state != JobState.CANCELLED:
+        say(describe_attempt(job, to))
+
+
+def say_attempt(job: Job, to: Transition) -> None:
+    """Tell of an attempt, however it went."""
+    say(describe_attempt(job, to))
+
+
+def describe_attempt(job: Job, to: Transition) -> str:
+    """Write how an attempt went, in one line."""
+    named = f"{clean(job.job_type)} {short(job.id)} attempt {job.attempt}/{job.max_attempts}"
+    error = to.error or {}
+    told = clean(": ".join(str(error[part]) for part in ("class", "message") if error.get(part)), _LONGEST)
+    match to.state:
+        case JobState.SUCCEEDED:
+            return f"✓ {named}" + (" skipped" if to.outcome == "skipped" else "")
+        case JobState.DEAD:
+            return f"☠ {named} {told} → {clean(str(error.get('reason'))).replace('_', ' ')}, dead letter"
+        case JobState.CANCELLED:
+            return f"· {named} cancelled"
+    again = f"next try in {lasting(to.delay)}" if to.delay else "ready again"
+    if to.error is None:
+        return f"· {named} {to.outcome}, {again}"
+    kind = "retryable" if to.outcome == "failed" else to.outcome.replace("_", " ")
+    return f"✗ {named} {told} → {kind}, {again}"

@@ -1,0 +1,78 @@
+"""Lines for people; a value from outside can neither break a line nor control the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import click
+
+from onward.core.inputs.plain_text import CONTROLS
+from onward.core.inputs.plain_text import one_line as clean
+
+__all__ = ["clean", "lasting", "masked", "say", "short", "shown_json", "table"]
+
+_PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
+_SECONDS = 60
+_MINUTES = 60 * 60
+_HOURS = 48 * 60 * 60
+
+
+def shown_json(value: object) -> str:
+    """Write a value as JSON in which nothing controls the terminal; it reads back as the same value."""
+    text = json.dumps(value, ensure_ascii=False)
+    return CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
+
+
+def say(text: str, *, timed: bool = True) -> None:
+    """Write words to the standard error, with the time of day."""
+    # Local time, as on the clock beside the screen.
+    now = f"{datetime.now().astimezone():%H:%M:%S} " if timed else ""
+    # Whoever read it may be gone; the work goes on.
+    with suppress(OSError):
+        click.echo(f"{now}{text}", err=True)
+
+
+def short(job_id: str, *, stream: object = None) -> str:
+    """Shorten an id for a terminal; elsewhere, where it may be read by a program, it stays whole."""
+    is_terminal = getattr(stream or sys.stderr, "isatty", bool)()
+    return f"{job_id[:6]}…{job_id[-3:]}" if is_terminal else job_id
+
+
+def lasting(length: timedelta) -> str:
+    """Write a length of time as people say it: 184 ms, 5s, 7m 30s, 7h 41m, 3d."""
+    seconds = length.total_seconds()
+    whole = round(seconds)
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if whole < _SECONDS:
+        return f"{round(seconds, 1):g}s"
+    if whole < _MINUTES:
+        return f"{whole // 60}m" + (f" {whole % 60}s" if whole % 60 else "")
+    if whole < _HOURS:
+        return f"{whole // 3600}h" + (f" {whole % 3600 // 60}m" if whole % 3600 // 60 else "")
+    return f"{whole // 86400}d"
+
+
+def masked(url: str) -> str:
+    """Leave the password out of a URL, and the options, which may hold one."""
+    return _PASSWORD.sub(r"//\1@", url).partition("?")[0]
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
+    """Give rows below a heading, in columns, one of them to the right; nothing for no rows."""
+    if not rows:
+        return []
+    cells = [list(heading), *([clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(heading))]
+    return [
+        "  ".join(
+            cell.rjust(width) if at == right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]

@@ -1,0 +1,1 @@
+"""Work: leases, claims, finishes, retries, effects, waits."""

@@ -1,0 +1,86 @@
+"""`onward effects`: shows what a job has done outside, and has it done again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, find_job, given, open_client, operator
+from onward.cli.views.text import clean, say, shown_json, table
+
+if TYPE_CHECKING:
+    from onward.core.work.effect import Effect
+
+__all__ = ["command"]
+
+
+@click.group("effects")
+def command() -> None:
+    """List what a job has done once, and reset it to be done again."""
+
+
+@command.command("list")
+@click.argument("job", metavar="JOB")
+@given(*AS_JSON, *PLACE)
+def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
+    """List the effects of a job, and the steps whose results it remembers."""
+    with open_client(app, url) as client:
+        job_id = find_job(client, job)
+        found = client.effects.list(job_id)
+        if not found:
+            client.get(job_id)
+        redact = client.rules.redact.redact
+    if as_json:
+        click.echo(shown_json([redact(_plain(effect)) for effect in found]))
+        return
+    for line in table(
+        ["STATE", "KIND", "NAME", "ATTEMPT", "AT", "KEY"], [_cells(effect) for effect in found]
+    ):
+        click.echo(line)
+    if not found:
+        say("no effects are recorded", timed=False)
+
+
+@command.command("reset")
+@click.argument("job", metavar="JOB")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--reason", required=True, metavar="TEXT", help="Why it is to be done again; kept in the audit."
+)
+@given(*WHO, *PLACE)
+def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
+    """Have an effect done again, under a new key, the next time the job runs."""
+    with open_client(app, url) as client:
+        job_id = find_job(client, job)
+        effect = client.effects.reset(job_id, name, reason=reason, **operator(actor))
+        state = client.get(job_id).state
+    say(f"reset {clean(effect.name)!r}; the job is {state}, and does it again when it next runs", timed=False)
+    click.echo(f"its new key  {effect.key}")
+
+
+def _plain(effect: Effect) -> dict[str, Any]:
+    return {
+        "job_id": effect.job_id,
+        "name": effect.name,
+        "kind": effect.kind,
+        "state": effect.state,
+        "generation": effect.generation,
+        "idempotency_key": effect.key if effect.kind == "once" else None,
+        "attempt": effect.attempt,
+        "lease": effect.lease,
+        "result": effect.result,
+        "begun_at": None if effect.begun_at is None else _moment(effect.begun_at),
+        "done_at": None if effect.done_at is None else _moment(effect.done_at),
+    }
+
+
+def _moment(at: Any) -> str:
+    return str(at.isoformat(timespec="microseconds").replace("+00:00", "Z"))
+
+
+def _cells(effect: Effect) -> list[str]:
+    at = effect.done_at or effect.begun_at
+    when = "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+    key = effect.key if effect.kind == "once" else ""
+    return [effect.state, effect.kind, effect.name, str(effect.attempt), when, key]

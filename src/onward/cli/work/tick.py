@@ -1,0 +1,60 @@
+"""`onward tick`: run what is due for a few seconds, for a cron or a serverless platform."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import click
+
+from onward.cli.find_app import load_app, name_of_app
+from onward.cli.log_setup import LEVELS, set_up_logs
+from onward.cli.views.text import lasting, say
+
+__all__ = ["command"]
+
+
+@click.command("tick")
+@click.argument("app", required=False)
+@click.option(
+    "--max-jobs", type=click.IntRange(1), default=10, show_default=True, help="At most so many jobs."
+)
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=20,
+    show_default=True,
+    help="At most so long.",
+)
+@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as one document.")
+def command(
+    *, app: str | None, max_jobs: int, max_seconds: float, url: str | None, log_level: str, as_json: bool
+) -> None:
+    """Run what is due of APP, which is module:attribute, then end.
+
+    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    """
+    app = name_of_app(app)
+    onward = load_app(app, url)
+    set_up_logs(log_level, app)
+    done = onward.tick(max_jobs=max_jobs, max_seconds=max_seconds)
+    shown = {
+        "ok": True,
+        "processed": done.processed,
+        "succeeded": done.succeeded,
+        "retried": done.retried,
+        "dead": done.dead,
+        "remainingPending": done.remaining,
+        "durationMs": round(done.duration.total_seconds() * 1000),
+        "asOfUtc": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    if as_json:
+        click.echo(json.dumps(shown))
+        return
+    counts = f"{done.succeeded} succeeded, {done.retried} to try again, {done.dead} dead"
+    say(
+        f"{done.processed} processed: {counts}; {done.remaining} waiting; {lasting(done.duration)}",
+        timed=False,
+    )

@@ -1,0 +1,192 @@
+"""`onward worker`: run the jobs of an app, in this process or in several."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.find_app import load_app, name_of_app
+from onward.cli.log_setup import LEVELS, set_up_logs
+from onward.cli.times import to_length
+from onward.cli.views.text import clean
+from onward.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.worker.tally import Tally
+
+__all__ = ["command", "parse_queues"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """The options of the command, as they were given."""
+
+    app: str
+    queues: tuple[str, ...]
+    processes: int
+    concurrency: int
+    grace: timedelta
+    lease: timedelta
+    drain: bool
+    max_jobs: int | None
+    url: str | None
+    log_level: str
+    as_json: bool
+    dev: str | None
+
+    def again(self) -> list[str]:
+        """Give the command of one child; the URL goes by the environment, since anyone may list commands."""
+        arguments = [sys.executable, "-m", "onward", "worker", self.app, "--log-level", self.log_level]
+        arguments += ["--concurrency", str(self.concurrency)]
+        arguments += [f"--grace={self.grace.total_seconds()}s", f"--lease={self.lease.total_seconds()}s"]
+        arguments += [argument for chosen in self.queues for argument in ("-q", chosen)]
+        arguments += ["--max-jobs", str(self.max_jobs)] if self.max_jobs else []
+        return [*arguments, *(["--drain"] if self.drain else [])]
+
+
+@click.command("worker")
+@click.argument("app", required=False)
+@click.option(
+    "-q", "--queues", multiple=True, metavar="Q[=N],…", help="Queues, each with its most jobs at once."
+)
+@click.option(
+    "--processes", type=click.IntRange(1, 256), default=1, help="So many processes, restarted if they die."
+)
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=10, show_default=True, help="Jobs at once, in each."
+)
+@click.option(
+    "--grace",
+    callback=to_length,
+    metavar="TIME",
+    default="30s",
+    show_default=True,
+    help="Time to finish in, once told to stop.",
+)
+@click.option(
+    "--lease",
+    callback=to_length,
+    metavar="TIME",
+    default="30s",
+    show_default=True,
+    help="How long a silent worker is trusted.",
+)
+@click.option("--drain", is_flag=True, help="End when nothing is left to do; with 6 if a job ended dead.")
+@click.option("--max-jobs", type=click.IntRange(1), help="End after so many jobs, in each process.")
+@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print at the end how many jobs came to what (one process)."
+)
+@click.option("--dev", type=click.Choice(["first", "again"]), hidden=True)
+def command(**given: Any) -> int:
+    """Run the jobs of APP, which is module:attribute, until told to stop.
+
+    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    """
+    options = _Options(**{**given, "app": name_of_app(given["app"])})
+    queues = parse_queues(options.queues)
+    app = load_app(options.app, options.url)
+    set_up_logs(options.log_level, options.app)
+    _warn_of_unknown(queues or {}, app)
+    if options.processes > 1:
+        return _supervise(app, options, queues)
+    return _work(app, options, queues)
+
+
+def parse_queues(given: Sequence[str]) -> dict[str, int | None] | None:
+    """Read `q:critical=4,q:default`; a queue without a number may use every slot. None means every queue."""
+    queues: dict[str, int | None] = {}
+    for item in (item.strip() for text in given for item in text.split(",")):
+        name, equals, most = item.partition("=")
+        if not name or (equals and not (most.isdecimal() and int(most) > 0)):
+            raise InvalidSetting(
+                f"-q {item!r:.80}: give a queue, or queue=N with the most jobs at once, from 1"
+            )
+        if name in queues:
+            raise InvalidSetting(f"-q names {name!r:.80} twice; give each queue once")
+        queues[name] = int(most) if equals else None
+    return queues or None
+
+
+def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
+    """Say that no job type here goes to a queue: it may be misspelt, or meant for `.using(queue=…)`."""
+    from onward.core.policy.category import QUEUES
+
+    templates = [handler.template for handler in app.handlers.values()]
+    known = {*QUEUES, *(job.queue or app.rules.queue_of(job.job_type, job.category) for job in templates)}
+    for queue in queues:
+        if queue not in known:
+            near = get_close_matches(queue, sorted(known), 1)
+            meant = f'; did you mean "{near[0]}"?' if near else ""
+            click.echo(clean(f'note: no job type of this app goes to the queue "{queue}"{meant}'), err=True)
+
+
+def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:
+    """Run a worker in this process."""
+    from onward.cli.process import run_worker
+    from onward.cli.views import attempt_lines, banner
+    from onward.worker.supervisor import Parent
+
+    parent = Parent.find()
+    told: list[str] = []
+    with app.clients.open() as client:
+        database = banner.describe_database(client)
+
+    def registered(worker_id: str) -> None:
+        quietly = options.dev == "again" or (parent is not None and options.dev is None)
+        if not told and not quietly:
+            slots = f"{options.concurrency} slots"
+            rows = {"database": database, "jobs": banner.describe_jobs(app)}
+            rows["worker"] = banner.describe_worker(worker_id, slots, queues)
+            title = "dev mode · reloads on change · Ctrl-C stops" if options.dev else "worker · Ctrl-C stops"
+            banner.print_block(title, rows)
+        told.append(worker_id)
+        if parent is not None:
+            parent.tell_registered(worker_id)
+
+    worker = app.worker(
+        queues=queues, concurrency=options.concurrency, lease=options.lease, grace=options.grace,
+        drain=options.drain, max_jobs=options.max_jobs, on_registered=registered,
+        on_end=attempt_lines.say_attempt if options.dev else attempt_lines.say_failure,
+    )  # fmt: skip
+    done = _print_tally if options.as_json else None
+    return run_worker(worker, drain=options.drain, grace=options.grace, parent=parent, done=done)
+
+
+def _print_tally(tally: Tally) -> None:
+    failures = [{**failure._asdict(), "count": count} for failure, count in sorted(tally.failures.items())]
+    click.echo(json.dumps({**asdict(tally), "failures": failures}))
+
+
+def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:
+    """Run several workers, each in a process of its own."""
+    from onward.cli.views import banner
+    from onward.worker.supervisor import Supervisor
+
+    if options.as_json:
+        raise InvalidSetting("--json tells of one process; leave out --processes")
+    with app.clients.open() as client:
+        database = banner.describe_database(client)
+    rows = {"database": database, "jobs": banner.describe_jobs(app)}
+    slots = f"{options.processes} processes of {options.concurrency} slots"
+    rows["worker"] = banner.describe_worker(f"{socket.gethostname()}:{os.getpid()}", slots, queues)
+    banner.print_block("supervisor · Ctrl-C stops", rows)
+
+    def give_back(worker_id: str, how: str) -> int:
+        with app.clients.open() as client:
+            return len(client.rescue_worker(worker_id, how=how).held)
+
+    supervisor = Supervisor(options.again(), options.processes, give_back=give_back)
+    return asyncio.run(supervisor.run())

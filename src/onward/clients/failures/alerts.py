@@ -1,0 +1,120 @@
+"""Alerts: what somebody was told or will be, muted where nobody wants to hear it; workers send them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+from onward.clients.runner import AsyncRun
+from onward.core.inputs.duration import Duration
+from onward.core.policy.rules import Rules
+from onward.core.upkeep.diagnosis import Finding
+from onward.operations.failures import alerts
+from onward.operations.failures.alerts import GroupedAlert, Send
+
+__all__ = ["AsyncAlerts"]
+
+_OVERLAP = timedelta(seconds=10)
+_DEEP_OVERLAP = timedelta(minutes=15)
+_PAGE, _MOST_PAGES = 5000, 20
+
+
+class AsyncAlerts:
+    """Look at alerts and mute them; the rest is for workers."""
+
+    def __init__(self, run: AsyncRun, rules: Rules) -> None:
+        self._run = run
+        self._rules = rules
+
+    async def list(
+        self, *, kind: str | None = None, limit: int = 50, now: datetime | None = None
+    ) -> Sequence[GroupedAlert]:
+        """Read alerts, that which happened last first, with the messages that wait and why."""
+        return await self._run(lambda: alerts.list_alerts(kind=kind, limit=limit, now=now), write=False)
+
+    async def mute(
+        self,
+        fingerprint: str,
+        *,
+        reason: str,
+        for_: Duration | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Count an alert, but tell nobody: for a time, or until it is unmuted; False if there is none."""
+        return await self._run(
+            lambda: alerts.mute(
+                fingerprint, reason=reason, for_=for_, actor_type=actor_type, actor_id=actor_id, now=now
+            )
+        )
+
+    async def unmute(
+        self,
+        fingerprint: str,
+        *,
+        reason: str | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Tell of an alert again, from its next time on; False if it was not muted."""
+        return await self._run(
+            lambda: alerts.unmute(
+                fingerprint, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
+            )
+        )
+
+    async def gather(self, *, deep: bool = False, now: datetime | None = None) -> int:
+        """Put deaths into alerts that are in none yet; gives how many, up to 500.
+
+        A deep look also finds those that were committed up to a quarter of an hour late.
+        """
+        overlap = _DEEP_OVERLAP if deep else _OVERLAP
+        found = await self._run(lambda: alerts.find_deaths(overlap=overlap, now=now), write=False)
+        if deep and len(found) < alerts.AT_ONCE:
+            await self._run(lambda: alerts.note_look(now=now))
+        if not found:
+            return 0
+        return await self._run(lambda: alerts.raise_deaths(found, self._rules, now=now), atomic=True)
+
+    async def observe(self, findings: Collection[Finding], *, now: datetime | None = None) -> None:
+        """Take findings for open alerts; those that are no longer found are resolved."""
+        await self._run(lambda: alerts.observe(findings, self._rules, now=now), atomic=True)
+
+    async def prepare(self, sinks: Collection[str], *, now: datetime | None = None) -> frozenset[str]:
+        """Write the messages that are due; names the sinks for which one waits."""
+        throttle = self._rules.alert_throttle
+        waiting = await self._run(lambda: alerts.due(sinks, throttle=throttle, now=now), write=False)
+        if "alert" in waiting:
+            await self._run(lambda: alerts.prepare(sinks, throttle=throttle, now=now), atomic=True)
+            return frozenset(sinks)
+        return waiting
+
+    async def take(self, sink: str, *, hold: timedelta, now: datetime | None = None) -> Send | None:
+        """Take a message for a sink; nobody else is given it for as long as `hold`."""
+        return await self._run(lambda: alerts.take(sink, hold=hold, now=now))
+
+    async def settle(
+        self,
+        send: Send,
+        error: str | None = None,
+        *,
+        wait: timedelta | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Write what came of a message: sent, to be tried again after `wait`, or given up (None)."""
+        return await self._run(lambda: alerts.settle(send, error, wait=wait, now=now))
+
+    async def prune(self, *, now: datetime | None = None) -> int:
+        """Remove alerts of which nothing was heard for 30 days, and the marks of old deaths."""
+        gone = 0
+        # In short transactions; what is left after a storm of deaths goes the next time.
+        for _ in range(_MOST_PAGES):
+            page = await self._run(
+                lambda: alerts.prune(overlap=_DEEP_OVERLAP, limit=_PAGE, now=now), atomic=True
+            )
+            gone += page
+            if page < _PAGE:
+                break
+        return gone

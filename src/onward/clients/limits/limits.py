@@ -1,0 +1,97 @@
+"""Limits: how many jobs that share something run at once or start in a period, and to set it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from onward.clients.runner import AsyncRun
+from onward.core.inputs.rate import Rate
+from onward.core.limits.limit import Limit
+from onward.core.policy.rules import Rules
+from onward.operations.limits import limits
+from onward.operations.limits.limits import Admitted, Found, LimitSeen
+
+__all__ = ["AsyncLimits"]
+
+
+class AsyncLimits:
+    """One for each name that workers have declared."""
+
+    def __init__(self, run: AsyncRun, rules: Rules) -> None:
+        self._run = run
+        self._rules = rules
+
+    async def list(self, *, keys: int = 5) -> Sequence[LimitSeen]:
+        """Read the limits by name, each with up to so many of its busiest keys."""
+        return await self._run(lambda: limits.list_limits(keys=keys), write=False)
+
+    async def get(self, name: str, *, keys: int = 20) -> LimitSeen:
+        """Read a limit with its busiest keys; one that no worker has declared is refused."""
+        return await self._run(lambda: limits.get_limit(name, keys=keys), write=False)
+
+    async def set(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        rate: Rate | None = None,
+        burst: int | None = None,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> LimitSeen:
+        """Allow something else than the application declares, until it is reset; what runs goes on.
+
+        What is not said is as it is declared.
+        """
+        by = (actor_type, actor_id)
+        return await self._run(
+            lambda: limits.override(
+                name, concurrency=concurrency, rate=rate, burst=burst, reason=reason, by=by, now=now
+            ),
+            atomic=True,
+        )
+
+    async def reset(
+        self,
+        name: str,
+        *,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Allow what the application declares; False if nothing else was set."""
+        by = (actor_type, actor_id)
+        return await self._run(lambda: limits.reset(name, reason=reason, by=by, now=now), atomic=True)
+
+    async def declare(
+        self, declared: Mapping[str, Limit] | None = None, *, now: datetime | None = None
+    ) -> None:
+        """Say, as a worker does at its start, what limits allow: these, or those of the application."""
+        known = self._rules.limits if declared is None else declared
+        if known:
+            await self._run(lambda: limits.declare(known, now=now))
+
+    async def find(
+        self,
+        after: str = "",
+        *,
+        keys: Collection[str] | None = None,
+        limit: int = 200,
+        now: datetime | None = None,
+    ) -> Found:
+        """Ask, as a worker does, which keys have jobs that need not wait."""
+        return await self._run(
+            lambda: limits.find_admissible(after, keys=keys, limit=limit, now=now), write=False
+        )
+
+    async def admit(self, keys: Collection[str], *, now: datetime | None = None) -> Admitted:
+        """Make as many waiting jobs of these keys ready as their limits allow."""
+        return await self._run(lambda: limits.admit(keys, now=now), atomic=True)
+
+    async def forget(self, *, now: datetime | None = None) -> int:
+        """Remove what is known of rates under which nothing has started for a while."""
+        return await self._run(lambda: limits.forget(now=now))

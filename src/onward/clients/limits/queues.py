@@ -1,0 +1,89 @@
+"""The rules of queues: to read them, to set other bounds for a time, and to claim by them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from onward.clients.runner import AsyncRun
+from onward.core.limits.queue_policy import Bound, RateBound
+from onward.core.policy.rules import Rules
+from onward.operations.limits import queues
+from onward.operations.limits.queues import Queue
+from onward.operations.work import policy_claim
+from onward.operations.work.policy_claim import RuledClaim
+
+__all__ = ["AsyncQueues"]
+
+
+class AsyncQueues:
+    """How queues are worked off: how many jobs at once, how fast, and in whose turn."""
+
+    def __init__(self, run: AsyncRun, rules: Rules) -> None:
+        self._run = run
+        self._rules = rules
+
+    async def list(self, *, limit: int = 1000, now: datetime | None = None) -> Sequence[Queue]:
+        """Read the queues of which an application declared or an operator set something, by name."""
+        return await self._run(lambda: queues.list_queues(limit=limit, now=now), write=False)
+
+    async def get(self, name: str, *, now: datetime | None = None) -> Queue:
+        """Read the rule of a queue; one of which nothing was said has none."""
+        return await self._run(lambda: queues.get_queue(name, now=now), write=False)
+
+    async def limit(
+        self,
+        name: str,
+        *,
+        concurrency: Bound | None = None,
+        rate: RateBound | None = None,
+        burst: int | None = None,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> Queue:
+        """Set other bounds than the declared ones, until `reset`; "none" lifts a bound."""
+        by = (actor_type, actor_id)
+        bounds = {"concurrency": concurrency, "rate": rate, "burst": burst}
+        return await self._run(
+            lambda: queues.limit_queue(name, **bounds, reason=reason, by=by, now=now),  # type: ignore[arg-type]
+            atomic=True,
+        )
+
+    async def reset(
+        self,
+        name: str,
+        *,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Let the declared bounds hold again; False if none were set."""
+        by = (actor_type, actor_id)
+        return await self._run(lambda: queues.reset_queue(name, reason=reason, by=by, now=now), atomic=True)
+
+    async def declare(self) -> None:
+        """Write, as a worker does at its start, what the application declares of its queues."""
+        await self._run(lambda: queues.declare(self._rules.queues))
+
+    async def claim(
+        self,
+        queue: str,
+        limit: int = 1,
+        *,
+        worker_id: str,
+        paused_orgs: Collection[str] = (),
+        paused_types: Collection[str] = (),
+        now: datetime | None = None,
+    ) -> RuledClaim:
+        """Claim, as a worker does, from a queue that has a rule; says also why there were not more."""
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        declared = self._rules.queues.get(queue)
+        return await self._run(
+            lambda: policy_claim.claim_ruled(
+                queue, limit, worker_id=worker_id, declared=declared, **paused, now=now
+            ),
+            atomic=True,
+        )

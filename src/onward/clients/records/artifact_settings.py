@@ -1,0 +1,63 @@
+"""What an application says of its artifacts: where they are kept, what is small, and what signs links."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from onward.blobs import Blobs, open_blobs
+from onward.core.jobs.ids import IdMaker
+from onward.core.policy.rules import Rules, check_secret
+from onward.errors import InvalidSetting
+from onward.stores import AsyncStore, Store
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
+
+__all__ = ["Keeping", "new_artifact_id"]
+
+_MOST_INLINE = 2**20
+_DIRECTORY = "onward-artifacts"
+
+new_artifact_id = IdMaker(time.time_ns, os.urandom).make
+"""Make the id of an artifact: a UUIDv7, as a job's."""
+
+
+class Keeping:
+    """What the rules say of artifacts or, where they say nothing, the environment."""
+
+    def __init__(self, store: Store | AsyncStore, rules: Rules) -> None:
+        self._store = store
+        self._rules = rules
+
+    @property
+    def inline_bytes(self) -> int:
+        """Tell up to which size content is kept in the database."""
+        most = self._rules.artifact_inline_bytes
+        if type(most) is not int or not 0 <= most <= _MOST_INLINE:
+            raise InvalidSetting(f"artifact_inline_bytes is {most!r:.80}; give 0 to {_MOST_INLINE}")
+        return most
+
+    @property
+    def blobs(self) -> Blobs:
+        """Give the place for what is larger: the setting, ONWARD_ARTIFACTS, or beside the database."""
+        return open_blobs(self._rules.artifacts or os.environ.get("ONWARD_ARTIFACTS") or self._default())
+
+    @property
+    def secret(self) -> str:
+        """Give what signs links: the setting, ONWARD_ARTIFACT_SECRET, or the file of …_SECRET_FILE."""
+        found = self._rules.artifact_secret or os.environ.get("ONWARD_ARTIFACT_SECRET")
+        file = os.environ.get("ONWARD_ARTIFACT_SECRET_FILE")
+        if not found and file:
+            found = Path(file).read_text(encoding="utf-8").strip()
+        if not found:
+            raise InvalidSetting(
+                "links to artifacts need a secret; set artifact_secret= or ONWARD_ARTIFACT_SECRET, such as "
+                "what this prints: openssl rand -hex 32"
+            )
+        check_secret(found)
+        return found
+
+    def _default(self) -> str:
+        if isinstance(self._store, SqliteStore | AsyncSqliteStore):
+            return str(self._store.file.path.with_name(_DIRECTORY))
+        return _DIRECTORY

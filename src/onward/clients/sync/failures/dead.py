@@ -1,0 +1,293 @@
+# Generated from src/onward/clients/failures/dead.py by tools/make_sync.py. Edit that file instead.
+"""Dead letters: look at what died, and replay, discard or fix it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Unpack
+from uuid import UUID
+
+from onward.clients.runner import Run
+from onward.core.inputs.checks import check_kind
+from onward.core.inputs.rate import Rate, interval
+from onward.core.jobs.ids import IdMaker, JobId, normalise_id
+from onward.core.policy.rules import Rules
+from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
+from onward.operations.failures import dead_bulk, dead_groups, dead_letters
+from onward.operations.failures.dead_bulk import FixPreview, ResolvedMany
+from onward.operations.failures.dead_filter import DeadFilter
+from onward.operations.failures.dead_groups import GroupPage
+from onward.operations.failures.dead_letters import (
+    NO_TIME,
+    DeadLetter,
+    DeadLetterPage,
+    Edit,
+    Resolution,
+    Resolved,
+)
+
+__all__ = ["Dead", "Progress"]
+
+Progress = Callable[[ResolvedMany], None]
+"""Is told after each page how far it has come."""
+
+_MANY = 10_000
+
+_make_id = IdMaker(time.time_ns, os.urandom).make
+
+
+def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobId]:
+    if isinstance(ids, str | UUID):
+        return {normalise_id(ids)}
+    check_kind("ids", ids, list | tuple | set | frozenset, "give a job id, or a list of them")
+    return {normalise_id(job_id) for job_id in ids}
+
+
+class Dead:
+    """Every death of a job is resolved once, in one of three ways, by somebody, for a reason that is kept."""
+
+    def __init__(self, run: Run, rules: Rules) -> None:
+        self._run = run
+        self._rules = rules
+
+    def list(
+        self,
+        *,
+        resolved: bool | None = False,
+        limit: int = 50,
+        cursor: JobId | None = None,
+        **where: Unpack[DeadFilter],
+    ) -> DeadLetterPage:
+        """Read a page of dead jobs, newest first: unresolved ones, resolved ones, or (None) both."""
+        return self._run(
+            lambda: dead_letters.list_letters(where, resolved=resolved, limit=limit, cursor=cursor),
+            write=False,
+        )
+
+    def groups(
+        self, *, limit: int = 50, cursor: JobId | None = None, **where: Unpack[DeadFilter]
+    ) -> GroupPage:
+        """Read a page of groups of what waits for somebody; that of the newest job comes first.
+
+        `group` may be the beginning of a fingerprint.
+        """
+        return self._run(lambda: dead_groups.list_groups(where, limit=limit, cursor=cursor), write=False)
+
+    def find(self, beginning: str, *, limit: int = 2) -> Sequence[JobId]:
+        """Find dead jobs by how their ids begin."""
+        return self._run(lambda: dead_bulk.find_ids(beginning, limit), write=False)
+
+    def get(self, job_id: JobId | UUID) -> DeadLetter:
+        """Read a dead job and what became of it; raises JobNotFound."""
+        asked = normalise_id(job_id)
+        return self._run(lambda: dead_letters.get_letter(asked), write=False)
+
+    def origin(self, successor_id: JobId | UUID) -> DeadLetter | None:
+        """Find the dead job that this one was made to replace; None if there is none."""
+        asked = normalise_id(successor_id)
+        return self._run(lambda: dead_letters.origin(asked), write=False)
+
+    def history(self, job_id: JobId | UUID) -> Sequence[Resolution]:
+        """Read what became of each earlier death of a job, oldest first."""
+        asked = normalise_id(job_id)
+        return self._run(lambda: dead_letters.history(asked), write=False)
+
+    def replay(
+        self,
+        ids: JobId | UUID | Collection[JobId | UUID],
+        *,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        reset_attempts: bool = True,
+        now: datetime | None = None,
+    ) -> Resolved:
+        """Let dead jobs run again under their own ids: from the first attempt, or for one more.
+
+        One whose key another job has meanwhile is refused.
+        """
+        asked, by = _normalised(ids), (actor_type, actor_id)
+        return self._run(
+            lambda: dead_letters.replay(
+                asked, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, now=now
+            )
+        )
+
+    def discard(
+        self,
+        ids: JobId | UUID | Collection[JobId | UUID],
+        *,
+        reason: str,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> Resolved:
+        """Leave jobs dead for good; their rows stay."""
+        asked, by = _normalised(ids), (actor_type, actor_id)
+        return self._run(
+            lambda: dead_letters.discard(asked, reason=reason, by=by, rules=self._rules, now=now), atomic=True
+        )
+
+    def fix(
+        self,
+        job_id: JobId | UUID,
+        *,
+        note: str,
+        payload: Mapping[str, Any] | None = None,
+        patch: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> DeadLetter:
+        """Enqueue an edited copy of a dead job, which takes its key over; the dead one stays as it is.
+
+        `patch` is merged into the payload, and null removes. Raises JobNotFound and AlreadyResolved.
+        """
+        asked, successor_id, by = normalise_id(job_id), _make_id(), (actor_type, actor_id)
+        edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
+        return self._run(
+            lambda: dead_letters.fix(asked, edit, successor_id, note=note, by=by, rules=self._rules, now=now),
+            atomic=True,
+        )
+
+    def preview(
+        self,
+        job_id: JobId | UUID | None = None,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        patch: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        limit: int = 5,
+        **where: Unpack[DeadFilter],
+    ) -> Sequence[FixPreview]:
+        """Tell what a fix would change of one dead job, or of the newest ones of a filter; writes nothing."""
+        edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
+        if job_id is None:
+            return self._run(
+                lambda: dead_bulk.preview(where, edit, _make_id(), rules=self._rules, limit=limit),
+                write=False,
+            )
+        asked = normalise_id(job_id)
+        one = self._run(
+            lambda: dead_bulk.preview_one(asked, edit, _make_id(), rules=self._rules), write=False
+        )
+        return [one]
+
+    def replay_all(
+        self,
+        *,
+        reason: str,
+        rate: Rate | None = None,
+        reset_attempts: bool = True,
+        limit: int = _MANY,
+        cursor: JobId | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+        **where: Unpack[DeadFilter],
+    ) -> ResolvedMany:
+        """Replay what waits for somebody and fits the filter, oldest job first, a page in each transaction.
+
+        At a `rate`, such as "10/s", the jobs are due one after another. With `dry_run` they are only counted.
+        """
+        by, every = (actor_type, actor_id), NO_TIME if rate is None else interval("rate", rate)
+
+        def resolve(ids: Collection[JobId], so_far: ResolvedMany) -> Resolved:
+            # Counted from the clock of each page, which only moves on: the rate is never exceeded.
+            delay = dead_bulk.turn_of(so_far.done, every)
+            return self._run(
+                lambda: dead_letters.replay(
+                    ids, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, delay=delay,
+                    every=every, now=now,
+                )
+            )  # fmt: skip
+
+        return self._all(where, None if dry_run else resolve, limit, cursor, progress)
+
+    def discard_all(
+        self,
+        *,
+        reason: str,
+        limit: int = _MANY,
+        cursor: JobId | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+        **where: Unpack[DeadFilter],
+    ) -> ResolvedMany:
+        """Discard what waits for somebody and fits the filter, a page in each transaction."""
+
+        def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
+            return self.discard(ids, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+
+        return self._all(where, None if dry_run else resolve, limit, cursor, progress)
+
+    def fix_all(
+        self,
+        *,
+        note: str,
+        patch: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        limit: int = _MANY,
+        cursor: JobId | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+        **where: Unpack[DeadFilter],
+    ) -> ResolvedMany:
+        """Fix by one patch what waits for somebody and fits the filter, each job in its own transaction."""
+        Edit(patch=patch).check()
+        mend = partial(
+            self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts,
+            actor_type=actor_type, actor_id=actor_id, now=now,
+        )  # fmt: skip
+
+        def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
+            refused: dict[JobId, str] = {}
+            for job_id in ids:
+                try:
+                    mend(job_id)
+                except (AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound) as error:
+                    refused[job_id] = str(error)
+            return Resolved(frozenset(ids) - set(refused), refused)
+
+        return self._all(where, None if dry_run else resolve, limit, cursor, progress)
+
+    def _all(
+        self,
+        where: DeadFilter,
+        resolve: Callable[[Collection[JobId], ResolvedMany], Resolved] | None,
+        limit: int,
+        cursor: JobId | None,
+        progress: Progress | None,
+    ) -> ResolvedMany:
+        answer = ResolvedMany(next_cursor=None if cursor is None else normalise_id(cursor))
+        while True:
+            pick = partial(dead_bulk.pick, where, answer, limit=limit, count=resolve is None)
+            picked = self._run(pick, write=False)
+            resolved = Resolved(frozenset(), {})
+            if resolve is not None and picked.ids:
+                # A transaction of its own: what is done stays done, whatever becomes of the next page.
+                resolved = resolve(picked.ids, answer)
+            answer = answer.plus(picked, resolved)
+            if progress is not None:
+                progress(answer)
+            if answer.next_cursor is None or answer.found >= limit:
+                return answer

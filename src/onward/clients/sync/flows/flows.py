@@ -1,0 +1,41 @@
+# Generated from src/onward/clients/flows/flows.py by tools/make_sync.py. Edit that file instead.
+"""Flows: which jobs wait for which, to look at."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from onward.clients.runner import Run
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import Job
+from onward.operations.flows import graph
+from onward.operations.flows.graph import Graph
+
+__all__ = ["Flows"]
+
+
+class Flows:
+    """What a job waits for, what waits for it, and what it has enqueued; all raise JobNotFound."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def parents(self, job_id: JobId | UUID) -> list[Job]:
+        """Read the jobs that a job waits or has waited for, with their results, oldest first."""
+        asked = normalise_id(job_id)
+        return self._run(lambda: graph.parents(asked), write=False)
+
+    def followers(self, job_id: JobId | UUID) -> list[Job]:
+        """Read the jobs that wait or have waited for a job, oldest first."""
+        asked = normalise_id(job_id)
+        return self._run(lambda: graph.followers(asked), write=False)
+
+    def children(self, job_id: JobId | UUID, *, limit: int = 1000) -> list[Job]:
+        """Read the jobs that a job's handler has enqueued, oldest first."""
+        asked = normalise_id(job_id)
+        return self._run(lambda: graph.children(asked, limit), write=False)
+
+    def graph(self, job_id: JobId | UUID, *, limit: int = 200) -> Graph:
+        """Read the flow that a job is part of, as jobs and links, up to `limit` jobs."""
+        asked = normalise_id(job_id)
+        return self._run(lambda: graph.graph(asked, limit), write=False)

@@ -1,0 +1,156 @@
+# Generated from src/onward/clients/jobs/cancelling.py by tools/make_sync.py. Edit that file instead.
+"""Cancel many jobs by one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from onward.clients.sync.work.worker_client import Working
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.operations.flows import batches
+from onward.operations.jobs import cancel
+from onward.operations.jobs.cancel import CancelledMany, Picked, Request
+from onward.operations.limits.pauses import Stopped
+
+__all__ = ["Cancelling", "Progress"]
+
+Progress = Callable[[CancelledMany], None]
+"""Is told after each page how far it has come."""
+
+_MANY = 10_000
+
+
+class Cancelling(Working):
+    """Waiting jobs are cancelled at once, running ones are asked to give way; each request is audited."""
+
+    def cancel_where(
+        self,
+        where: JobFilter,
+        *,
+        reason: str,
+        limit: int = _MANY,
+        cursor: JobId | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> CancelledMany:
+        """Cancel what fits a filter, oldest first, a page in each transaction; a dry run only counts it."""
+        request = Request(
+            chosen=cancel.of_filter(where), reason=reason, by=(actor_type, actor_id), limit=limit, now=now
+        )
+        begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
+        return self._cancel(request, begin, dry_run=dry_run, progress=progress)
+
+    def cancel_subject(
+        self,
+        subject: str,
+        *,
+        reason: str,
+        org_id: str | None = None,
+        limit: int = _MANY,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> CancelledMany:
+        """Cancel the jobs of a subject."""
+        chosen = cancel.of_subject(subject, org_id)
+        request = Request(chosen=chosen, reason=reason, by=(actor_type, actor_id), limit=limit, now=now)
+        return self._cancel(request, dry_run=dry_run, progress=progress)
+
+    def cancel_batch(
+        self,
+        batch_id: JobId | UUID,
+        *,
+        reason: str,
+        limit: int = _MANY,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> CancelledMany:
+        """Cancel the jobs of a batch, and close it: nothing is added to it any more.
+
+        Its callbacks are enqueued when those that run have given way. Raises BatchNotFound.
+        """
+        asked = normalise_id(batch_id)
+        request = Request(
+            chosen=cancel.of_batch(asked), reason=reason, by=(actor_type, actor_id), limit=limit, now=now
+        )
+        request = self._run(partial(cancel.refuse_more, request, asked))
+        answer = self._cancel(request, progress=progress)
+        # Who was adding has come through by then.
+        self._run(lambda: batches.close(asked, now=now), atomic=True)
+        return answer.joined(self._pages(request, CancelledMany(), None, progress))
+
+    def cancel_flow(
+        self,
+        job_id: JobId | UUID,
+        *,
+        reason: str,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> CancelledMany:
+        """Cancel a job, all that wait for it, and all that it has enqueued, and so on for each of them."""
+        asked = normalise_id(job_id)
+        chosen = self._run(lambda: cancel.of_flow(asked), write=False)
+        request = Request(chosen=chosen, reason=reason, by=(actor_type, actor_id), now=now)
+        ids = self._run(lambda: cancel.find_flow(asked), write=False)
+        if dry_run:
+            return CancelledMany(found=len(ids))
+        answer = CancelledMany()
+        found: int | None = len(ids)
+        while (ids and answer.found < request.limit) or found is not None:
+            for at in range(0, max(len(ids), 1), cancel.AT_ONCE):
+                page = Picked(ids[at : at + cancel.AT_ONCE], more=False)
+                answer, found = answer.plus(page, self._page(request, page, found)), None
+                if progress is not None:
+                    progress(answer)
+            # What ran may have enqueued more meanwhile.
+            ids = self._run(lambda: cancel.find_flow(asked), write=False)
+        return answer
+
+    def _cancel(
+        self,
+        request: Request,
+        begin: CancelledMany = CancelledMany(),  # noqa: B008 - it never changes
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CancelledMany:
+        counted = begin
+        while True:
+            picking = partial(cancel.pick, request, counted, count=True)
+            counted = counted.plus(self._run(picking, write=False), None)
+            if counted.next_cursor is None or counted.found >= request.limit:
+                break
+        return counted if dry_run else self._pages(request, begin, counted.found, progress)
+
+    def _pages(
+        self, request: Request, answer: CancelledMany, found: int | None, progress: Progress | None
+    ) -> CancelledMany:
+        while True:
+            picked = self._run(partial(cancel.pick, request, answer), write=False)
+            # A transaction of its own: what is cancelled stays so, whatever becomes of the next page.
+            answer, found = answer.plus(picked, self._page(request, picked, found)), None
+            if progress is not None:
+                progress(answer)
+            if answer.next_cursor is None or answer.found >= request.limit:
+                return answer
+
+    def _page(self, request: Request, picked: Picked, found: int | None) -> Stopped:
+        stopped = self._run(
+            lambda: cancel.cancel_page(request, picked.ids, found=found, rules=self.rules), atomic=True
+        )
+        self._settle_some(stopped.tied, request.now, slots=stopped.slots)
+        return stopped

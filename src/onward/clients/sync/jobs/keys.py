@@ -1,0 +1,56 @@
+# Generated from src/onward/clients/jobs/keys.py by tools/make_sync.py. Edit that file instead.
+"""The ledger of idempotency keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from onward.clients.runner import Run
+from onward.operations.jobs import key_conflicts
+from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
+
+__all__ = ["Keys"]
+
+
+class Keys:
+    """Look up who holds a key, free one, and remove those that have lapsed."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def get(self, key: str, *, org_id: str | None = None, project_id: str | None = None) -> Key | None:
+        """Read one line of the ledger; None if nobody holds the key."""
+        return self._run(
+            lambda: key_conflicts.get_key(key, org_id=org_id, project_id=project_id), write=False
+        )
+
+    def list(self, *, org_id: str | None = None, limit: int = 50, cursor: Slot | None = None) -> KeyPage:
+        """Read a page of the ledger, ordered by org, project and key."""
+        return self._run(
+            lambda: key_conflicts.list_keys(org_id=org_id, limit=limit, cursor=cursor), write=False
+        )
+
+    def forget(
+        self,
+        key: str,
+        *,
+        reason: str,
+        org_id: str | None = None,
+        project_id: str | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> bool:
+        """Free a key before its time, so that its next enqueue makes a new job; False if nobody held it."""
+        return self._run(
+            lambda: key_conflicts.forget(
+                key, reason=reason, org_id=org_id, project_id=project_id, actor_type=actor_type,
+                actor_id=actor_id, now=now,
+            )
+        )  # fmt: skip
+
+    def prune(
+        self, limit: int = 1000, *, cursor: Slot | None = None, now: datetime | None = None
+    ) -> tuple[int, Slot | None]:
+        """Remove the lapsed keys of a page; gives how many, and where to go on (None: the end)."""
+        return self._run(lambda: key_conflicts.prune(limit, cursor=cursor, now=now), atomic=True)

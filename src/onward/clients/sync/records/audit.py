@@ -1,0 +1,198 @@
+# Generated from src/onward/clients/records/audit.py by tools/make_sync.py. Edit that file instead.
+"""The audit: read and exported, sealed into its chain, verified, and pruned by age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from onward.clients.runner import Run
+from onward.core.inputs.checks import check_kind, zoned
+from onward.core.jobs.job import Job
+from onward.core.policy.rules import Rules
+from onward.core.records.chain import Fault, Head, Link, Walk
+from onward.errors import AuditBroken, InvalidSetting, LeaseLost
+from onward.operations.records import audit, seal
+from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.operations.records.seal import Pruned, Sealed
+from onward.operations.statement import Row
+
+__all__ = ["Audit", "Verified"]
+
+_PAGE = 1000
+_STRIDE = 50_000
+_LOWEST = -(2**62)
+_MOST_FAULTS = 1000
+_NOT_GIVEN = "no row is given this number"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a walk along the chain found; of its faults at most a thousand are named."""
+
+    links: int
+    head: Head
+    faults: tuple[Fault, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Nothing was edited, removed, inserted or reordered."""
+        return not self.faults
+
+
+def _cutoffs(
+    rules: Rules, before: datetime | None, categories: Collection[str] | None, now: datetime
+) -> dict[datetime, list[str]]:
+    """Say for which categories rows before which instant may go."""
+    chosen = (
+        list(rules.categories) if categories is None else [rules.category(name).name for name in categories]
+    )
+    if before is not None:
+        return {before: chosen}
+    cutoffs: dict[datetime, list[str]] = {}
+    for name in chosen:
+        kept: timedelta | None = rules.category(name).audit_retention
+        if kept is not None:
+            cutoffs.setdefault(now - kept, []).append(name)
+    return cutoffs
+
+
+class Audit:
+    """Append-only, by every client: it is added to by what happens, and by `ctx.audit()` in a handler."""
+
+    def __init__(self, run: Run, rules: Rules) -> None:
+        self._run = run
+        self._rules = rules
+
+    def list(
+        self,
+        where: AuditFilter | None = None,
+        *,
+        limit: int = 50,
+        cursor: int | None = None,
+        oldest_first: bool = False,
+    ) -> AuditPage:
+        """Read a page of the audit, newest first unless told otherwise."""
+        chosen = where or AuditFilter()
+        page = self._run(
+            lambda: audit.read(chosen, limit=limit, cursor=cursor, oldest_first=oldest_first), write=False
+        )
+        return AuditPage([self._redacted(record) for record in page.records], page.next_cursor)
+
+    def _redacted(self, record: AuditRecord) -> AuditRecord:
+        if record.detail is None:
+            return record
+        return replace(record, detail=self._rules.redact.redact(record.detail))
+
+    def export(self, where: AuditFilter | None = None) -> Iterator[AuditRecord]:
+        """Give every line, oldest first, a page at a time."""
+        cursor: int | None = 0
+        while cursor is not None:
+            page = self.list(where, limit=_PAGE, cursor=cursor, oldest_first=True)
+            for record in page.records:
+                yield record
+            cursor = page.next_cursor
+
+    def note(
+        self, job: Job, action: str, detail: Mapping[str, Any] | None = None, *, now: datetime | None = None
+    ) -> int:
+        """Add a line about a job that this worker runs; raises LeaseLost for a stale lease."""
+        check_kind("job", job, Job, "give a job that claim() gave you")
+        kept = self._rules.redact.redact(dict(detail or {}))
+        said = self._rules.redact.redact(action)
+        seq = self._run(lambda: audit.note(job, said, kept, now=now))
+        if seq is None:
+            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
+        return seq
+
+    def seal(self, *, now: datetime | None = None) -> Sealed:
+        """Add to the chain what is not in it yet; with `audit_chain=True` a worker does so every second."""
+        count, above = 0, None
+        while True:
+            sealed = self._seal(above, now)
+            count, above = count + sealed.count, sealed.upto
+            if sealed.done:
+                return Sealed(count, sealed.head, sealed.floor, sealed.upto, done=True)
+
+    def _seal(self, above: int | None, now: datetime | None) -> Sealed:
+        return self._run(lambda: seal.seal(above, now=now), atomic=True)
+
+    def verify(
+        self, *, head: Head | str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Verified:
+        """Seal what is not sealed, then walk the whole chain and compare every row with it.
+
+        `head` is the one of an earlier time, kept elsewhere. `progress` is told how many links of how many
+        were looked at.
+        """
+        kept = Head.read(head) if isinstance(head, str) else head
+        faults = []
+        try:
+            sealed = self.seal()
+        except AuditBroken as error:
+            sealed = self._end()
+            faults.append(Fault("broken", str(error)))
+        walk = Walk(kept)
+        while walk.head.position < sealed.head.position:
+            page = self._page(walk.head.position, sealed.head.position)
+            if not page:
+                break
+            faults += walk.follow(page)
+            faults += [
+                Fault("inserted", _NOT_GIVEN, link.seq, link.position) for link, _ in page if link.seq <= 0
+            ]
+            del faults[_MOST_FAULTS:]
+            if progress is not None:
+                progress(walk.head.position, sealed.head.position)
+        faults += walk.end(sealed.head)
+        faults += self._strays(sealed.floor)
+        return Verified(walk.head.position, walk.head, tuple(faults[:_MOST_FAULTS]))
+
+    def _end(self) -> Sealed:
+        return self._run(seal.end, atomic=True)
+
+    def _page(self, above: int, upto: int) -> Sequence[tuple[Link, Row | None]]:
+        page = self._run(lambda: seal.read_links(above, _PAGE), write=False)
+        return [pair for pair in page if pair[0].position <= upto]
+
+    def _strays(self, floor: int) -> Sequence[Fault]:
+        found = []
+        # The floor may have been raised by hand: in strides only as far as there are numbers.
+        last = min(floor, self._run(seal.last_number, write=False))
+        bounds = sorted({_LOWEST, *range(0, last, _STRIDE), last, floor})
+        for above, upto in pairwise(bounds):
+            found += self._run(partial(seal.strays, above, upto), write=False)
+        return [Fault("inserted", "the row was never sealed, and came too late to be", seq) for seq in found]
+
+    def prune(
+        self,
+        *,
+        before: datetime | None = None,
+        categories: Collection[str] | None = None,
+        limit: int = 10_000,
+        reason: str | None = None,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> Pruned:
+        """Remove old rows, the oldest first, and leave the event `audit.pruned`; never those of a live job.
+
+        Without `before`, by the `audit_retention` of each category: a category without one keeps its rows.
+        Repeat it until it removes fewer than `limit`.
+        """
+        at = now or datetime.now(UTC)
+        cutoffs = _cutoffs(self._rules, before, categories, at)
+        if before is not None and zoned("before", before) > at:
+            raise InvalidSetting(
+                f"before is {before}, which is still to come; give an instant that has passed"
+            )
+        sealed = self._end()
+        if self._rules.audit_chain or sealed.head.position:
+            self.seal(now=now)
+        asked = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
+        known = list(self._rules.categories)
+        return self._run(lambda: seal.prune(cutoffs, known, limit=limit, **asked, now=now), atomic=True)

@@ -1,0 +1,107 @@
+"""The doctor: why a queue is stuck, and why one job has not run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from onward.clients.runner import AsyncRun
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.policy.rules import Rules
+from onward.core.upkeep.diagnosis import Finding, ranked
+from onward.core.upkeep.explanation import explain
+from onward.core.upkeep.facts import DatabaseSeen
+from onward.core.upkeep.findings import diagnose
+from onward.core.upkeep.health import dry_run, examine, missing_file, trouble
+from onward.errors import OnwardError
+from onward.operations.statement import Operation
+from onward.operations.tenancy import not_allowed
+from onward.operations.upkeep import doctor
+from onward.operations.work import polls
+from onward.stores import AsyncStore
+from onward.stores.local_state import condition_of
+
+__all__ = ["AsyncDoctor"]
+
+T = TypeVar("T")
+
+
+class AsyncDoctor:
+    """Looks and tells; changes nothing, and makes no database that is not there."""
+
+    def __init__(self, run: AsyncRun, store: AsyncStore, rules: Rules, *, org_id: str | None) -> None:
+        self._run = run
+        self._store = store
+        self._rules = rules
+        self._org_id = org_id
+
+    async def check(self, *, deep: bool = False, now: datetime | None = None) -> list[Finding]:
+        """Say why jobs do not run, the worst first, and what is well; a database that fails is a finding too.
+
+        `deep` also looks for damage, which reads all of a SQLite file.
+        """
+        if self._org_id is not None:
+            raise not_allowed("doctor.check() concerns all orgs", self._org_id)
+        findings = [dry_run()] if self._rules.dry_run else []
+        condition = condition_of(self._store)
+        if not condition.exists:
+            return ranked([*findings, missing_file(str(condition.path))])
+        try:
+            (await self._store.plan()).check()
+            findings += await self._look_around(deep=deep, now=now)
+        except OnwardError as error:
+            findings.append(trouble(error))
+        return ranked(findings)
+
+    async def explain(self, job_id: JobId | UUID, *, now: datetime | None = None) -> list[Finding]:
+        """Say why a job has not run, or has not had its effect; raises JobNotFound."""
+        asked, at, confined = normalise_id(job_id), now or datetime.now(UTC), self._org_id is not None
+        facts = await self._run(
+            lambda: doctor.gather_job(asked, self._rules, at, confined=confined, now=now), write=False
+        )
+        return explain(facts)
+
+    async def _look_around(self, *, deep: bool, now: datetime | None) -> list[Finding]:
+        """Ask in parts: one that fails hides nothing of the others."""
+        findings: list[Finding] = []
+        here = datetime.now(UTC)
+        facts = await self._part(findings, lambda: doctor.gather(self._rules, here, now=now))
+        seen = await self._examined(findings, now)
+        if deep:
+            damage = await self._part(findings, doctor.check_integrity)
+            seen = seen and msgspec.structs.replace(seen, damage=damage or ())
+        if facts is not None:
+            listeners = None if seen is None or seen.pooler else seen.listeners
+            findings += diagnose(msgspec.structs.replace(facts, listeners=listeners))
+        return findings + ([] if seen is None else examine(seen))
+
+    async def _examined(self, findings: list[Finding], now: datetime | None) -> DatabaseSeen | None:
+        store = self._store
+        # Asked when the connection is there and the schema known, else their making would count.
+        began = time.perf_counter()
+        look = await self._part(findings, lambda: polls.look(now=now))
+        took = timedelta(seconds=time.perf_counter() - began)
+        if look is None:
+            return None
+        table = f"{store.prefix}live"
+        seen = await self._part(
+            findings, lambda: doctor.inspect_database(look.now, kind=store.database, table=table)
+        )
+        condition = condition_of(store)
+        return seen and msgspec.structs.replace(
+            seen, round_trip=took, pooler=condition.pooler, log_bytes=condition.log_bytes
+        )
+
+    async def _part(self, findings: list[Finding], make: Callable[[], Operation[T]]) -> T | None:
+        try:
+            return await self._run(make, write=False)
+        except OnwardError as error:
+            said = trouble(error)
+            if said.code not in {one.code for one in findings}:
+                findings.append(said)
+            return None

@@ -1,0 +1,167 @@
+"""Maintenance: remove what was kept for its time, and tell what the tables take up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from onward.clients.records.artifacts import AsyncArtifacts
+from onward.clients.records.audit import AsyncAudit
+from onward.clients.runner import AsyncRun
+from onward.core.inputs.checks import check_kind, whole
+from onward.core.policy.rules import Rules
+from onward.core.upkeep.sizes import SizeReport, advise
+from onward.errors import InvalidSetting
+from onward.operations.schedules import built_in_schedules
+from onward.operations.tenancy import not_allowed
+from onward.operations.upkeep import prune, table_sizes
+from onward.operations.upkeep.prune import KINDS, Page, Place, PruneRound, Walked
+from onward.operations.upkeep.table_sizes import Tended
+from onward.stores import AsyncStore
+from onward.stores.local_state import condition_of
+
+__all__ = ["AsyncMaintenance"]
+
+_MOST_AT_ONCE = 10_000
+_MOST_COUNTED = 100
+_MOST_FILES = 1000
+_ALL = (*KINDS, "audit", "artifacts")
+_REASON = "it was kept for its time"
+
+
+class AsyncMaintenance:
+    """What keeps the tables small; workers do it every hour by themselves."""
+
+    def __init__(
+        self,
+        run: AsyncRun,
+        store: AsyncStore,
+        rules: Rules,
+        audit: AsyncAudit,
+        artifacts: AsyncArtifacts,
+        *,
+        org_id: str | None,
+        bound: bool,
+    ) -> None:
+        self._run = run
+        self._store = store
+        self._rules = rules
+        self._audit = audit
+        self._artifacts = artifacts
+        self._org_id = org_id
+        self._bound = bound
+
+    async def prune(
+        self,
+        *,
+        place: Place | None = None,
+        limit: int = 1000,
+        dry_run: bool = False,
+        actor_type: str | None = None,
+        actor_id: str | None = None,
+        now: datetime | None = None,
+    ) -> PruneRound:
+        """Remove what was kept for its time: up to `limit` of each kind, in short transactions.
+
+        While there is more, call it again with the `place` of the last answer. A dry run removes nothing, and
+        counts on by itself, up to a hundred times the limit.
+        """
+        self._check("prune")
+        whole("limit", limit, 1, _MOST_AT_ONCE)
+        if place is not None:
+            check_kind("place", place, Mapping, "give the place of the round before, or leave it out")
+        counts: Counter[str] = Counter()
+        for _ in range(_MOST_COUNTED if dry_run else 1):
+            at = await self._run(partial(prune.clock, now), write=False)
+            page = Page(at, "", limit, dry_run, actor_type, actor_id, now)
+            begin = dict.fromkeys(_ALL, "") if place is None else place
+            left = {}
+            for kind in filter(begin.__contains__, _ALL):
+                walked = await self._step(kind, replace(page, place=begin[kind]))
+                counts.update(walked.counts)
+                if walked.place is not None:
+                    left[kind] = walked.place
+            place = left or None
+            if place is None:
+                break
+        return PruneRound({kind: count for kind, count in counts.items() if count}, place)
+
+    async def report(self, *, now: datetime | None = None) -> SizeReport:
+        """Tell what the tables take up, how much of it is of no use, and which statements mend that."""
+        self._check("report")
+        at = await self._run(partial(prune.clock, now), write=False)
+        seen = await self._run(table_sizes.inspect_sizes, write=False)
+        file = msgspec.structs.replace(seen.file, log_bytes=condition_of(self._store).log_bytes)
+        seen = msgspec.structs.replace(seen, file=file)
+        return msgspec.structs.replace(seen, advice=tuple(advise(seen, at)))
+
+    async def tend(self, *, now: datetime | None = None) -> Sequence[Tended]:
+        """Make the partitions of the next months on PostgreSQL, and drop those of the past that are empty."""
+        self._check("tend")
+        return await self._run(partial(table_sizes.tend_partitions, now=now))
+
+    async def declare(self, *, now: datetime | None = None) -> None:
+        """Store the schedules of the built-in jobs; every worker does so when it starts."""
+        await self._run(partial(built_in_schedules.declare, now=now))
+
+    async def read_place(self) -> Place | None:
+        """Tell where the last run of the maintenance stopped before the end."""
+        return await self._run(prune.read_place, write=False)
+
+    async def keep_place(self, place: Place | None) -> None:
+        """Remember where the next run goes on."""
+        await self._run(partial(prune.keep_place, place))
+
+    async def _step(self, kind: str, page: Page) -> Walked:
+        match kind:
+            case "audit":
+                return await self._step_audit(page)
+            case "artifacts":
+                return await self._step_artifacts(page)
+        walk = partial(KINDS[kind], self._rules, page)
+        return await self._run(walk, write=not page.dry_run, atomic=not page.dry_run)
+
+    async def _step_audit(self, page: Page) -> Walked:
+        cutoffs = self._audit_cutoffs(page)
+        if page.dry_run:
+            known = list(self._rules.categories)
+            return await self._run(partial(prune.count_audit, cutoffs, known, page.limit), write=False)
+        by = {"reason": _REASON, "actor_type": page.actor_type, "actor_id": page.actor_id}
+        removed, more = 0, False
+        for before, categories in cutoffs.items():
+            done = await self._audit.prune(
+                before=before, categories=categories, limit=page.limit, **by, now=page.given
+            )
+            removed, more = removed + done.count, more or done.count == page.limit
+        return Walked({"audit": removed}, "more" if more else None)
+
+    def _audit_cutoffs(self, page: Page) -> dict[datetime, list[str]]:
+        """Say for which categories lines before which instant may go: those of most stay for ever."""
+        general = self._rules.retention.span_of("audit")
+        cutoffs: dict[datetime, list[str]] = {}
+        for name, category in self._rules.categories.items():
+            kept = category.audit_retention or general
+            if kept is not None:
+                cutoffs.setdefault(page.now - kept, []).append(name)
+        return cutoffs
+
+    async def _step_artifacts(self, page: Page) -> Walked:
+        if page.dry_run:
+            return await self._run(partial(prune.count_expired, page), write=False)
+        most = min(page.limit, _MOST_FILES)
+        done = await self._artifacts.prune(limit=most, now=page.given)
+        more = done.expired >= most or done.removed >= most
+        return Walked({"artifacts": done.expired, "files": done.removed}, "more" if more else None)
+
+    def _check(self, asked: str) -> None:
+        if self._org_id is not None:
+            raise not_allowed(f"maintenance.{asked}() concerns all orgs", self._org_id)
+        if self._bound:
+            raise InvalidSetting(
+                f"maintenance.{asked}() works in short transactions of its own; not within(tx)"
+            )

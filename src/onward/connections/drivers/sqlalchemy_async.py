@@ -1,0 +1,35 @@
+"""SQLAlchemy's async connections and sessions; apart, because they need greenlet and the sync ones do not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+from onward.connections.drivers.sqlalchemy import SqlAlchemyDriver, engine_of
+from onward.operations.statement import Row, Statement
+
+__all__ = ["AsyncSqlAlchemyConnection"]
+
+
+class AsyncSqlAlchemyConnection(SqlAlchemyDriver):
+    """An `AsyncConnection`, `AsyncSession` or `async_scoped_session`; it has a sync one inside."""
+
+    def __init__(
+        self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession], prefix: str
+    ) -> None:
+        self._opened = connection.registry() if isinstance(connection, async_scoped_session) else connection
+        super().__init__(engine_of(self._opened), prefix)
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run one named statement and give its rows."""
+        return await self._opened.run_sync(self.run_on, statement)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begin a transaction; commits at the end, rolls back on an error."""
+        self.require_none(self._opened)
+        async with self._opened.begin():
+            await self._opened.run_sync(self.check_begun)
+            yield

@@ -1,0 +1,1 @@
+"""What speaks to PostgreSQL below psycopg's cursors."""

@@ -1,0 +1,246 @@
+"""What an alert says: of a group of deaths or of a finding, with the operator's next command.
+
+Whatever comes from a job is without its secrets and on one line before it is kept here: sinks may show it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from onward.core.failures.fingerprint import fingerprint
+from onward.core.inputs.plain_text import one_line
+from onward.core.secrets.redaction import Redaction
+from onward.core.upkeep.diagnosis import Finding
+
+__all__ = [
+    "ALERTING", "Alert", "Sink", "about_death", "about_finding", "error_text", "finding_fingerprint",
+    "group_of", "heading", "is_told", "sample", "text_of",
+]  # fmt: skip
+
+ALERTING = frozenset({
+    "breaker_open",
+    "dead_growth",
+    "lease_storm",
+    "no_worker",
+    "silent_schedule",
+    "slo_burn",
+    "stuck_jobs",
+    "tick_silent",
+    "unserved_queue",
+})  # fmt: skip
+"""The findings of which somebody is told."""
+
+_TRANSIENT = frozenset({"unserved_queue"})
+
+_GUIDANCE = "Manual intervention may be required."
+_FINGERPRINT = re.compile(r"[0-9a-f]{12}")
+# What a finding is about, where there may be several of one code.
+_SUBJECTS = (
+    "breaker",
+    "queue",
+    "schedule",
+    "provider",
+    "job_type",
+    "category",
+    "org_id",
+    "worker_id",
+    "name",
+)
+
+_LONGEST = 500
+_LONGEST_LINK = 2000
+_LONGEST_NAME = 200
+_MOST_EVIDENCE = 20
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sink is given; `id` is the same whenever the same message is sent again.
+
+    `count` is how often it happened since the last message, `total` since the first.
+    """
+
+    version: int = 1
+    id: str
+    kind: str
+    severity: Literal["warning", "problem"]
+    title: str
+    fingerprint: str
+    count: int
+    total: int
+    first_at: datetime
+    last_at: datetime
+    job_id: str | None = None
+    job_type: str | None = None
+    org_id: str | None = None
+    queue: str | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    error_class: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    rule: str | None = None
+    status: int | None = None
+    hint: str | None = None
+    link: str | None = None
+    guidance: str | None = None
+    commands: tuple[str, ...] = ()
+    evidence: dict[str, Any] = {}
+
+
+class Sink(Protocol):
+    """Where alerts go; `send` is called in a thread of its own, and whatever it raises means: not sent."""
+
+    name: str
+
+    def send(self, alert: Alert) -> None:
+        """Tell of an alert, within some seconds."""
+        ...
+
+
+def group_of(job_type: str, error: Mapping[str, Any]) -> str:
+    """Give the fingerprint of a death; only one that is safe in a command is taken from the error."""
+    kept = error.get("fingerprint")
+    return kept if isinstance(kept, str) and _FINGERPRINT.fullmatch(kept) else fingerprint(job_type, error)
+
+
+def about_death(
+    kind: str, job: Mapping[str, Any], error: Mapping[str, Any], redaction: Redaction
+) -> dict[str, Any]:
+    """Say what is told of a dead job; `job` has its id, type, org, queue and attempts."""
+    group = group_of(job["job_type"], error)
+
+    def said(name: str, longest: int = _LONGEST) -> str | None:
+        value = error.get(name)
+        return one_line(redaction.redact_text(str(value)), longest) or None if value is not None else None
+
+    job_type = one_line(redaction.redact_text(job["job_type"]), _LONGEST_NAME)
+    reason, status = said("reason", _LONGEST_NAME), error.get("status")
+    return {
+        "kind": kind,
+        "severity": "problem",
+        "title": f"{job_type} died: {_words(reason or 'for no stated reason')}",
+        **{name: _plain(value, redaction) for name, value in job.items()},
+        "error_class": said("class", _LONGEST_NAME),
+        "message": said("message"),
+        "reason": reason,
+        "rule": said("rule", _LONGEST_NAME),
+        "status": status if type(status) is int else None,
+        "hint": said("hint"),
+        "link": said("link", _LONGEST_LINK),
+        "guidance": _GUIDANCE,
+        "commands": (f"onward dead show {group}", f'onward dead replay {group} --reason "…"'),
+    }
+
+
+def is_told(finding: Finding) -> bool:
+    """Tell whether somebody is told of a finding; not of what a restart of a worker looks like."""
+    if finding.code not in ALERTING or finding.severity == "ok":
+        return False
+    return finding.severity == "problem" or finding.code not in _TRANSIENT
+
+
+def finding_fingerprint(finding: Finding) -> str:
+    """Give what a finding is known by: its code, and what it is about."""
+    subject = next((finding.evidence[name] for name in _SUBJECTS if finding.evidence.get(name)), None)
+    code = one_line(finding.code, _LONGEST_NAME)
+    return code if subject is None else f"{code}:{one_line(str(subject), _LONGEST_NAME)}"
+
+
+def about_finding(finding: Finding, redaction: Redaction) -> dict[str, Any]:
+    """Say what is told of a finding."""
+    return {
+        "kind": one_line(finding.code, _LONGEST_NAME),
+        "severity": "warning" if finding.severity == "warning" else "problem",
+        "title": one_line(redaction.redact_text(finding.title), _LONGEST),
+        "evidence": redaction.redact(_plain(finding.evidence, redaction)),
+        "commands": () if finding.remedy is None else (one_line(finding.remedy, _LONGEST),),
+    }
+
+
+def _plain(value: Any, redaction: Redaction) -> Any:
+    """Give a value as JSON of a bounded size, its texts as they may be shown."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case Mapping():
+            some = islice(value.items(), _MOST_EVIDENCE)
+            return {one_line(str(name), _LONGEST_NAME): _plain(member, redaction) for name, member in some}
+        case list() | tuple():
+            return [_plain(member, redaction) for member in value[:_MOST_EVIDENCE]]
+        case datetime():
+            return _instant(value)
+    return one_line(redaction.redact_text(str(value)), _LONGEST)
+
+
+def error_text(error: BaseException, redaction: Redaction) -> str:
+    """Say why a sink could not send; never fails."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error of anybody's making
+        text = "it can't be shown"
+    return one_line(redaction.redact_text(f"{type(error).__name__}: {text}"), _LONGEST)
+
+
+def heading(alert: Alert) -> str:
+    """Give an alert in one line."""
+    often = f" ({alert.count} times)" if alert.count > 1 else ""
+    return f"{alert.kind}: {alert.title}{often}"
+
+
+def text_of(alert: Alert) -> str:
+    """Give an alert in a few lines for people: what, why, what helps, and the next command."""
+    lines = [heading(alert)]
+    if alert.job_id is not None:
+        retries = max(0, (alert.attempt or 0) - 1)
+        lines += [
+            f"Job: {alert.job_id} ({alert.job_type})",
+            f"Attempts: {alert.attempt} of {alert.max_attempts} (retries: {retries})",
+            f"Last error: {_told(alert)}",
+        ]
+    named = {
+        "Org": alert.org_id,
+        "Reason": None if alert.reason is None else _words(alert.reason),
+        "Hint": alert.hint,
+        "Link": alert.link,
+    }
+    lines += [f"{name}: {value}" for name, value in named.items() if value]
+    lines += [
+        f"{_words(name).capitalize()}: {value}"
+        for name, value in alert.evidence.items()
+        if value is not None and not isinstance(value, dict | list)
+    ]
+    if alert.total > 1:
+        lines.append(f"Since {_instant(alert.first_at)}: {alert.total} times")
+    if alert.guidance is not None:
+        lines.append(alert.guidance)
+    lines += [f"Next: {command}" for command in alert.commands]
+    lines.append(f'Not again: onward alerts mute {shlex.quote(alert.fingerprint)} --reason "…"')
+    return "\n".join(lines)
+
+
+def sample(alert_id: str, now: datetime) -> Alert:
+    """Give an alert by which a sink can be tried out."""
+    return Alert(
+        id=alert_id, kind="test", severity="warning", title="a test of the alert sinks", fingerprint="test",
+        count=1, total=1, first_at=now, last_at=now, guidance="Nothing is wrong.",
+        commands=("onward alerts list",),
+    )  # fmt: skip
+
+
+def _told(alert: Alert) -> str:
+    return ": ".join(part for part in (alert.error_class, alert.message) if part) or "none was kept"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _instant(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,104 @@
+"""An error, and what it came from: the chain of its causes, and what a group holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from onward.core.failures.http_response import Answer, answer_of, peek
+from onward.core.work.error_record import message_of
+
+__all__ = ["Seen", "causes", "leaves", "sole"]
+
+_DEEPEST = 8
+_MOST_LEAVES = 50
+_LONGEST_SEARCHED = 10_000
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One error of a chain; `incidental` if it was not given as a cause, but only on hand when another came.
+
+    `names` are its classes, each with the package it comes from, such as `httpx.TimeoutException`.
+    """
+
+    error: BaseException
+    names: frozenset[str]
+    incidental: bool = False
+
+    @cached_property
+    def message(self) -> str:
+        """Give its message, as far as patterns are looked for."""
+        return message_of(self.error)[:_LONGEST_SEARCHED]
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """Give the answer of a server that it tells of."""
+        return answer_of(self.error)
+
+    @cached_property
+    def text(self) -> str:
+        """Give all that patterns are looked for in: the message, and the start of a body that was read."""
+        body = self.answer.body[:_LONGEST_SEARCHED] if self.answer is not None else ""
+        return f"{self.message}\n{body}" if body else self.message
+
+    @property
+    def status(self) -> int | None:
+        """Give the HTTP status that it tells of."""
+        return None if self.answer is None else self.answer.status
+
+
+def causes(error: BaseException) -> list[Seen]:
+    """Give an error and its causes, outermost first; bounded, and also if they go in a circle."""
+    found: list[Seen] = []
+    known: set[int] = set()
+    incidental = False
+    current: object = error
+    while isinstance(current, BaseException) and id(current) not in known and len(found) < _DEEPEST:
+        known.add(id(current))
+        found.append(Seen(current, _names(current), incidental))
+        inner = sole(current)
+        cause = peek(current, "__cause__") if inner is current else inner
+        if cause is None and not peek(current, "__suppress_context__"):
+            cause, incidental = peek(current, "__context__"), True
+        current = cause
+    return found
+
+
+def sole(error: BaseException) -> BaseException:
+    """Give what a group holds, if that is one error: a task group raises even one in a group."""
+    for _ in range(_DEEPEST):
+        inner = _members(error)
+        if len(inner) != 1:
+            break
+        error = inner[0]
+    return error
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """Give the errors that a group and the groups in it hold, as many as are worth a look."""
+    found: list[BaseException] = []
+    work = [error]
+    for _ in range(_MOST_LEAVES):
+        if not work:
+            break
+        current = work.pop(0)
+        inner = _members(current)
+        work += inner
+        if not inner:
+            found.append(current)
+    return found
+
+
+def _members(error: BaseException) -> Sequence[BaseException]:
+    if not issubclass(type(error), BaseExceptionGroup):
+        return ()
+    inner = peek(error, "exceptions")
+    return inner if isinstance(inner, tuple) else ()
+
+
+def _names(error: BaseException) -> frozenset[str]:
+    # By name, so that no driver or client has to be imported; by package, since modules are moved.
+    kinds = type(error).__mro__
+    return frozenset(f"{str(kind.__module__).partition('.')[0]}.{kind.__name__}" for kind in kinds)

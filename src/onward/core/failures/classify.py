@@ -1,0 +1,192 @@
+"""What an attempt came to, judged by what its handler returned or raised.
+
+The rules are asked in order: what the handler says itself, the application's own, those that everybody has.
+Each looks at the error, then at its causes. Judging never fails, whatever the exception does.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from onward.core.failures.app_rules import Classification, may_say
+from onward.core.failures.causes import Seen, causes, leaves, sole
+from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
+from onward.core.failures.http_response import peek
+from onward.core.failures.known_errors import BUILT_IN, raised
+from onward.core.failures.verdict import UNCLASSIFIED, Verdict, is_link
+from onward.core.secrets.redaction import Hide, redact_text
+from onward.core.work.error_record import LONGEST_MESSAGE, LONGEST_TRACEBACK, message_of, shorten
+from onward.core.work.lifecycle import (
+    Cancelled,
+    Failed,
+    Outcome,
+    Parked,
+    RateLimited,
+    Skip,
+    Snooze,
+    Succeeded,
+)
+
+__all__ = ["Retry", "RuleBroken", "Unrecoverable", "classify", "describe", "judge"]
+
+_NO_OWN_RULES = Classification()
+
+_LONGEST_CHAIN = 100
+
+_SPOKEN = (Parked, Skip, Snooze, Cancelled)
+_GRAVITY = ("unrecoverable", "rate_limited", "retry", "skip")
+
+
+def classify(
+    end: object,
+    hide: Hide = redact_text,
+    own: Classification = _NO_OWN_RULES,
+    now: datetime | None = None,
+) -> Outcome:
+    """Give the outcome of an attempt for what its handler returned or raised; `now` is for servers' dates."""
+    # By its type: an object may say of itself to be of any class, or fail when it is asked.
+    if not issubclass(type(end), BaseException):
+        return Succeeded(end)
+    try:
+        return _outcome(cast("BaseException", end), hide, own, now)
+    except BaseException as error:  # noqa: BLE001 - an exception's own methods may raise anything
+        return Failed(
+            {
+                "class": type(end).__name__,
+                "message": f"(it can't be read: {type(error).__name__})",
+                "rule": UNCLASSIFIED,
+            }
+        )
+
+
+def judge(
+    error: BaseException,
+    hide: Hide = redact_text,
+    own: Classification = _NO_OWN_RULES,
+    now: datetime | None = None,
+) -> Verdict:
+    """Give the verdict on a failure, with the rule that says so; never fails."""
+    try:
+        return _judge(error, hide, own, now)
+    except BaseException:  # noqa: BLE001 - an exception's own methods may raise anything
+        return Verdict(UNCLASSIFIED, "retry")
+
+
+def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Verdict:
+    if isinstance(told := peek(error, "verdict"), Verdict):
+        # It was raised in another process, which has judged it.
+        return told
+    error = sole(error)
+    if isinstance(error, BaseExceptionGroup):
+        return min((judge(leaf, hide, own, now) for leaf in leaves(error)), key=_gravity)
+    chain = causes(error)
+    verdict = own.explain(_by_rules(chain, own, now), chain)
+    link = verdict.link if is_link(verdict.link) else None
+    shown = {"hint": verdict.hint, "link": link, "reason": verdict.reason}
+    return replace(verdict, **{name: _shown(text, hide) for name, text in shown.items()})
+
+
+def describe(error: BaseException, hide: Hide = redact_text) -> Mapping[str, Any]:
+    """Give what is stored about an exception: its class, message and where it came from; never fails."""
+    told = peek(error, "described")
+    if isinstance(told, Mapping) and isinstance(told.get("class"), str) and hasattr(error, "verdict"):
+        # It was raised in another process, which has described it.
+        return told
+    shown = sole(error)
+    message = shorten(message_of(shown), LONGEST_MESSAGE, hide)
+    described = {"class": type(shown).__name__, "message": message}
+    if (lines := _lines(error)) is not None:
+        # The end of a traceback says most.
+        described["traceback"] = shorten(lines, LONGEST_TRACEBACK, hide, end=True)
+    return described
+
+
+def _shown(text: str | None, hide: Hide) -> str | None:
+    if text is None:
+        return None
+    # Half a surrogate pair can't be sent from a child to its worker.
+    return shorten(text, LONGEST_MESSAGE, hide).encode("utf-8", "replace").decode()
+
+
+def _lines(error: BaseException) -> str | None:
+    if not isinstance(raised_at := peek(error, "__traceback__"), TracebackType):
+        return None
+    try:
+        if _is_endless(error):
+            # Without its causes: to look at them all would keep the worker for seconds.
+            return "".join(
+                [*traceback.format_tb(raised_at), f"{type(error).__name__}: {message_of(error)}\n"]
+            )
+        return "".join(traceback.format_exception(type(error), error, raised_at))
+    except BaseException:  # noqa: BLE001 - the handler's own attributes may raise anything
+        return "(its traceback could not be read)"
+
+
+def _is_endless(error: BaseException) -> bool:
+    """Tell whether an error has so many before it that to show them all would take long."""
+    current: object = error
+    for _ in range(_LONGEST_CHAIN):
+        current = peek(current, "__cause__") or peek(current, "__context__")
+        if current is None:
+            return False
+    return True
+
+
+def _outcome(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Outcome:
+    spoken = sole(error)
+    if isinstance(spoken, BaseExceptionGroup) and all(isinstance(leaf, _SPOKEN) for leaf in leaves(spoken)):
+        spoken = leaves(spoken)[0]
+    if isinstance(spoken, _SPOKEN):
+        return spoken
+    verdict = judge(error, hide, own, now)
+    about = {name: value for name in ("rule", "status", "hint", "link") if (value := getattr(verdict, name))}
+    if verdict.kind == "skip":
+        return Skip(verdict.reason or f"{verdict.rule}: {describe(error, hide)['message']}")
+    if isinstance(spoken, RateLimited) and verdict.kind == "rate_limited":
+        # As it was given: a delay that is none is told to who gave it.
+        return RateLimited(spoken.after, {**_limited(spoken, hide), **about}, spoken.counted)
+    stored = {**describe(error, hide), **about}
+    match verdict.kind:
+        case "rate_limited":
+            return RateLimited(verdict.after, stored, verdict.counted)
+        case "unrecoverable":
+            reason = {} if verdict.reason is None else {"reason": verdict.reason}
+            return Failed({**stored, **reason}, retryable=False)
+    return Failed(stored, after=verdict.after)
+
+
+def _by_rules(chain: list[Seen], own: Classification, now: datetime | None) -> Verdict:
+    for seen in chain:
+        if not seen.incidental and (verdict := raised(seen, now)) is not None:
+            return verdict
+    if (verdict := own.verdict(chain, now)) is not None:
+        return verdict
+    for rule in BUILT_IN:
+        for seen in chain:
+            if (verdict := rule(seen, now)) is not None and may_say(seen, verdict):
+                return verdict
+    return Verdict(UNCLASSIFIED, "retry")
+
+
+def _gravity(verdict: Verdict) -> tuple[int, bool, timedelta]:
+    """Order the verdicts on the errors of a group: the gravest first, of waits the longest."""
+    return (
+        _GRAVITY.index(verdict.kind),
+        verdict.rule == UNCLASSIFIED,
+        -(verdict.after or timedelta()),
+    )
+
+
+def _limited(error: RateLimited, hide: Hide) -> Mapping[str, Any]:
+    match error.error:
+        case Mapping():
+            return error.error
+        case BaseException():
+            return describe(error.error, hide)
+    return {**describe(error, hide), "message": shorten(str(error.error), LONGEST_MESSAGE, hide)}

@@ -1,0 +1,1 @@
+"""Flows: followers, batches, signals."""

@@ -1,0 +1,1 @@
+"""Checks and readings of what callers pass."""

@@ -1,0 +1,90 @@
+"""Edits of a payload: what a patch makes of it, and what has changed, without secrets and within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from onward.core.inputs.json_path import write_path
+from onward.core.jobs.payload import CUT, decode, lenient
+from onward.core.secrets.redaction import REDACTION, Redaction
+
+__all__ = ["MOST_CHANGES", "diff", "options_diff", "patched"]
+
+MOST_CHANGES = 100
+_LARGEST = 1000
+
+_ABSENT = object()
+
+Trail = tuple[str | int, ...]
+Change = dict[str, Any]
+
+
+def patched(payload: object, patch: object) -> Any:
+    """Apply a JSON merge patch (RFC 7396): objects are merged, null removes, the rest replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    made = dict(payload) if isinstance(payload, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            made.pop(key, None)
+        else:
+            made[key] = patched(made.get(key), value)
+    return made
+
+
+def diff(before: object, after: object, *, redaction: Redaction = REDACTION) -> list[Change]:
+    """List what differs between two payloads: `path`, `before` and `after`, one of them where there is one.
+
+    What is too large is cut. After a hundred changes the last line says how many were left out.
+    """
+    found = list(_differences(before, after, ()))
+    secrets = redaction.secrets_of(before) | redaction.secrets_of(after)
+    made = [_change(*one, redaction, secrets) for one in found[:MOST_CHANGES]]
+    return [*made, {CUT: len(found) - MOST_CHANGES}] if len(found) > MOST_CHANGES else made
+
+
+def options_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """List what differs between two sets of options by their names, which no path in a payload looks like."""
+    return [
+        {"path": name, "before": before[name], "after": value}
+        for name, value in after.items()
+        if before[name] != value
+    ]
+
+
+def _differences(before: object, after: object, trail: Trail) -> Iterator[tuple[Trail, object, object]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        # In an order of our own: a database may have another than the payload had.
+        for key in sorted({*before, *after}):
+            yield from _differences(before.get(key, _ABSENT), after.get(key, _ABSENT), (*trail, key))
+    elif isinstance(before, list) and isinstance(after, list):
+        for at in range(max(len(before), len(after))):
+            old, new = (items[at] if at < len(items) else _ABSENT for items in (before, after))
+            yield from _differences(old, new, (*trail, at))
+    # True is equal to 1, but not the same JSON.
+    elif type(before) is not type(after) or before != after:
+        yield trail, before, after
+
+
+def _change(
+    trail: Trail, before: object, after: object, redaction: Redaction, secrets: Collection[str]
+) -> Change:
+    keys = [redaction.redact_text(key, secrets) if isinstance(key, str) else key for key in trail]
+    values = {"before": before, "after": after}
+    return {"path": write_path(keys)} | {
+        name: decode(lenient(_hidden(trail, value, redaction, secrets), _LARGEST))
+        for name, value in values.items()
+        if value is not _ABSENT
+    }
+
+
+def _hidden(trail: Trail, value: object, redaction: Redaction, secrets: Collection[str]) -> Any:
+    """Redact a value as it would be in its place: the names above it may say that it is a secret."""
+    nested: Any = value
+    for key in reversed(trail):
+        nested = {key: nested} if isinstance(key, str) else [nested]
+    hidden = redaction.redact(nested, secrets)
+    for _ in trail:
+        [hidden] = hidden.values() if isinstance(hidden, dict) else hidden
+    return hidden

@@ -1,0 +1,383 @@
+"""Payloads as JSON text: what `encode` accepts comes back equal from `decode`, on every database.
+
+What would not is refused before any SQL runs, since a refused statement would abort the caller's
+transaction. The ordinary payload takes a fast path (encode, look for what is suspicious, decode, compare);
+only a suspicious one is walked. `lenient` is for results and errors, which must never block a job's end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from reprlib import Repr
+from typing import Any, NamedTuple, NoReturn, cast
+
+import msgspec
+
+from onward.core.inputs.json_path import write_path
+from onward.core.secrets.redaction import REDACTION, Redaction
+from onward.errors import PayloadRejected, PayloadTooLarge
+
+__all__ = ["CUT", "decode", "encode", "encode_plain", "lenient"]
+
+CUT = "onward:cut"
+"""The only key of the object that stands for what `lenient` left out."""
+
+_TEXT = frozenset({str})
+_PLAIN = frozenset({str, int, bool, type(None)})
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_DEPTH = 64
+_SHOWN = 80
+_LONGEST_REPR = 4000
+_MARGIN = 60
+
+_to_json = msgspec.json.Encoder().encode
+_from_json = msgspec.json.Decoder().decode
+
+# jsonb writes a float of this size as a whole number, rounded to the 17 digits we gave it, and so unequal.
+_WHOLE, _WHOLE_END = 1e16, 1e20
+_WHOLE_FLOAT = re.compile(rb"[0-9]e1[6-9]")
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
+_DIGITS_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_RUN = b"0" * 19
+_BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
+_brief = Repr()
+
+
+class _Fault(NamedTuple):
+    """Why a value can't be stored, what to do about it, and what `lenient` writes in its place."""
+
+    why: str
+    advice: str
+    mended: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    """A value on the walk, and the place in its parent's copy that waits for its own copy."""
+
+    value: object
+    level: int
+    parent: _Node | None
+    key: Any
+    target: Any
+
+
+_Answer = Callable[[_Node, object, _Fault], object]
+"""What to do about a fault: raise, or return a value to write instead."""
+
+
+def encode(
+    value: object,
+    *,
+    limit: int,
+    depth: int = _DEPTH,
+    what: str = "payload",
+    redaction: Redaction = REDACTION,
+) -> str:
+    """Write a value as compact JSON; refuses what would not come back equal, naming its path."""
+    try:
+        raw = _to_json(value)
+        fine = len(raw) > limit or (
+            _is_unsuspicious(raw) and (_is_flat(value) or _comes_back(value, raw, depth))
+        )
+    except Exception:  # noqa: BLE001 - whatever the value's own methods raise, the walk finds where
+        fine = False
+    if not fine:
+        value = _plain_copy(value, depth, _refusal(what, redaction))
+        raw = _to_json(value)
+    if len(raw) > limit:
+        raise PayloadTooLarge(
+            f"{what} takes {len(raw)} bytes of JSON, most of it at {_largest_part(value)}; the limit is "
+            f"{limit}: store the data elsewhere and pass a reference to it"
+        )
+    return raw.decode()
+
+
+def encode_plain(values: Sequence[object], limit: int) -> list[str] | None:
+    """Write many payloads at once if all are of the commonest kind, flat and small; None if one is not."""
+    if not {dict}.issuperset(map(type, values)):
+        return None
+    payloads = cast("Sequence[dict[Any, Any]]", values)
+    if not (
+        _TEXT.issuperset(map(type, chain.from_iterable(payloads)))
+        and _PLAIN.issuperset(map(type, chain.from_iterable(map(dict.values, payloads))))
+    ):
+        return None
+    try:
+        raws = list(map(_to_json, payloads))
+    except Exception:  # noqa: BLE001 - whoever encodes them one by one says what is wrong
+        return None
+    # A line each: no JSON holds a bare line feed, and one search over all is much cheaper than one over each.
+    raw = b"\n".join(raws)
+    if max(map(len, raws), default=0) > limit or not _is_unsuspicious(raw):
+        return None
+    return raw.decode().split("\n") if raws else []
+
+
+def _is_unsuspicious(raw: bytes) -> bool:
+    """Tell JSON whose texts and numbers can only come back as they are."""
+    return (
+        b"\\u0000" not in raw
+        and (b"e1" not in raw or _WHOLE_FLOAT.search(raw) is None)
+        and _LONG_RUN not in raw.translate(_DIGITS_TO_ZEROS)
+    )
+
+
+def decode(text: str) -> Any:
+    """Read JSON text as it comes from a database; a whole number that no payload may hold was a float."""
+    # Such a number has at most 17 digits that are not trailing zeros; to look for zeros first is cheap.
+    if "000" in text and _LONG_NUMBER.search(text):
+        return json.loads(text, parse_int=_whole_number)
+    return _from_json(text)
+
+
+def lenient(value: object, limit: int) -> str:
+    """Write a value as JSON whatever it is: replaces what `encode` would refuse, cuts what is too large."""
+    try:
+        return encode(value, limit=limit)
+    except Exception:  # noqa: BLE001 - a bad result must not block the end of its job
+        try:
+            return _cut_to(
+                limit, _to_json(_plain_copy(value, _DEPTH, lambda _node, _value, fault: fault.mended()))
+            )
+        except Exception:  # noqa: BLE001 - containers may lie about what they hold
+            return _cut_to(limit, _to_json({CUT: "unreadable"}))
+
+
+def _is_flat(value: object) -> bool:
+    """Tell the commonest payload, whose values can only come back as they are: it need not be read again."""
+    return (
+        type(value) is dict
+        and _TEXT.issuperset(map(type, value))
+        and _PLAIN.issuperset(map(type, value.values()))
+    )
+
+
+def _comes_back(value: object, raw: bytes, depth: int) -> bool:
+    """Tell whether the text reads back as an equal value that is not too deep."""
+    copy = _from_json(raw)
+    # Fewer brackets than levels can't be too deep. Depth comes first, since `==` recurses.
+    if len(raw) > 2 * depth and raw.count(b"[") + raw.count(b"{") > depth and _is_deeper(copy, depth):
+        return False
+    return bool(copy == value)
+
+
+def _is_deeper(value: object, depth: int) -> bool:
+    """Tell, level by level, whether plain lists and dicts are nested deeper than that."""
+    level: list[Any] = [value] if isinstance(value, list | dict) else []
+    for _ in range(depth):
+        if not level:
+            return False
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) is dict or type(child) is list
+        ]
+    return bool(level)
+
+
+def _whole_number(digits: str) -> int | float:
+    """Read a whole number of JSON text."""
+    if len(digits) <= len(str(_MOST)) and _LEAST <= int(digits) <= _MOST:
+        return int(digits)
+    return float(digits)
+
+
+def _plain_copy(root: object, depth: int, answer: _Answer) -> object:
+    """Copy into plain values, shallowest first and without recursion."""
+    top: list[object] = [None]
+    queue = deque([_Node(root, 1, None, 0, top)])
+    while queue:
+        node = queue.popleft()
+        value = node.value
+        fault = _nesting_fault(node, depth) or _fault(value)
+        if fault:
+            value = answer(node, value, fault)
+        copy: Any
+        if isinstance(value, dict):
+            copy = {}
+            for key, member in value.items():
+                name = _plain_key(node, key, answer)
+                copy[name] = None  # holds the place: the order of the keys stays
+                queue.append(_Node(member, node.level + 1, node, name, copy))
+        elif isinstance(value, list):
+            copy = [None] * len(value)
+            queue.extend(_Node(item, node.level + 1, node, n, copy) for n, item in enumerate(value))
+        else:
+            copy = _plain_leaf(value)
+        node.target[node.key] = copy
+    return top[0]
+
+
+def _plain_key(node: _Node, key: object, answer: _Answer) -> str:
+    """Give the key of an object as plain text."""
+    if isinstance(key, str):
+        fault = _fault(key)
+    else:
+        fault = _Fault("is a key and not text", "use text for keys", lambda: _clean(_repr(key)))
+    return str(_plain_leaf(answer(node, key, fault) if fault else key))
+
+
+def _plain_leaf(value: object) -> object:
+    """Strip a subclass off text or a number."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        # With ".0" the number stays a float in jsonb, and all its digits make it the same float.
+        return msgspec.Raw(f"{int(value)}.0".encode()) if _WHOLE <= abs(value) < _WHOLE_END else float(value)
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _nesting_fault(node: _Node, depth: int) -> _Fault | None:
+    """Find a container that lies too deep or in itself."""
+    if not isinstance(node.value, list | dict | tuple | set | frozenset):
+        return None
+    ancestor = node.parent
+    while ancestor is not None:
+        if ancestor.value is node.value:
+            return _Fault("contains itself", "break the cycle", lambda: _cut("a cycle"))
+        ancestor = ancestor.parent
+    if node.level > depth:
+        return _Fault(
+            f"is nested deeper than {depth} levels", "flatten it", lambda: _cut(f"deeper than {depth} levels")
+        )
+    return None
+
+
+def _fault(value: object) -> _Fault | None:
+    """Find why a value, its members aside, can't be stored as JSON that comes back equal."""
+    fault: _Fault | None = None
+    match value:
+        case None | bool() | list() | dict():
+            pass
+        case str():
+            fault = _text_fault(value)
+        case int():
+            if not _LEAST <= value <= _MOST:
+                fault = _Fault("is outside of -2**63 to 2**64-1", "send it as text", lambda: _repr(value))
+        case float():
+            if not math.isfinite(value):
+                name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+                fault = _Fault("is no number in JSON", f'use null, or the text "{name}"', lambda: name)
+        case bytes() | bytearray() | memoryview():
+            fault = _Fault(
+                "are not text", "use base64 text, or pass a reference", lambda: _bytes_as_text(value)
+            )
+        case tuple() | set() | frozenset():
+            why = f"is a {type(value).__name__} and would come back as a list"
+            fault = _Fault(why, "use a list", lambda: [*value])
+        case _:
+            kind = type(value).__name__
+            advice = _ADVICE.get(kind, "use plain JSON values: text, numbers, booleans, null, lists, dicts")
+            fault = _Fault(
+                f"is a {kind} and would not come back as one", advice, lambda: _clean(_repr(value))
+            )
+    return fault
+
+
+def _text_fault(text: str) -> _Fault | None:
+    bad = _BAD_CHARACTER.search(text)
+    if bad is None:
+        return None
+    if bad[0] == "\0":
+        why, advice = "a NUL character", "remove it, or use base64 text"
+    else:
+        why, advice = "half a surrogate pair", "decode its source as UTF-8"
+    return _Fault(f"has {why} at position {bad.start()}", advice, lambda: _clean(text))
+
+
+_ADVICE = {
+    "Decimal": "use str(value)",
+    "UUID": "use str(value)",
+    "date": "use value.isoformat()",
+    "datetime": "use value.isoformat()",
+    "time": "use value.isoformat()",
+    "timedelta": "use value.total_seconds()",
+}
+
+
+def _refusal(what: str, redaction: Redaction) -> _Answer:
+    """Answer a fault by an error that says where, which value, why, and what to do."""
+
+    def refuse(node: _Node, value: object, fault: _Fault) -> NoReturn:
+        keys = _keys(node)
+        shown = _show(value, keys, redaction)
+        path = write_path(redaction.redact_text(key) if isinstance(key, str) else key for key in keys)
+        raise PayloadRejected(f"{what} at {path}: {shown} {fault.why}; {fault.advice}")
+
+    return refuse
+
+
+def _show(value: object, keys: list[object], redaction: Redaction) -> str:
+    """Show enough of a value to find it, and never of what may be a secret."""
+    kind = type(value).__name__
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} {kind}"
+    hidden = f"a {kind} (not shown)"
+    if any(redaction.is_secret_name(key) for key in keys if isinstance(key, str)):
+        return hidden
+    if isinstance(value, str):
+        bad = _BAD_CHARACTER.search(value)
+        start = max(0, bad.start() - 8) if bad else 0
+        return hidden if redaction.redact_text(value) != value else ascii(value[start : start + 17])
+    shown = _brief.repr(value) if isinstance(value, list | dict | tuple | set | frozenset) else _repr(value)
+    return hidden if redaction.redact_text(shown) != shown else ascii(shown[:_SHOWN])[1:-1]
+
+
+def _repr(value: object) -> str:
+    """Give the repr, bounded, also of what has none."""
+    try:
+        return repr(value)[:_LONGEST_REPR]
+    except Exception:  # noqa: BLE001 - any error may come out of a foreign __repr__, and none matters here
+        return f"<{type(value).__name__} without a repr>"
+
+
+def _keys(node: _Node) -> list[object]:
+    """Give the keys from the top to a value."""
+    keys: list[object] = []
+    place: _Node | None = node
+    while place is not None and place.parent is not None:
+        keys.append(place.key)
+        place = place.parent
+    return keys[::-1]
+
+
+def _largest_part(value: object) -> str:
+    """Name the member of the top that takes the most bytes."""
+    members: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        members = value.items()
+    elif isinstance(value, list):
+        members = enumerate(value)
+    sizes = [(len(_to_json(member)), key) for key, member in members]
+    return write_path([max(sizes, key=lambda size: size[0])[1]] if sizes else [])
+
+
+def _clean(text: str) -> str:
+    return _BAD_CHARACTER.sub("\ufffd", text)
+
+
+def _bytes_as_text(value: bytes | bytearray | memoryview) -> str:
+    return _clean(bytes(value).decode("utf-8", "backslashreplace"))
+
+
+def _cut(why: str) -> msgspec.Raw:
+    """Make the marker of a left-out part; raw, so that the walk takes it for a leaf."""
+    return msgspec.Raw(_to_json({CUT: why}))
+
+
+def _cut_to(limit: int, raw: bytes) -> str:
+    """Keep text within a limit: instead of what is too large stand its size and its start."""
+    if len(raw) <= limit:
+        return raw.decode()
+    # Escapes at most double the start, and the rest of the marker is shorter than the margin.
+    start = raw[: max(0, limit - _MARGIN) // 2].decode("utf-8", "ignore")
+    marker = _to_json({CUT: {"bytes": len(raw), "start": start}})
+    return marker.decode() if len(marker) <= limit else "null"

@@ -1,0 +1,1 @@
+"""Limits: limits, queue policies, fairness, pauses and the gate."""

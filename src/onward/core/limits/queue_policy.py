@@ -1,0 +1,172 @@
+"""What an application asks of a queue: how many of its jobs run at once, how fast, and in whose turn.
+
+An application declares it; an operator may set other bounds for a time, which hold until they are reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.inputs.rate import Rate, interval
+from onward.core.jobs.payload import decode
+from onward.errors import InvalidSetting
+
+__all__ = ["Bound", "QueueOptions", "QueueRule", "RateBound", "bounds_of"]
+
+Bound = int | Literal["none"]
+RateBound = Rate | Literal["none"]
+"""What an operator sets; "none" lifts what the application declares."""
+
+_MOST_CONCURRENT = 1_000_000
+_MOST_BURST = 1_000_000
+_MOST_WEIGHT = 100
+_MOST_WEIGHTS = 10_000
+_MICROSECOND = timedelta(microseconds=1)
+_SHORTEST_AGEING = timedelta(milliseconds=1)
+_LONGEST_AGEING = timedelta(days=365)
+# What a rate lets go at once where nothing is said: what it earns while a claim is made.
+_BURST_MICROS = 100_000
+_NONE = "none"
+_NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
+
+
+class QueueOptions(TypedDict, total=False):
+    """What a rule is made of, as people write it."""
+
+    concurrency: int | None
+    rate: Rate | None
+    burst: int | None
+    fair: bool
+    weights: Mapping[str, int] | None
+    ageing: Duration | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRule:
+    """How a queue is worked off.
+
+    `concurrency` bounds how many of its jobs run at once, on all workers together; `rate` how many start in
+    a period, and `burst` how many of those at once. A `fair` queue goes by turns from org to org, in which
+    an org of weight 3 has three jobs where others have one. With `ageing`, every such span that a job waits
+    raises it by one priority.
+    """
+
+    concurrency: int | None = None
+    rate: Rate | None = None
+    burst: int | None = None
+    fair: bool = False
+    weights: Mapping[str, int] = field(default_factory=lambda: _NO_WEIGHTS)
+    ageing: timedelta | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        concurrency: int | None = None,
+        rate: Rate | None = None,
+        burst: int | None = None,
+        fair: bool = False,
+        weights: Mapping[str, int] | None = None,
+        ageing: Duration | None = None,
+    ) -> QueueRule:
+        """Take a rule as people write it; refuses what makes no sense, naming it."""
+        if not isinstance(fair, bool):
+            raise InvalidSetting(f"fair is {fair!r:.80}; give True or False")
+        if weights and not fair:
+            raise InvalidSetting("weights say whose turn comes how often, which needs fair=True")
+        span = None if ageing is None else duration("ageing", ageing)
+        if span is not None and not _SHORTEST_AGEING <= span <= _LONGEST_AGEING:
+            raise InvalidSetting(f"ageing is {ageing!r:.80}; give from a millisecond to a year")
+        shares = _weights({} if weights is None else weights)
+        rule = cls(fair=fair, weights=shares, ageing=span)
+        rule = replace(rule, **bounds_of(concurrency, rate, burst))
+        if burst is not None and rate is None:
+            raise InvalidSetting("burst is what a rate lets go at once; give rate= too")
+        return rule
+
+    @property
+    def every(self) -> int | None:
+        """Give the microseconds from one start to the next; None where there is no rate."""
+        return None if self.rate is None else interval("rate", self.rate) // _MICROSECOND
+
+    @property
+    def at_once(self) -> int:
+        """Tell how many may start at once after a rest: the burst, or what the rate earns in a moment."""
+        return self.burst or max(1, _BURST_MICROS // (self.every or _BURST_MICROS))
+
+    @property
+    def plain(self) -> bool:
+        """Tell whether nothing is asked of the queue."""
+        return self == _PLAIN
+
+    @property
+    def picks(self) -> bool:
+        """Tell whether its jobs are picked in another order than by priority and time."""
+        return self.fair or self.ageing is not None
+
+    def stored(self) -> dict[str, Any]:
+        """Give what is said of the queue, as it is stored."""
+        said = {
+            "concurrency": self.concurrency,
+            "rate": self.rate,
+            "burst": self.burst,
+            "fair": self.fair or None,
+            "weights": dict(sorted(self.weights.items())) or None,
+            "ageing": None if self.ageing is None else self.ageing.total_seconds(),
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    @staticmethod
+    def read(declared: str, override: str | None) -> QueueRule:
+        """Read a stored rule, with what an operator set instead."""
+        return _read(declared, override)
+
+    def overridden(self, bounds: Mapping[str, Any]) -> QueueRule:
+        """Put an operator's bounds in the place of the declared ones; without a rate there is no burst."""
+        rule = replace(self, **bounds)
+        return rule if rule.rate is not None else replace(rule, burst=None)
+
+
+_PLAIN = QueueRule()
+
+
+def bounds_of(
+    concurrency: Bound | None = None, rate: RateBound | None = None, burst: int | None = None
+) -> dict[str, Any]:
+    """Check bounds and give those that are said; one that is lifted is said to be None."""
+    said: dict[str, Any] = {}
+    if concurrency is not None:
+        lifted = concurrency == _NONE
+        said["concurrency"] = None if lifted else whole("concurrency", concurrency, 1, _MOST_CONCURRENT)
+    if rate is not None:
+        said["rate"] = None if rate == _NONE else rate
+        if rate != _NONE:
+            interval("rate", rate)
+    if burst is not None:
+        said["burst"] = whole("burst", burst, 1, _MOST_BURST)
+    return said
+
+
+@lru_cache(maxsize=1024)
+def _read(declared: str, override: str | None) -> QueueRule:
+    known = QueueOptions.__annotations__
+    said = {name: value for name, value in decode(declared).items() if name in known}
+    rule = QueueRule.of(**said)
+    return rule if override is None else rule.overridden(decode(override))
+
+
+def _weights(weights: Any) -> Mapping[str, int]:
+    if not isinstance(weights, Mapping) or len(weights) > _MOST_WEIGHTS:
+        raise InvalidSetting(f"weights is {weights!r:.80}; give a mapping of orgs, at most {_MOST_WEIGHTS}")
+    for org, weight in weights.items():
+        check_text("the org of a weight", org, longest=LONGEST["org_id"])
+        whole(f"the weight of {org!r:.80}", weight, 1, _MOST_WEIGHT)
+    return MappingProxyType(dict(weights))

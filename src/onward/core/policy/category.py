@@ -1,0 +1,261 @@
+"""The policy of a family of jobs: where they go, how they are retried, how long their keys hold.
+
+The presets carry the five documents' numbers; a job type names its category and may override any field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Literal
+
+from onward.core.work.retry import RetryPolicy
+from onward.errors import InvalidSetting
+
+__all__ = [
+    "CAPABILITIES",
+    "CATEGORIES",
+    "MAX_PAYLOAD_BYTES",
+    "QUEUES",
+    "Q_CRITICAL",
+    "Q_DEADLETTER",
+    "Q_DEFAULT",
+    "Q_EXPORTS",
+    "Q_MAINTENANCE",
+    "Q_NOTIFICATIONS",
+    "Q_PLANNING",
+    "Capability",
+    "Category",
+    "Lifetime",
+    "OnConflict",
+    "OnSubjectDelete",
+    "Scheduling",
+    "Slo",
+    "category",
+    "strict_retry",
+    "strictly",
+]
+
+Q_CRITICAL = "q:critical"
+Q_DEFAULT = "q:default"
+Q_NOTIFICATIONS = "q:notifications"
+Q_PLANNING = "q:planning"
+Q_EXPORTS = "q:exports"
+Q_MAINTENANCE = "q:maintenance"
+Q_DEADLETTER = "q:deadletter"
+QUEUES = (Q_CRITICAL, Q_DEFAULT, Q_NOTIFICATIONS, Q_PLANNING, Q_EXPORTS, Q_MAINTENANCE, Q_DEADLETTER)
+"""The queues that every installation has; `q:deadletter` is a view of the dead, no job waits in it."""
+
+MAX_PAYLOAD_BYTES = 1_048_576
+"""The size limit of a payload, in bytes of JSON, unless its category says otherwise."""
+
+Lifetime = timedelta | Literal["active", "forever"]
+"""How long a key holds: so long after the enqueue, while its job has not ended, or for ever."""
+
+OnConflict = Literal["return", "raise", "replace", "reset", "coalesce"]
+"""What an enqueue does that meets a held key."""
+
+OnSubjectDelete = Literal["cancel", "delete", "keep"]
+"""What becomes of jobs whose subject is deleted."""
+
+Scheduling = Literal["allow", "explicit", "deny"]
+"""Whether a job may be enqueued for later: by `run_at` and `delay`, by `run_at` only, or not at all."""
+
+Capability = Literal["domain", "enqueue", "audit", "artifact"]
+"""What a handler may do: write domain tables, enqueue, add to the audit, keep artifacts."""
+
+CAPABILITIES: frozenset[Capability] = frozenset({"domain", "enqueue", "audit", "artifact"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """A promise: this share of jobs starts within that time of being due."""
+
+    wait: timedelta
+    target: float = 0.99
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could keep or miss."""
+        if not isinstance(self.wait, timedelta) or self.wait <= timedelta():
+            raise InvalidSetting(f"an SLO's wait is {self.wait!r:.80}; give a positive timedelta")
+        if not 0 < self.target < 1:
+            raise InvalidSetting(f"an SLO's target is {self.target!r:.80}; give a share such as 0.99")
+
+
+def _backoff(base: int, cap: timedelta | None, executions: int, *, jitter: bool = False) -> RetryPolicy:
+    return RetryPolicy(
+        kind="exponential", base=timedelta(seconds=base), cap=cap, jitter=jitter, max_attempts=executions
+    )
+
+
+_MINUTE = timedelta(minutes=1)
+_POISON_AFTER = 3
+_DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """A named policy; `key_lifetime=None` means that its jobs have no key unless the enqueue gives one.
+
+    `scheduling=None` allows all, and denies in the strict profile; `capabilities=None` are all of them.
+    """
+
+    name: str
+    retry: RetryPolicy = _DEFAULT
+    queue: str = Q_DEFAULT
+    key_lifetime: Lifetime | None = None
+    unique_by: Literal["key", "subject"] = "key"
+    on_conflict: OnConflict = "return"
+    scheduling: Scheduling | None = None
+    best_effort: bool | None = None
+    capabilities: frozenset[Capability] | None = None
+    needs_artifact: bool = False
+    slo: Slo | None = None
+    audit_retention: timedelta | None = None
+    on_subject_delete: OnSubjectDelete = "keep"
+    artifact_retention: timedelta | None = None
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    lease: timedelta | None = None
+    inner_retry: RetryPolicy | None = None
+    rate_limit_burns_attempt: bool = False
+    alert: str = "job_dead"
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, naming the field."""
+        if not self.name or not self.queue:
+            raise InvalidSetting(f"category {self.name!r} in queue {self.queue!r}: give both a name")
+        if not isinstance(self.alert, str) or not self.alert.isidentifier():
+            raise InvalidSetting(
+                f"category {self.name}: alert is {self.alert!r:.80}; give a name such as 'job_dead'"
+            )
+        if self.max_payload_bytes < 1:
+            raise InvalidSetting(
+                f"category {self.name}: max_payload_bytes is {self.max_payload_bytes}; give 1 or more"
+            )
+        if self.queue == Q_DEADLETTER:
+            raise InvalidSetting(f"category {self.name}: {Q_DEADLETTER} shows the dead; no job waits in it")
+        self._check_words()
+        for name in ("key_lifetime", "lease", "artifact_retention", "audit_retention"):
+            span = getattr(self, name)
+            if isinstance(span, timedelta) and span <= timedelta():
+                raise InvalidSetting(f"category {self.name}: {name} is {span}; give a positive timedelta")
+
+    def _check_words(self) -> None:
+        for name, known in _WORDS.items():
+            value = getattr(self, name)
+            if value not in known:
+                choices = ", ".join(repr(word) for word in known if word)
+                raise InvalidSetting(f"category {self.name}: {name} is {value!r:.80}; give one of {choices}")
+        for word in self.capabilities or ():
+            if word not in CAPABILITIES:
+                choices = ", ".join(sorted(CAPABILITIES))
+                raise InvalidSetting(
+                    f"category {self.name}: no capability is named {word!r:.80}; there are {choices}"
+                )
+
+
+_WORDS: Mapping[str, tuple[str | None, ...]] = {
+    "scheduling": (None, "allow", "explicit", "deny"),
+    "unique_by": ("key", "subject"),
+    "on_conflict": ("return", "raise", "replace", "reset", "coalesce"),
+    "on_subject_delete": ("cancel", "delete", "keep"),
+}
+
+
+_WEEK = timedelta(days=7)
+_MONTH = timedelta(days=30)
+
+_PRESETS = (
+    Category(name="default", retry=_DEFAULT, key_lifetime=_WEEK),
+    Category(name="critical", retry=_DEFAULT, queue=Q_CRITICAL, key_lifetime=_WEEK),
+    Category(name="audit_enrichment", retry=_DEFAULT, key_lifetime=_WEEK),
+    Category(
+        name="notification",
+        retry=_backoff(5, 30 * _MINUTE, 10, jitter=True),
+        queue=Q_NOTIFICATIONS,
+        key_lifetime=_WEEK,
+    ),
+    Category(
+        name="planning",
+        retry=_backoff(5, 2 * _MINUTE, 3, jitter=True),
+        queue=Q_PLANNING,
+        key_lifetime=_MONTH,
+    ),
+    Category(
+        name="import_export",
+        retry=_backoff(5, 10 * _MINUTE, 5, jitter=True),
+        queue=Q_EXPORTS,
+        key_lifetime=_MONTH,
+    ),
+    Category(name="maintenance", retry=_DEFAULT, queue=Q_MAINTENANCE, key_lifetime=_WEEK),
+    Category(
+        name="booking",
+        retry=RetryPolicy(kind="fixed", base=_MINUTE, jitter=False, max_attempts=3),
+        key_lifetime="forever",
+        unique_by="subject",
+        on_conflict="reset",
+    ),
+    Category(name="atlas", retry=_backoff(10, None, 4)),
+    Category(name="harmonyk", retry=_backoff(1, _MINUTE, 5), key_lifetime="active"),
+    Category(
+        name="hubspot",
+        retry=RetryPolicy(
+            kind="exponential",
+            base=_MINUTE,
+            first_exponent=1,
+            cap=60 * _MINUTE,
+            jitter=False,
+            max_attempts=6,
+            crash_delay=5 * _MINUTE,
+        ),
+        key_lifetime="active",
+        lease=10 * _MINUTE,
+        # For calls that the provider answers with 429: the first, and five more within one attempt.
+        inner_retry=_backoff(1, timedelta(seconds=30), 6),
+        rate_limit_burns_attempt=True,
+        alert="integration_error",
+    ),
+)
+
+CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for preset in _PRESETS})
+"""Every preset by its name."""
+
+
+def strict_retry(given: RetryPolicy) -> RetryPolicy:
+    """Give a retry policy as the strict profile has it: it knows poison (S4)."""
+    return given if given.poison_after is not None else replace(given, poison_after=_POISON_AFTER)
+
+
+def strictly(given: Category) -> Category:
+    """Give a category as the strict profile has it: what it leaves open is denied; S4's keep S4's rules."""
+    given = replace(given, retry=strict_retry(given.retry))
+    said = given.capabilities
+    match given.name:
+        case "maintenance":
+            return replace(given, scheduling=given.scheduling or "allow")
+        case "notification":
+            scheduling: Scheduling = "deny" if given.scheduling == "deny" else "explicit"
+            return replace(given, scheduling=scheduling, best_effort=given.best_effort is not False)
+        case "audit_enrichment":
+            own = frozenset[Capability]({"audit", "artifact"})
+            return replace(given, scheduling="deny", capabilities=own)
+        case "planning":
+            # Who lets plans write domain tables says so, in a category of that name.
+            own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if said is None else said
+            return replace(given, scheduling="deny", capabilities=own, needs_artifact=True)
+        case "import_export":
+            return replace(given, scheduling="deny")
+    return replace(given, scheduling=given.scheduling or "deny")
+
+
+def category(name: str, among: Mapping[str, Category] = CATEGORIES) -> Category:
+    """Look up a category, a preset unless others are given; an unknown name is told its nearest neighbour."""
+    try:
+        return among[name]
+    except KeyError:
+        near = get_close_matches(name, among, 1)
+        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(among)}"
+        raise InvalidSetting(f"no category is named {name!r}; {advice}") from None

@@ -1,0 +1,163 @@
+"""What a job must carry, and where and when it may go: the checks that the rules of an application ask for.
+
+All of it is known before anything is written, and is the same for many jobs: it is asked once for a shape.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from onward.core.jobs.job import Job, NewJob
+from onward.core.jobs.keys import job_key
+from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
+from onward.core.policy.rules import Rules
+from onward.errors import ContractBroken, NotAllowed
+
+__all__ = [
+    "ACTOR_TYPES",
+    "check_child",
+    "check_given",
+    "check_may",
+    "check_origin",
+    "check_queue",
+    "check_scheduling",
+    "complete",
+    "owed_artifact",
+]
+
+ACTOR_TYPES = ("user", "system", "api_key")
+
+
+def complete(new: NewJob, rules: Rules) -> NewJob:
+    """Give a job what the contract asks for and can be found out: its correlation, and a key of its input."""
+    if rules.contract != "required" or not isinstance(new, NewJob):
+        return new
+    found: dict[str, str | None] = {}
+    if new.correlation_id is None:
+        found["correlation_id"] = new.request_id
+    by_subject = new.subject is not None and rules.category(new.category).unique_by == "subject"
+    if new.key is None and not by_subject:
+        found["key"] = job_key(new.job_type, new.org_id, new.project_id, new.payload)
+    return msgspec.structs.replace(new, **found) if found else new
+
+
+def check_origin(  # noqa: PLR0917 - as they stand in a shape
+    rules: Rules,
+    org_id: str | None,
+    project_id: str | None,
+    actor_type: str | None,
+    actor_id: str | None,
+    request_id: str | None,
+) -> None:
+    """Refuse a job that does not say where it comes from, as far as tenancy and contract ask for it."""
+    check_given(rules, org_id, project_id, actor_type, actor_id)
+    if rules.tenancy == "required" and org_id is None:
+        raise _missing("org_id is", "tenancy", "org_id=…")
+    if rules.contract == "required":
+        if org_id is None and rules.tenancy != "off":
+            raise _missing("org_id is", "contract", "org_id=…")
+        if actor_type is None:
+            raise _missing("actor_type and actor_id are", "contract", "actor='user:42'")
+        if request_id is None:
+            raise _missing("request_id is", "contract", "request_id=…")
+
+
+def check_given(
+    rules: Rules, org_id: str | None, project_id: str | None, actor_type: str | None, actor_id: str | None
+) -> None:
+    """Refuse what is given and wrong; what is missing may still come from elsewhere."""
+    if rules.tenancy == "off" and org_id is not None:
+        raise ContractBroken(f"org_id is {org_id!r:.80}, and tenancy='off' knows no orgs; leave it out")
+    if rules.strict:
+        _check_uuid("org_id", org_id)
+        _check_uuid("project_id", project_id)
+    if rules.contract != "off":
+        _check_actor(rules, actor_type, actor_id)
+
+
+def _check_actor(rules: Rules, actor_type: str | None, actor_id: str | None) -> None:
+    if (actor_type is None) != (actor_id is None):
+        given, other = ("actor_type", "actor_id") if actor_id is None else ("actor_id", "actor_type")
+        raise ContractBroken(
+            f"{given} is set and {other} is not; the two name one actor: give actor='user:42', or neither"
+        )
+    if actor_type is not None and actor_type not in ACTOR_TYPES:
+        raise ContractBroken(
+            f"actor_type is {actor_type!r:.80}, and contract={rules.contract!r} knows "
+            f"{', '.join(ACTOR_TYPES)}; give one of these"
+        )
+
+
+def check_scheduling(category: Category, run_at: datetime | None, delay: timedelta | None) -> None:
+    """Refuse a job for later where its category does not allow it; retries are not asked about."""
+    if run_at is None and not delay:
+        return
+    if category.scheduling == "deny":
+        raise ContractBroken(
+            f"category {category.name} may not be scheduled; leave out run_at and delay, "
+            "or use a category with scheduling='allow'"
+        )
+    if category.scheduling == "explicit" and run_at is None:
+        raise ContractBroken(
+            f"category {category.name} is scheduled by an explicit run_at only; give that instead of a delay"
+        )
+
+
+def check_queue(rules: Rules, category: str, queue: str) -> None:
+    """Refuse a queue that the job may not wait in."""
+    if queue == Q_DEADLETTER:
+        raise ContractBroken(f"{Q_DEADLETTER} shows the dead, no job waits in it; give another queue")
+    if rules.strict and queue == Q_CRITICAL and category != "critical":
+        raise ContractBroken(
+            f"{Q_CRITICAL} is kept for the category critical, and this job is of {category}; "
+            "give category='critical' or another queue"
+        )
+
+
+def check_may(job: Job, capability: Capability, rules: Rules) -> None:
+    """Refuse what the category of a running job does not let its handler do."""
+    allowed = rules.category_of(job).capabilities
+    if allowed is not None and capability not in allowed:
+        raise NotAllowed(
+            f"job {job.id} is of category {job.category}, which may not: {capability}; "
+            f"it has {', '.join(sorted(allowed)) or 'nothing'}"
+        )
+
+
+def owed_artifact(job: Job, left: int, rules: Rules) -> str | None:
+    """Say that a job must leave an artifact, if its category asks for one and it has left none."""
+    if left or not rules.category_of(job).needs_artifact:
+        return None
+    return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
+
+
+def check_child(new: NewJob, job: Job, rules: Rules) -> None:
+    """Refuse what a running job may not enqueue."""
+    check_may(job, "enqueue", rules)
+    if rules.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
+        raise NotAllowed(
+            f"job {job.id} runs for org {job.org_id!r} and may not enqueue for org {new.org_id!r}; "
+            "have that org's own job do it"
+        )
+
+
+def _missing(field: str, setting: str, option: str) -> ContractBroken:
+    return ContractBroken(
+        f"{field} missing, and {setting}='required'; "
+        f"give .using({option}), or enqueue within app.context({option})"
+    )
+
+
+def _check_uuid(name: str, value: str | None) -> None:
+    if value is None:
+        return
+    try:
+        canonical = str(UUID(value))
+    except ValueError:
+        canonical = None
+    if canonical != value:
+        advice = "give a UUID" if canonical is None else f"give {canonical}, its one way to be written"
+        raise ContractBroken(f"{name} is {value!r:.80}, and profile='strict' takes UUIDs; {advice}")

@@ -1,0 +1,122 @@
+"""How long what has ended is kept; nothing goes before its time, and what has none stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from onward.core.inputs.checks import span
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_text
+from onward.errors import InvalidSetting
+
+__all__ = ["RUNS_KEPT", "EndedJob", "Retention"]
+
+RUNS_KEPT = 100
+"""So many runs of a schedule stay, whatever their age."""
+
+Spans = Mapping[str, Duration | None]
+
+_STATES = ("succeeded", "cancelled", "dead")
+# Whoever waits for a job reads how it ended; that must still be there.
+_LEAST = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+_NONE: Mapping[str, Spans] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """What the rules ask of a job that has ended."""
+
+    id: str
+    state: str
+    category: str
+    queue: str
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long each is kept after its end, or since it was last heard of; None is for ever.
+
+    The first three are for jobs; `by_queue` and `by_category` name other spans for some of them, and a queue
+    goes before a category. `audit` is for what no category has an `audit_retention` for.
+    """
+
+    succeeded: Duration | None = 7 * _DAY
+    cancelled: Duration | None = 30 * _DAY
+    dead: Duration | None = 90 * _DAY
+    by_category: Mapping[str, Spans] = field(default_factory=lambda: _NONE)
+    by_queue: Mapping[str, Spans] = field(default_factory=lambda: _NONE)
+    audit: Duration | None = None
+    usage: Duration | None = 400 * _DAY
+    batches: Duration | None = 30 * _DAY
+    schedule_runs: Duration | None = 30 * _DAY
+    workers: Duration | None = 7 * _DAY
+
+    def __post_init__(self) -> None:
+        """Read every span, and refuse what is none, naming it."""
+        for one in fields(self):
+            given = getattr(self, one.name)
+            made = (
+                _overrides(one.name, given)
+                if one.name in {"by_category", "by_queue"}
+                else _read(one.name, given)
+            )
+            object.__setattr__(self, one.name, made)
+
+    def span_of(self, kind: str) -> timedelta | None:
+        """Give how long one kind is kept, such as `usage`."""
+        return _read(kind, getattr(self, kind))
+
+    def kept(self, state: str, category: str, queue: str) -> timedelta | None:
+        """Give how long a job is kept that ended in this state."""
+        for known, name in ((self.by_queue, queue), (self.by_category, category)):
+            if name in known and state in known[name]:
+                return _read(state, known[name][state])
+        return self.span_of(state)
+
+    def is_over(self, job: EndedJob, now: datetime, *, least: timedelta = timedelta()) -> bool:
+        """Tell whether a job has been kept for its time, and for no less than that."""
+        kept = self.kept(job.state, job.category, job.queue)
+        return kept is not None and job.ended_at + max(kept, least) <= now
+
+    @property
+    def shortest(self) -> timedelta | None:
+        """Give the shortest time that any job is kept; None if all are for ever."""
+        return min((kept for kept in self._of_jobs() if kept is not None), default=None)
+
+    def _of_jobs(self) -> Iterator[timedelta | None]:
+        yield from map(self.span_of, _STATES)
+        for known in (self.by_queue, self.by_category):
+            for spans in known.values():
+                for state, kept in spans.items():
+                    yield _read(state, kept)
+
+
+def _read(name: str, given: Any) -> timedelta | None:
+    return None if given is None else span(name, duration(name, given), least=_LEAST)
+
+
+def _overrides(where: str, given: Any) -> Mapping[str, Spans]:
+    if not isinstance(given, Mapping):
+        raise InvalidSetting(
+            f"{where} is {given!r:.80}; give a dict such as {{'q:exports': {{'succeeded': '90d'}}}}"
+        )
+    made = {}
+    for name, spans in given.items():
+        check_text(where, name, longest=LONGEST["queue"])
+        if not isinstance(spans, Mapping):
+            raise InvalidSetting(
+                f"{where}[{name!r}] is {spans!r:.80}; give a dict such as {{'succeeded': '90d'}}"
+            )
+        for state in spans:
+            if state not in _STATES:
+                raise InvalidSetting(f"{where}[{name!r}] has {state!r:.80}; give {', '.join(_STATES)}")
+        made[name] = MappingProxyType(
+            {state: _read(f"{where}[{name!r}][{state!r}]", kept) for state, kept in spans.items()}
+        )
+    return MappingProxyType(made)

@@ -1,0 +1,176 @@
+"""An artifact: a file that a job takes in or leaves, known by its id and by the sha256 of its content.
+
+Its name and content type are data for people; neither ever becomes a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.inputs.checks import check_kind, zoned
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import check_text
+from onward.core.jobs.ids import normalise_id
+from onward.errors import ArtifactCorrupt, InvalidJob, InvalidSetting, NotAllowed
+
+__all__ = [
+    "DATABASE",
+    "LONGEST_NAME",
+    "Artifact",
+    "ArtifactPage",
+    "ArtifactRef",
+    "Expiry",
+    "NewArtifact",
+    "Pruned",
+    "Verified",
+]
+
+DATABASE = "database"
+"""The place of an artifact that is small enough to be in its own row."""
+
+Expiry = Duration | datetime
+"""When an artifact is no longer kept: after so long, or at that time."""
+
+LONGEST_NAME = 255
+"""The most bytes of UTF-8 that an artifact's name takes."""
+
+_LONGEST_TYPE = 255
+_LONGEST_ROLE = 200
+_MOST_ROLES = 20
+_BINARY = "application/octet-stream"
+# It will be a header of an answer, so nothing that could end one.
+_CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", re.ASCII)
+_REF = re.compile(r"artifact:([0-9a-fA-F-]{32,36}):sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A stored artifact; its content is read through the client, which checks it."""
+
+    id: str
+    org_id: str | None
+    project_id: str | None
+    job_id: str | None
+    lease: int | None
+    attempt: int | None
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    place: str
+    roles: tuple[str, ...] | None
+    actor_type: str | None
+    actor_id: str | None
+    created_at: datetime
+    expires_at: datetime | None
+
+    @property
+    def ref(self) -> str:
+        """Name the artifact and its content, for a payload: who reads by it gets these bytes or an error."""
+        return f"artifact:{self.id}:sha256:{self.sha256}"
+
+    def require_role(self, role: str | None) -> None:
+        """Raise NotAllowed unless the artifact is open to all of its org, or to this role."""
+        if self.roles is not None and role not in self.roles:
+            who = "without a role" if role is None else f"as {role!r:.80}"
+            raise NotAllowed(f"artifact {self.id} can't be read {who}; it is for {', '.join(self.roles)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRef:
+    """Which artifact is meant and, if it was named by its ref, the content that it must have."""
+
+    id: str
+    sha256: str | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> ArtifactRef:
+        """Take an id, a ref or an Artifact."""
+        if isinstance(value, Artifact):
+            return cls(value.id, value.sha256)
+        if isinstance(value, str) and (found := _REF.fullmatch(value)):
+            return cls(normalise_id(found[1]), found[2])
+        try:
+            return cls(normalise_id(value))
+        except InvalidJob:
+            raise InvalidSetting(f"{value!r:.80} is no artifact; give its id or its ref") from None
+
+    def require(self, artifact: Artifact) -> None:
+        """Raise ArtifactCorrupt if the artifact is stored with other content than was named."""
+        if self.sha256 not in {None, artifact.sha256}:
+            raise ArtifactCorrupt(
+                f"artifact {artifact.id} has sha256 {artifact.sha256}, and it was asked for by {self.sha256}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewArtifact:
+    """What is asked of an artifact before it is stored; everything is checked here."""
+
+    name: str
+    content_type: str
+    roles: tuple[str, ...] | None
+    keep_for: timedelta | None
+    keep_until: datetime | None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        text: bool,
+        content_type: str | None,
+        roles: Sequence[str] | None,
+        expires: Expiry | None,
+    ) -> NewArtifact:
+        """Check what a caller gave."""
+        check_text("an artifact's name", name, longest=LONGEST_NAME)
+        until = zoned("expires", expires) if isinstance(expires, datetime) else None
+        keep = None if expires is None or until else duration("expires", expires)
+        if keep is not None and keep <= timedelta():
+            raise InvalidSetting(f"expires is {expires!r:.80}; give a time to come")
+        if content_type is not None:
+            check_kind("content_type", content_type, str, "give one such as text/csv")
+        content_type = content_type or ("text/plain; charset=utf-8" if text else _BINARY)
+        if len(content_type) > _LONGEST_TYPE or not _CONTENT_TYPE.fullmatch(content_type):
+            raise InvalidSetting(f"content_type is {content_type!r:.80}; give one such as text/csv")
+        return cls(name=name, content_type=content_type, roles=_roles(roles), keep_for=keep, keep_until=until)
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactPage:
+    """Artifacts, newest first; the cursor asks for the next page and is None on the last one."""
+
+    artifacts: tuple[Artifact, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a check of stored content found; the cursor goes on where it stopped."""
+
+    checked: int
+    corrupt: tuple[Artifact, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many artifacts had expired, and how many files that nothing refers to were removed."""
+
+    expired: int
+    removed: int
+
+
+def _roles(roles: Any) -> tuple[str, ...] | None:
+    if roles is None:
+        return None
+    if isinstance(roles, str) or not isinstance(roles, Sequence) or not 0 < len(roles) <= _MOST_ROLES:
+        raise InvalidSetting(f"roles is {roles!r:.80}; give a list of 1 to {_MOST_ROLES}, or leave it out")
+    for role in roles:
+        check_text("a role", role, longest=_LONGEST_ROLE)
+    return tuple(roles)

@@ -1,0 +1,77 @@
+"""What a run has used: so much of a unit, and what that cost in millionths of a currency."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import check_text
+from onward.errors import InvalidJob, InvalidSetting
+
+__all__ = ["MOST_COST", "MOST_UNITS", "Meters", "Usage"]
+
+MOST_UNITS = 100
+"""The most units that one run can meter: each becomes a row."""
+
+MOST_COST = 10**15
+"""The highest cost of one run, so that no sum of a day comes near the end of the databases' integers."""
+
+_MOST_AMOUNT = 1e15
+_LONGEST_UNIT = 100
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """How much of one unit a run used, and what that cost in millionths of a currency."""
+
+    unit: str
+    amount: float = 1.0
+    cost_micros: int = 0
+
+    @classmethod
+    def checked(cls, unit: str, amount: float | Decimal = 1, cost_micros: int = 0) -> Usage:
+        """Refuse what could not be stored or summed."""
+        try:
+            check_text("unit", unit, longest=_LONGEST_UNIT)
+        except InvalidJob as error:
+            # Of a handler's own making: the job is not to blame.
+            raise InvalidSetting(str(error)) from None
+        return cls(unit, _amount(amount), whole("cost_micros", cost_micros, 0, MOST_COST))
+
+
+class Meters:
+    """What one run has used so far, merged by unit."""
+
+    __slots__ = ("_cost", "_units")
+
+    def __init__(self) -> None:
+        self._units: dict[str, Usage] = {}
+        self._cost = 0
+
+    def add(self, used: Usage) -> None:
+        """Add to what was used of the same unit; what goes over a limit is refused whole."""
+        before = self._units.get(used.unit)
+        if before is None and len(self._units) >= MOST_UNITS:
+            raise InvalidSetting(f"a run meters at most {MOST_UNITS} units, {used.unit!r} is one more")
+        if self._cost + used.cost_micros > MOST_COST:
+            raise InvalidSetting(f"the cost of a run is at most {MOST_COST} micros")
+        self._cost += used.cost_micros
+        if before is not None:
+            amount = min(before.amount + used.amount, _MOST_AMOUNT)
+            used = Usage(used.unit, amount, before.cost_micros + used.cost_micros)
+        self._units[used.unit] = used
+
+    def read(self) -> tuple[Usage, ...]:
+        """Give the sum of each unit."""
+        return tuple(self._units.values())
+
+
+def _amount(amount: Any) -> float:
+    # Compared before it is converted: an int may be too large for a float, and nothing is equal to no number.
+    kind = isinstance(amount, int | float | Decimal) and not isinstance(amount, bool)
+    if not kind or amount != amount or not 0 <= amount <= _MOST_AMOUNT:  # noqa: PLR0124
+        raise InvalidSetting(f"amount is {amount!r:.80}; give a number from 0 to {math.trunc(_MOST_AMOUNT)}")
+    return float(amount)

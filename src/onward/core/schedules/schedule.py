@@ -1,0 +1,317 @@
+"""A schedule: the job of its runs, their times, and what becomes of late and of overlapping ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Literal, Self, TypedDict, get_args
+
+import msgspec
+
+from onward.core.flows.flow import Tie
+from onward.core.inputs.checks import check_kind, span
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import check_text
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import NewJob
+from onward.core.schedules.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter
+from onward.errors import InvalidSetting
+
+__all__ = [
+    "NewSchedule", "Overlap", "Schedule", "ScheduleOptions", "SchedulePause", "ScheduleRun", "Template",
+    "is_late", "job_of", "job_of_run", "run_error", "unknown_type",
+]  # fmt: skip
+
+Overlap = Literal["allow", "skip", "wait"]
+"""What a run does while the one before has not ended: run beside it, not at all, or after it."""
+
+_LONGEST_NAME = 200
+_LONGEST_ERROR = 1000
+_MOST_AT_ONCE = 1000
+_LONGEST = timedelta(days=7)
+_MICROSECOND = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+
+_KEPT = (
+    "job_type", "payload", "category", "queue", "priority", "max_attempts", "timeout", "org_id", "project_id",
+    "actor_type", "actor_id", "subject", "tags", "limit_key",
+)  # fmt: skip
+# A run has a key of its own, which no other job can have: what a job type says about keys does not matter.
+# What was inherited where the schedule was made tells nothing about its runs.
+_DROPPED = {
+    "key", "unique", "on_conflict", "reset_from", "merge", "request_id", "correlation_id", "traceparent",
+    "parent_id", "ties", "pending",
+}  # fmt: skip
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """When a schedule runs, by `cron` and `tz` or by `every`, and how."""
+
+    cron: str
+    every: Duration
+    tz: str
+    anchor: datetime
+    jitter: Duration
+    missed: Missed
+    overlap: Overlap
+    warm_up: Duration
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The job of every run of a schedule, as it is stored."""
+
+    job_type: str
+    payload: dict[str, Any] = {}
+    category: str = "default"
+    queue: str | None = None
+    priority: int = 5
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    org_id: str | None = None
+    project_id: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    subject: str | None = None
+    tags: list[str] | None = None
+    limit_key: str | None = None
+    allowed: timedelta | None = None
+    """The time from a run's slot to its deadline."""
+
+
+class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule to be stored."""
+
+    name: str
+    template: Template
+    timing: Timing
+    anchored: bool = False
+    """Whether somebody said where `every` counts from."""
+    jitter: timedelta = timedelta()
+    missed: Missed = "last"
+    overlap: Overlap = "allow"
+    warm_up: timedelta = timedelta()
+    source: Literal["code", "database"] = "database"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        job: NewJob,
+        options: Mapping[str, Any],
+        *,
+        allowed: timedelta | None = None,
+        source: Literal["code", "database"] = "database",
+    ) -> Self:
+        """Check a schedule; what its job may be, the caller checks by the rules of the application."""
+        check_text("name", name, longest=_LONGEST_NAME)
+        check_kind("job", job, NewJob, "give a NewJob(job_type=…, payload=…)")
+        anchor = options.get("anchor")
+        timing = Timing.of(
+            cron=options.get("cron"), every=options.get("every"), tz=options.get("tz"), anchor=anchor
+        )
+        overlap: Overlap = options.get("overlap") or "allow"
+        if overlap not in get_args(Overlap):
+            known = ", ".join(map(repr, get_args(Overlap)))
+            raise InvalidSetting(f"overlap is {overlap!r:.80}; give one of {known}")
+        return cls(
+            name=name,
+            template=_template(job, allowed),
+            timing=timing,
+            anchored=anchor is not None,
+            jitter=_jitter(options.get("jitter"), timing),
+            missed=check_missed("last" if options.get("missed") is None else options["missed"]),
+            overlap=overlap,
+            warm_up=_span("warm_up", options.get("warm_up")),
+            source=source,
+        )
+
+    @property
+    def job(self) -> str:
+        """Give its template as JSON; two that are equal are the same text."""
+        return msgspec.json.encode(self.template, order="deterministic").decode()
+
+    def begun(self, at: datetime) -> Timing:
+        """Give its times if it begins now: those of one with a warm-up are counted from the end of that."""
+        if self.timing.every is None or self.anchored or not self.warm_up:
+            return self.timing
+        return Timing(every=self.timing.every, anchor=at + self.warm_up)
+
+    def keeps_times_of(self, other: Schedule) -> bool:
+        """Tell whether the slots of a stored schedule are its own as well."""
+        own = self.timing
+        if self.anchored or own.every is None or not self.warm_up:
+            return own == other.timing
+        return own.every == other.timing.every
+
+
+class SchedulePause(msgspec.Struct, frozen=True):
+    """Since when a schedule is paused, by whom and why."""
+
+    at: datetime
+    reason: str
+    actor_type: str | None
+    actor_id: str | None
+
+
+class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a schedule; while its job has not ended, `outcome` is None.
+
+    Else it is `succeeded`, `skipped` (by the handler, or because the run before still lasted: then there is
+    no job), `dead`, `cancelled`, `refused` (no such job may be enqueued) or `duplicate` (its key was taken).
+    """
+
+    schedule: str
+    slot: datetime
+    source: Literal["slot", "run_now"]
+    fired_at: datetime
+    late: bool
+    job_id: JobId | None
+    outcome: str | None
+    error: str | None
+    ended_at: datetime | None
+
+    @property
+    def drift(self) -> timedelta:
+        """Tell how long after its slot it was fired."""
+        return self.fired_at - self.slot
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored schedule, as it was when it was read; `next_at` is None while it is paused."""
+
+    name: str
+    source: Literal["code", "database"]
+    org_id: str | None
+    job_type: str
+    job: str
+    timing: Timing
+    jitter: timedelta
+    missed: Missed
+    overlap: Overlap
+    warm_up: timedelta
+    next_at: datetime | None
+    last_slot: datetime | None
+    created_at: datetime
+    changed_at: datetime
+    pause: SchedulePause | None = None
+    last_run: ScheduleRun | None = None
+    removed_at: datetime | None = None
+    version: int = 0
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Give the payload of its jobs."""
+        return self._template().payload
+
+    def next_times(self, after: datetime, count: int = 5) -> tuple[datetime, ...]:
+        """Give the next slots after an instant, whether it is paused or not."""
+        return self.timing.next_times(after, count)
+
+    def slots_due(self, now: datetime) -> tuple[tuple[datetime, ...], datetime]:
+        """Give the slots to fire now, and the one that is next after them."""
+        if self.next_at is None or self.next_at > now:
+            return (), self.next_at or self.timing.next_after(now)
+        most = max(_MOST_AT_ONCE, self.missed) if isinstance(self.missed, int) else _MOST_AT_ONCE
+        slots = due(self.timing, self.missed, after=self.next_at - _MICROSECOND, now=now, most=most)
+        rest = self.missed == "all" and len(slots) == most
+        return slots, self.timing.next_after(slots[-1] if rest else now)
+
+    def job_at(self, slot: datetime, *, asked: bool = False) -> NewJob:
+        """Give the job of a run; one that somebody asked for comes at once."""
+        late = timedelta() if asked else jitter(self.name, slot, self.jitter)
+        return job_of_run(self.name, self._template(), slot, late, asked=asked)
+
+    def _template(self) -> Template:
+        return msgspec.json.decode(self.job, type=Template)
+
+
+def job_of(job: NewJob | str, payload: Mapping[str, Any] | None, known: Collection[str]) -> NewJob:
+    """Give the job of a schedule; a name must be that of a job type, if the application has any."""
+    if isinstance(job, str):
+        if known and job not in known:
+            raise unknown_type(job, known)
+        return NewJob(job_type=job, payload=dict(payload or {}))
+    if payload is not None:
+        raise InvalidSetting("a NewJob has its payload; leave payload= out")
+    return job
+
+
+def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
+    """Say that the application has no such job type, and which may have been meant."""
+    near = get_close_matches(job_type, known, 1)
+    instead = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known)) or 'none'}."
+    return InvalidSetting(
+        f"the application has no job type {job_type!r:.80}; {instead} First comes the schedule's name, then "
+        "its job type; for one of another application give NewJob(job_type=…, payload=…)"
+    )
+
+
+def job_of_run(
+    name: str, template: Template, slot: datetime, late: timedelta = timedelta(), *, asked: bool = False
+) -> NewJob:
+    """Give the job of a run; its key is that of its slot, so there is one however often it is asked for."""
+    key = f"schedule:{name}:{'run_now:' if asked else ''}{_stamp(slot)}"
+    fields: dict[str, Any] = {kept: getattr(template, kept) for kept in _KEPT}
+    if template.actor_type is None:
+        fields |= {"actor_type": "system", "actor_id": f"schedule:{name}"}
+    run_at = slot + late
+    return NewJob(
+        **fields,
+        run_at=run_at,
+        deadline=None if template.allowed is None else run_at + template.allowed,
+        key=key,
+        on_conflict="return",
+        request_id=key,
+        ties=Tie.SCHEDULED,
+    )
+
+
+def is_late(slot: datetime, fired_at: datetime) -> bool:
+    """Tell whether a slot was fired later than clocks may differ."""
+    return fired_at - slot > TOLERANCE
+
+
+def run_error(error: Mapping[str, Any] | None) -> str | None:
+    """Give in one text what the error of a job says."""
+    if not isinstance(error, Mapping):
+        return None
+    said = error.get("message") or error.get("reason")
+    kind = error.get("class")
+    text = ": ".join(str(part) for part in (kind, said) if part)
+    return text[:_LONGEST_ERROR] or None
+
+
+def _template(job: NewJob, allowed: timedelta | None) -> Template:
+    plain = NewJob(job_type=job.job_type)
+    # A debounce first: by it comes a delay, of which nobody knows.
+    for name in ("debounce", *NewJob.__struct_fields__):
+        if name not in _KEPT and name not in _DROPPED and getattr(job, name) != getattr(plain, name):
+            raise InvalidSetting(
+                f"the job of a schedule has {name}={getattr(job, name)!r:.80}, and its runs get their times "
+                f"from their slots; leave {name} out"
+            )
+    return Template(**{name: getattr(job, name) for name in _KEPT}, allowed=allowed)
+
+
+def _span(name: str, value: Duration | None) -> timedelta:
+    if value is None:
+        return timedelta()
+    length = span(name, duration(name, value))
+    if length > _LONGEST:
+        raise InvalidSetting(f"{name} is {length}; give at most {_LONGEST // _DAY} days")
+    return length
+
+
+def _jitter(value: Duration | None, timing: Timing) -> timedelta:
+    length = _span("jitter", value)
+    if length and length > (gap := timing.shortest_gap()):
+        raise InvalidSetting(
+            f"jitter is {length}, and the slots are {gap} apart, so that runs would pass each other; "
+            f"give at most {gap}"
+        )
+    return length
+
+
+def _stamp(slot: datetime) -> str:
+    return slot.astimezone(UTC).isoformat().replace("+00:00", "Z")

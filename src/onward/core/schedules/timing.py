@@ -1,0 +1,187 @@
+"""When a schedule runs: the slots of its timing, which of those that were missed still count, and the jitter.
+
+A slot is an instant in UTC that every scheduler works out alike, so that a unique constraint on it is enough
+for each to run once. All of it is a function of its arguments: nothing here reads a clock or draws dice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice, pairwise, takewhile
+from typing import Any, Literal, Self
+
+from onward.core.inputs.duration import Duration, duration
+from onward.core.schedules.cron import Cron
+from onward.core.schedules.local_time import Zone
+from onward.errors import InvalidSetting
+
+__all__ = ["TOLERANCE", "Missed", "Timing", "check_missed", "due", "jitter", "missed"]
+
+Missed = Literal["skip", "last", "all"] | int
+"""What becomes of slots that nobody ran in time: none, the newest, all of them, or the newest n."""
+
+# S4: clocks may differ by so much, and a run that is later than this is reported.
+TOLERANCE = timedelta(seconds=60)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHORTEST = timedelta(seconds=1)
+_LONGEST = timedelta(days=366)
+_MOST_MISSED = 10_000
+_LOOKED_AT = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a schedule runs: by `cron` on the clocks of `tz`, or `every` so often, counted from `anchor`."""
+
+    cron: str | None = None
+    every: timedelta | None = None
+    tz: str = "UTC"
+    anchor: datetime = _EPOCH
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str | tzinfo | None = None,
+        anchor: datetime | None = None,
+    ) -> Self:
+        """Check a timing; raises InvalidSetting for one that can't be read, or that would never fire."""
+        if (cron is None) == (every is None):
+            raise InvalidSetting("a schedule has either cron= or every=; give one of them")
+        if cron is not None:
+            if anchor is not None:
+                raise InvalidSetting("anchor is where every= counts from; leave it out with cron=")
+            return cls(cron=Cron.of(cron).text, tz=Zone.of(tz).name)
+        if Zone.of(tz).name != "UTC":
+            raise InvalidSetting("tz is for cron=; every= is the same in all zones: leave tz out")
+        length = duration("every", every)
+        if not _SHORTEST <= length <= _LONGEST:
+            raise InvalidSetting(f"every is {length}; give from 1 second to {_LONGEST.days} days")
+        return cls(every=length, anchor=_EPOCH if anchor is None else _in_utc("anchor", anchor))
+
+    def next_after(self, instant: datetime) -> datetime:
+        """Give the first slot after an instant, in UTC."""
+        instant = _in_utc("instant", instant)
+        if self.every is not None:
+            return self.anchor + ((instant - self.anchor) // self.every + 1) * self.every
+        return Zone.of(self.tz).next_after(Cron.of(self.cron), instant)
+
+    def next_times(self, instant: datetime, n: int = 5) -> tuple[datetime, ...]:
+        """Give the next n slots after an instant."""
+        return tuple(islice(self._after(instant), n))
+
+    def slots(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
+        """Give the slots after one instant and up to another, the oldest first and at most so many."""
+        return tuple(islice(takewhile(lambda slot: slot <= until, self._after(after)), most))
+
+    def newest(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
+        """Give the newest slots of that stretch, in order; it costs as little after an outage of a year."""
+        if most < 1:
+            return ()
+        span = _SHORTEST * most
+        while True:
+            begin = max(after, until - span)
+            found = deque(takewhile(lambda slot: slot <= until, self._after(begin)), maxlen=most)
+            if len(found) == most or begin == after:
+                return tuple(found)
+            span *= 2
+
+    def shortest_gap(self) -> timedelta:
+        """Give how close two slots come; of an expression some are looked at."""
+        if self.every is not None:
+            return self.every
+        # In UTC, because a clock that is set forward moves slots together.
+        slots = Timing(cron=self.cron).next_times(_EPOCH, _LOOKED_AT)
+        return min(later - earlier for earlier, later in pairwise(slots))
+
+    def in_words(self) -> str:
+        """Say it in English: "At 02:00 every day, Europe/Lisbon", "Every 2 minutes"."""
+        if self.every is not None:
+            return f"Every {_length_in_words(self.every)}"
+        return f"{Cron.of(self.cron).in_words()}, {self.tz}"
+
+    def _after(self, instant: datetime) -> Iterator[datetime]:
+        while True:
+            instant = self.next_after(instant)
+            yield instant
+
+
+def missed(
+    policy: Missed, slots: Sequence[datetime], now: datetime, tolerance: timedelta = TOLERANCE
+) -> tuple[datetime, ...]:
+    """Choose the slots to run of those that are due, in order: the newest if it is on time, and the newest n.
+
+    "skip" is n = 0, "last" is n = 1. A slot after which another is due is late, however often they come.
+    """
+    if policy == "all":
+        return tuple(slots)
+    on_time = bool(slots) and now - slots[-1] <= tolerance
+    n = max(_number(policy), int(on_time))
+    return tuple(slots[-n:]) if n else ()
+
+
+def due(
+    timing: Timing,
+    policy: Missed,
+    *,
+    after: datetime,
+    now: datetime,
+    most: int,
+    tolerance: timedelta = TOLERANCE,
+) -> tuple[datetime, ...]:
+    """Give what to run of the slots after the last one that was settled and up to now, however long that was.
+
+    With "all" at most the oldest so many: ask again from the last of them.
+    """
+    if policy == "all":
+        return timing.slots(after, now, most)
+    newest = timing.newest(after, now, min(max(_number(policy), 1), most))
+    return missed(policy, newest, now, tolerance)
+
+
+def check_missed(policy: Any) -> Missed:
+    """Take a policy for missed runs; raises InvalidSetting."""
+    if policy in ("skip", "last", "all") or (type(policy) is int and 1 <= policy <= _MOST_MISSED):
+        return policy  # type: ignore[no-any-return]
+    raise InvalidSetting(
+        f"missed is {policy!r:.80}; give 'skip', 'last', 'all', or how many of the newest at most"
+    )
+
+
+def jitter(name: str, slot: datetime, span: timedelta) -> timedelta:
+    """Give how much later than its slot a run starts: from 0 to less than `span`, the same for everybody."""
+    digest = hashlib.sha256(f"{name}\n{slot.astimezone(UTC).isoformat()}".encode()).digest()
+    micros = span // timedelta(microseconds=1)
+    return timedelta(microseconds=micros * int.from_bytes(digest[:8], "big") >> 64)
+
+
+def _number(policy: Missed) -> int:
+    match policy:
+        case "skip":
+            return 0
+        case "last":
+            return 1
+        case int():
+            return policy
+    raise InvalidSetting(f"missed is {policy!r:.80}; give 'skip', 'last', 'all' or a number")
+
+
+def _in_utc(name: str, instant: datetime) -> datetime:
+    if not isinstance(instant, datetime) or instant.tzinfo is None:
+        raise InvalidSetting(f"{name} is {instant!r:.80}; give a datetime with a zone")
+    return instant.astimezone(UTC)
+
+
+def _length_in_words(length: timedelta) -> str:
+    minutes, seconds = divmod(length.total_seconds() - length.days * 86_400, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    parts = [(length.days, "day"), (hours, "hour"), (minutes, "minute"), (round(seconds, 6), "second")]
+    said = [f"{number:g} {unit}{'' if number == 1 else 's'}" for number, unit in parts if number]
+    return said[0].removeprefix("1 ") if len(said) == 1 else " ".join(said)

@@ -1,0 +1,316 @@
+"""What a diagnosis is made of: values that were read from the database, and from this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from onward.core.failures.breaker import Breaker
+from onward.core.jobs.job import Job
+from onward.core.limits.limit import SlotSeen
+from onward.core.policy.category import Slo
+from onward.core.work.effect import Effect
+from onward.core.work.wait import Awaited as AwaitedSignal
+
+__all__ = [
+    "Burn",
+    "DatabaseSeen",
+    "DeadSeen",
+    "Facts",
+    "FailureSeen",
+    "FollowedDead",
+    "Hold",
+    "HolderSeen",
+    "JobFacts",
+    "ParentSeen",
+    "QueueLoad",
+    "QueueSeen",
+    "RunningSeen",
+    "ScheduleSeen",
+    "SinkSeen",
+    "SlotHolder",
+    "SlotWaiting",
+    "TypeSeen",
+    "VacuumHolder",
+    "WorkerSeen",
+]
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """The closed gate, a pause, or the spent budget of an org: who set it, when and why."""
+
+    scope: Literal["gate", "queue", "org", "job_type", "budget"]
+    name: str
+    reason: str
+    actor: str | None
+    since: datetime
+
+
+class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as its row tells; queues and job types are None where it serves, or may know, all of them."""
+
+    id: str
+    kind: str = "worker"
+    host: str | None = None
+    pid: int | None = None
+    concurrency: int | None = None
+    queues: Mapping[str, int | None] | None = None
+    job_types: frozenset[str] | None = None
+    providers: Mapping[str, str] = {}
+    schedules: frozenset[str] | None = None
+    started_at: datetime
+    seen_at: datetime
+    lease_until: datetime
+    lost_at: datetime | None = None
+
+    def lives(self, now: datetime) -> bool:
+        """Tell whether its lease holds."""
+        return self.lost_at is None and self.lease_until > now
+
+    @property
+    def retired(self) -> bool:
+        """Tell whether it ended in good order: its lease ended when it said so, not by itself."""
+        return self.lost_at == self.lease_until
+
+    @property
+    def last_seen_at(self) -> datetime:
+        """Tell when it last showed life."""
+        return max(self.seen_at, self.lost_at) if self.lost_at and self.retired else self.seen_at
+
+    def serves(self, queue: str) -> bool:
+        """Tell whether it claims from a queue."""
+        return self.queues is None or queue in self.queues
+
+    def knows(self, job_type: str) -> bool:
+        """Tell whether it has a handler for a job type."""
+        return self.job_types is None or job_type in self.job_types
+
+    def defines(self, schedule: str) -> bool:
+        """Tell whether its code defines a schedule."""
+        return self.schedules is None or schedule in self.schedules
+
+
+class QueueSeen(msgspec.Struct, frozen=True):
+    """A queue with ready jobs: how many, up to a cap, and since when the oldest is due."""
+
+    name: str
+    jobs: int
+    oldest: datetime
+
+
+class QueueLoad(msgspec.Struct, frozen=True):
+    """A queue with bounds: how many of it run, up to as many as may, and how long none may start."""
+
+    name: str
+    running: int
+    concurrency: int | None
+    rate: float | str | None
+    wait: timedelta = timedelta()
+
+    @property
+    def full(self) -> bool:
+        """Tell whether as many run as may."""
+        return self.concurrency is not None and self.running >= self.concurrency
+
+    @property
+    def reached(self) -> bool:
+        """Tell whether its bounds keep jobs back; with a rate they do, but for moments."""
+        return self.full or self.rate is not None
+
+
+class TypeSeen(msgspec.Struct, frozen=True):
+    """A job type among the next jobs of a queue."""
+
+    queue: str
+    job_type: str
+    category: str
+    jobs: int
+    oldest: datetime
+
+
+class RunningSeen(msgspec.Struct, frozen=True):
+    """How many jobs of a queue a worker runs, of those that were looked at."""
+
+    worker_id: str
+    queue: str
+    jobs: int
+
+
+class HolderSeen(msgspec.Struct, frozen=True):
+    """Running jobs whose worker is silent: since when (None: nobody knows it), how many, up to a cap."""
+
+    worker_id: str
+    since: datetime | None
+    jobs: int
+
+
+class FailureSeen(msgspec.Struct, frozen=True):
+    """A job type whose jobs wait to run again after an error of this class; one of them."""
+
+    job_type: str
+    error_class: str | None
+    jobs: int
+    job_id: str | None = None
+
+
+class DeadSeen(msgspec.Struct, frozen=True):
+    """Dead jobs of a type that wait for somebody: all, those of the last hour, those of the one before."""
+
+    job_type: str
+    error_class: str | None
+    jobs: int
+    last_hour: int
+    hour_before: int
+    newest: datetime
+
+
+class ParentSeen(msgspec.Struct, frozen=True):
+    """A job for which another waits; one that was removed has neither type nor state."""
+
+    id: str
+    job_type: str
+    state: str
+
+
+class FollowedDead(msgspec.Struct, frozen=True):
+    """A dead job for whose replay others wait, and how many."""
+
+    id: str
+    job_type: str
+    jobs: int
+
+
+class SlotHolder(msgspec.Struct, frozen=True):
+    """A job that holds a slot of a limit: it is ready, or runs on a worker."""
+
+    id: str
+    state: str
+    worker_id: str | None
+
+
+class SlotWaiting(msgspec.Struct, frozen=True):
+    """A key of a limit for which jobs wait: how many, up to a cap, and since when the oldest is due."""
+
+    slot: SlotSeen
+    jobs: int
+    oldest: datetime
+
+
+class SinkSeen(msgspec.Struct, frozen=True):
+    """A sink of alerts that did not take messages: how many wait or were given up, and what it said last."""
+
+    name: str
+    messages: int
+    tries: int
+    error: str
+
+
+class ScheduleSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that is overdue, or whose last slot came late, was refused or failed."""
+
+    name: str
+    job_type: str
+    source: str
+    next_at: datetime | None
+    warm_up: timedelta = timedelta()
+    slot: datetime | None = None
+    fired_at: datetime | None = None
+    late: bool = False
+    outcome: str | None = None
+    error: str | None = None
+    job_id: str | None = None
+
+
+class Burn(msgspec.Struct, frozen=True):
+    """How many jobs of a category came late in the last hour, of how many."""
+
+    category: str
+    slo: Slo
+    jobs: int
+    late: int
+
+
+class VacuumHolder(msgspec.Struct, frozen=True):
+    """What keeps PostgreSQL from removing dead rows: a transaction, a replication slot, a prepared one."""
+
+    kind: str
+    name: str | None
+    pid: int | None
+    state: str | None
+    seconds: int | None
+    age: int | None
+
+
+class DatabaseSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the database says of itself; what only one of the two kinds has is None for the other."""
+
+    kind: Literal["sqlite", "postgres"]
+    version: str
+    schema: int | None = None
+    round_trip: timedelta = timedelta()
+    pooler: bool = False
+    log_bytes: int = 0
+    live_rows: int | None = None
+    dead_rows: int | None = None
+    autovacuum: bool | None = None
+    listeners: int | None = None
+    vacuum_holders: Sequence[VacuumHolder] = ()
+    table: str = "live"
+    damage: Sequence[str] = ()
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `check` looks at; `now` is by the database's clock, `here` by this process's."""
+
+    now: datetime
+    here: datetime
+    holds: Sequence[Hold] = ()
+    workers: Sequence[WorkerSeen] = ()
+    ready: Sequence[QueueSeen] = ()
+    loads: Mapping[str, QueueLoad] = {}
+    types: Sequence[TypeSeen] = ()
+    running: Sequence[RunningSeen] = ()
+    silent: Sequence[HolderSeen] = ()
+    next_due: datetime | None = None
+    overdue: int = 0
+    schedules: Sequence[ScheduleSeen] = ()
+    failures: Sequence[FailureSeen] = ()
+    dead: Sequence[DeadSeen] = ()
+    dead_followed: Sequence[FollowedDead] = ()
+    newest_ended: Mapping[str, int] = {}
+    burns: Sequence[Burn] = ()
+    breakers: Sequence[Breaker] = ()
+    slots: Sequence[SlotWaiting] = ()
+    sinks: Sequence[SinkSeen] = ()
+    listeners: int | None = None
+
+    @property
+    def gate(self) -> Hold | None:
+        """Give the closed gate."""
+        return next((hold for hold in self.holds if hold.scope == "gate"), None)
+
+    def living(self) -> list[WorkerSeen]:
+        """Give the workers whose lease holds."""
+        return [worker for worker in self.workers if worker.lives(self.now)]
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `explain` looks at; `workers` is None where a client may not ask about them."""
+
+    job: Job
+    now: datetime
+    holds: Sequence[Hold] = ()
+    workers: Sequence[WorkerSeen] | None = None
+    ahead: int | None = None
+    load: QueueLoad | None = None
+    breakers: Sequence[Breaker] = ()
+    effects: Sequence[Effect] = ()
+    awaited: Sequence[ParentSeen] = ()
+    signal: AwaitedSignal | None = None
+    slot: SlotSeen | None = None
+    holders: Sequence[SlotHolder] = ()
+    resolution: str | None = None
+    dry_run: bool = False

@@ -1,0 +1,59 @@
+"""What keeps a job that follows others: which of them have not ended, and which never will by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from onward.core.jobs.job import Job
+from onward.core.upkeep.diagnosis import Finding, fine, problem, warning
+from onward.core.upkeep.facts import FollowedDead, ParentSeen
+
+__all__ = ["dead_followed", "waits_for"]
+
+_NAMED = 3
+_SHOWN = 10
+
+
+def waits_for(job: Job, awaited: Sequence[ParentSeen]) -> Finding:
+    """Say for which jobs one waits, and what to do where one of them is dead."""
+    about: dict[str, Any] = {
+        "job_id": job.id,
+        "job_type": job.job_type,
+        "subject": job.subject,
+        "waits_for": [{"job_id": one.id, "job_type": one.job_type, "state": one.state} for one in awaited],
+    }
+    dead = [one for one in awaited if one.state == "dead"]
+    if dead:
+        return problem(
+            "blocked_by_dead",
+            f"it waits for {_jobs(len(awaited))}: {_named(awaited)}; {dead[0].job_type} is dead: "
+            "replay it, or discard it, which cancels this one",
+            f"onward dead replay {dead[0].id} --reason …",
+            **about,
+        )
+    return fine("blocked", f"it waits for {_jobs(len(awaited))}: {_named(awaited)}", **about)
+
+
+def dead_followed(dead: Sequence[FollowedDead]) -> Iterator[Finding]:
+    """Say which dead jobs others still wait for."""
+    for one in dead[:_SHOWN]:
+        yield warning(
+            "dead_followed",
+            f"job {one.id} ({one.job_type}) is dead, and {_jobs(one.jobs)} "
+            f"{'waits' if one.jobs == 1 else 'wait'} for its replay",
+            f"onward dead replay {one.id} --reason …",
+            job_id=one.id,
+            job_type=one.job_type,
+            jobs=one.jobs,
+        )
+
+
+def _named(awaited: Sequence[ParentSeen]) -> str:
+    names = [f"{one.job_type} ({one.state})" for one in awaited[:_NAMED]]
+    more = len(awaited) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"

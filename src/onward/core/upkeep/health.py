@@ -1,0 +1,217 @@
+"""Whether a database can do its work: one rule for each finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+from onward.core.secrets.redaction import redact_text
+from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem, psql, warning
+from onward.core.upkeep.facts import DatabaseSeen, VacuumHolder
+from onward.errors import (
+    OnwardError,
+    SchemaBehind,
+    SchemaMissing,
+    SchemaTooNew,
+    StorageFull,
+    StoreBusy,
+    StoreUnreachable,
+)
+
+__all__ = ["DATABASE_CODES", "app_broken", "dry_run", "examine", "missing_file", "trouble"]
+
+DATABASE_CODES = frozenset({
+    "database_missing", "database_unreachable", "schema_behind", "schema_missing", "schema_too_new",
+})  # fmt: skip
+"""What keeps anybody from asking more: the command line ends with 5."""
+
+_NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+_LARGE_LOG = 256 * 2**20
+_MANY_DEAD_ROWS = 100_000
+_LONG_TRANSACTION = 300
+_OLD_SLOT = 1_000_000
+# The oldest release of each line in which a reset of the write-ahead log can no longer damage the file.
+_MENDED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
+
+
+def examine(seen: DatabaseSeen) -> list[Finding]:
+    """Say what is wrong with a database that answers, and that it does."""
+    return [finding for rule in _RULES for finding in rule(seen)]
+
+
+def trouble(error: OnwardError) -> Finding:  # noqa: PLR0911 - one for each
+    """Say what an error of the database keeps us from seeing."""
+    text = redact_text(str(error))
+    said = {"error": error.code, "message": text}
+    match error:
+        case SchemaMissing():
+            return problem(
+                "schema_missing", "Onward's tables are not in this database", "onward migrate", **said
+            )
+        case SchemaBehind():
+            return problem(
+                "schema_behind", f"the tables are older than this code: {text}", "onward migrate", **said
+            )
+        case SchemaTooNew():
+            return problem(
+                "schema_too_new",
+                f"the tables are newer than this code: {text}",
+                "pip install -U onward",
+                **said,
+            )
+        case StoreUnreachable():
+            return problem("database_unreachable", text, "start the database, or mend ONWARD_URL", **said)
+        case StoreBusy():
+            return problem("database_busy", text, "end the transaction that holds it", **said)
+        case StorageFull():
+            return problem("storage_full", text, "make room on the disk of the database", **said)
+    return warning("check_failed", f"a part of the diagnosis failed: {text}", **said)
+
+
+def missing_file(path: str) -> Finding:
+    """Say that there is no database file; it was not made."""
+    return problem(
+        "database_missing", f"there is no database file {path}; the first worker or enqueue makes it",
+        "onward migrate", path=path,
+    )  # fmt: skip
+
+
+def app_broken(name: str | None, error: Exception) -> Finding:
+    """Say that the app can't be imported here, so that what follows is by default rules."""
+    cause = error.__cause__ or error
+    module = (name or "").partition(":")[0]
+    return problem(
+        "app_broken",
+        f"{redact_text(str(error))}; the rest is by default rules",
+        # Shows where it fails.
+        f'python -c "import {module}"' if error.__cause__ else "name the app: --app module:attribute",
+        app=name, error=type(cause).__name__, message=redact_text(str(cause)),
+    )  # fmt: skip
+
+
+def dry_run() -> Finding:
+    """Say that effects are only pretended."""
+    return warning(
+        "dry_run", "the dry run is on: jobs succeed, and their effects are not done", "Onward(dry_run=False)"
+    )
+
+
+def _answers(seen: DatabaseSeen) -> Iterator[Finding]:
+    took = seen.round_trip.total_seconds() * 1000
+    name = _NAMES[seen.kind]
+    yield fine(
+        "database", f"{name} {seen.version}, {took:.3g} ms round trip", round_trip_ms=round(took, 3),
+        version=seen.version,
+    )  # fmt: skip
+    if seen.schema is not None:
+        yield fine("schema", f"version {seen.schema}, as this code needs it", version=seen.schema)
+
+
+def _sqlite_version(seen: DatabaseSeen) -> Iterator[Finding]:
+    if seen.kind != "sqlite":
+        return
+    version = tuple(int(part) for part in seen.version.split(".")[:3])
+    line = [mended for mended in _MENDED if mended[:2] == version[:2]]
+    if version < (line[0] if line else _MENDED[-1]):
+        yield warning(
+            "sqlite_version",
+            f"SQLite {seen.version} can damage a file when two programs write and checkpoint at once; "
+            "Onward never does, others that open the file may",
+            "run Python with SQLite 3.51.3 or newer (3.50.7 and 3.44.6 are mended too)",
+            version=seen.version,
+        )
+
+
+def _sqlite_log(seen: DatabaseSeen) -> Iterator[Finding]:
+    if seen.log_bytes > _LARGE_LOG:
+        yield warning(
+            "sqlite_log_large",
+            f"the write-ahead log has {seen.log_bytes // 2**20} MiB: a reader that never ends keeps it from "
+            "being folded back",
+            "close shells, backups and readers that keep a transaction open on the file",
+            log_bytes=seen.log_bytes,
+        )
+
+
+def _pooler(seen: DatabaseSeen) -> Iterator[Finding]:
+    if seen.pooler:
+        yield warning(
+            "pooler",
+            "a connection pooler such as PgBouncer is in between: wake-ups don't arrive, workers poll",
+            "give workers an ONWARD_URL that leads to the server itself",
+        )
+
+
+def _bloat(seen: DatabaseSeen) -> Iterator[Finding]:
+    dead, live = seen.dead_rows or 0, seen.live_rows or 0
+    if dead > max(_MANY_DEAD_ROWS, 2 * live):
+        yield warning(
+            "table_bloat",
+            f"{seen.table} has {dead} dead rows beside {live} live ones; each claim walks over them",
+            psql(f"VACUUM {seen.table}"),
+            dead_rows=dead,
+            live_rows=live,
+        )
+
+
+def _autovacuum(seen: DatabaseSeen) -> Iterator[Finding]:
+    if seen.autovacuum is False:
+        yield warning(
+            "autovacuum_off",
+            f"autovacuum is off, for the server or for {seen.table}; only workers remove dead rows",
+            psql(f"ALTER TABLE {seen.table} RESET (autovacuum_enabled)"),
+        )
+
+
+def _vacuum_held_back(seen: DatabaseSeen) -> Iterator[Finding]:
+    for holder in seen.vacuum_holders:
+        if (holder.seconds or 0) >= _LONG_TRANSACTION or (
+            holder.seconds is None and (holder.age or 0) >= _OLD_SLOT
+        ):
+            yield warning(
+                "vacuum_held_back",
+                f"{_described(holder)} keeps dead rows from being removed",
+                _ended_by(holder),
+                kind=holder.kind,
+                name=holder.name,
+                pid=holder.pid,
+                state=holder.state,
+                seconds=holder.seconds,
+                transactions=holder.age,
+            )
+
+
+def _described(holder: VacuumHolder) -> str:
+    age = (
+        f"{holder.age} transactions" if holder.seconds is None else lasting(timedelta(seconds=holder.seconds))
+    )
+    name = f" {holder.name}" if holder.name else ""
+    state = f", {holder.state}" if holder.state else ""
+    return f"a {holder.kind}{name} of {age} ago{state}"
+
+
+def _ended_by(holder: VacuumHolder) -> str:
+    # Whoever may prepare a transaction names it as he likes.
+    name = (holder.name or "").replace("'", "''")
+    match holder.kind:
+        case "replication slot":
+            return psql(f"SELECT pg_drop_replication_slot('{name}')")
+        case "prepared transaction":
+            return psql(f"ROLLBACK PREPARED '{name}'")
+    return psql(f"SELECT pg_terminate_backend({holder.pid})")
+
+
+def _damage(seen: DatabaseSeen) -> Iterator[Finding]:
+    if seen.damage:
+        yield found(
+            "damaged",
+            "problem",
+            f"the check of the tables found {len(seen.damage)} faults: {seen.damage[0]}",
+            "REINDEX the index" if seen.kind == "postgres" else "restore the file from a backup",
+            faults=list(seen.damage),
+        )
+
+
+_RULES: tuple[Callable[[DatabaseSeen], Iterator[Finding]], ...] = (
+    _answers, _sqlite_version, _sqlite_log, _pooler, _bloat, _autovacuum, _vacuum_held_back, _damage,
+)  # fmt: skip

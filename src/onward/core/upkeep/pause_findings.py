@@ -1,0 +1,61 @@
+"""What holds jobs back by somebody's will, or by a provider's: the gate, pauses, budgets and breakers."""
+
+from __future__ import annotations
+
+from onward.core.failures.breaker import Breaker
+from onward.core.upkeep.diagnosis import Finding, found, positional, problem, quoted, warning
+from onward.core.upkeep.facts import Hold
+
+__all__ = ["breaker_open", "held"]
+
+
+def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
+    """Say what a closed gate, a pause or a spent budget holds back."""
+    who = f" by {hold.actor}" if hold.actor else ""
+    why = f"{who}: {hold.reason}"
+    evidence = {"since": hold.since, "reason": hold.reason, "actor": hold.actor}
+    name = quoted(hold.name)
+    match hold.scope:
+        case "gate":
+            return problem(
+                "gate_closed", f"the gate is closed{why}; no worker claims anything", "onward gate open",
+                **evidence,
+            )  # fmt: skip
+        case "queue":
+            return found(
+                "queue_paused", "problem" if jobs_wait else "warning", f"queue {hold.name} is paused{why}",
+                f"onward queues resume {positional(hold.name)}", queue=hold.name, **evidence,
+            )  # fmt: skip
+        case "job_type":
+            return found(
+                "job_type_paused", "problem" if jobs_wait else "warning",
+                f"job type {hold.name} is paused{why}", f"onward queues resume --job-type {name}",
+                job_type=hold.name, **evidence,
+            )  # fmt: skip
+        case "org":
+            return warning(
+                "org_paused", f"org {hold.name} is paused{why}", f"onward queues resume --org {name}",
+                org_id=hold.name, **evidence,
+            )  # fmt: skip
+        case "budget":
+            return warning(
+                "budget_spent", f"org {hold.name}: {hold.reason}; its jobs wait for the next period",
+                f"client.usage.set_budget({hold.name!r}, limit_micros=…, period=…)",
+                org_id=hold.name, **evidence,
+            )  # fmt: skip
+
+
+def breaker_open(breaker: Breaker) -> Finding:
+    """Say which provider's jobs are held."""
+    until = "until somebody closes it" if breaker.forced or breaker.until is None else "for a while"
+    why = f": {breaker.reason}" if breaker.reason else ""
+    return found(
+        "breaker_open",
+        "problem" if breaker.forced else "warning",
+        f"the breaker {breaker.name} is {breaker.state}{why}; its jobs are held {until}",
+        f"onward breakers close --reason … {positional(breaker.name)}",
+        breaker=breaker.name,
+        state=breaker.state,
+        until=breaker.until,
+        forced=breaker.forced,
+    )

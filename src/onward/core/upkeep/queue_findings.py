@@ -1,0 +1,59 @@
+"""What keeps the jobs of a queue that has a rule: as many run as may, or its rate lets none start yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onward.core.jobs.job import Job
+from onward.core.upkeep.diagnosis import Finding, fine, lasting, quoted, warning
+from onward.core.upkeep.facts import QueueLoad, QueueSeen
+
+__all__ = ["queue_bound", "waits_for_queue"]
+
+
+def waits_for_queue(job: Job, load: QueueLoad) -> Finding | None:
+    """Say that a ready job waits for its queue, if it does."""
+    about: dict[str, Any] = {"job_id": job.id, "job_type": job.job_type, "subject": job.subject}
+    if load.full:
+        return fine(
+            "queue_full",
+            f"its queue runs {load.running} of {load.concurrency}",
+            _raise(load.name, "--concurrency N"),
+            **_evidence(load),
+            **about,
+        )
+    if load.wait:
+        return fine(
+            "queue_rate",
+            f"its queue starts {load.rate}; the next may start in {lasting(load.wait)}",
+            _raise(load.name, "--rate N/1m"),
+            **_evidence(load),
+            **about,
+        )
+    return None
+
+
+def queue_bound(queue: QueueSeen, load: QueueLoad, waited: str) -> Finding:
+    """Say that the jobs of a queue wait for the bounds that somebody gave it."""
+    bounds = f"runs {load.running} of {load.concurrency}" if load.full else f"starts {load.rate}"
+    return warning(
+        "queue_bound",
+        f"queue {queue.name} {bounds}; {queue.jobs} jobs wait, one for {waited}",
+        _raise(queue.name, "--concurrency N" if load.full else "--rate N/1m"),
+        jobs=queue.jobs,
+        oldest=queue.oldest,
+        **_evidence(load),
+    )
+
+
+def _evidence(load: QueueLoad) -> dict[str, Any]:
+    return {
+        "queue": load.name,
+        "running": load.running,
+        "concurrency": load.concurrency,
+        "rate": load.rate,
+    }
+
+
+def _raise(queue: str, bound: str) -> str:
+    return f"onward queues limit {quoted(queue)} {bound} --reason …"

@@ -1,0 +1,103 @@
+"""Who works here: workers that live, ticks that keep their rhythm, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from onward.core.inputs.plain_text import count
+from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem, warning
+from onward.core.upkeep.facts import Facts, WorkerSeen
+
+__all__ = ["OVERDUE", "last_seen", "patience", "servers", "ticks_of", "who_works"]
+
+OVERDUE = timedelta(seconds=60)
+"""How late a promoter may be before nobody seems to promote; how far two clocks may be apart (R19)."""
+
+_LEASE = 30
+_LEAST_SILENCE = timedelta(minutes=5)
+_RHYTHM = 6
+
+
+def servers(workers: Sequence[WorkerSeen], now: datetime) -> list[WorkerSeen]:
+    """Give who can be counted on: living workers, and the last tick while ticks keep their rhythm."""
+    ticks = ticks_of(workers)
+    keeping = ticks[:1] if ticks and now - ticks[0].last_seen_at <= _longest_silence(ticks) else []
+    return [worker for worker in workers if worker.lives(now) or worker in keeping]
+
+
+def patience(workers: Sequence[WorkerSeen], now: datetime) -> timedelta:
+    """Tell how late a job may be made ready: where only ticks come by, as late as the next one may be."""
+    counted_on = servers(workers, now)
+    only_ticks = counted_on and all(one.kind == "tick" for one in counted_on)
+    return _longest_silence(ticks_of(workers)) if only_ticks else OVERDUE
+
+
+def last_seen(workers: Sequence[WorkerSeen], kind: str) -> datetime | None:
+    """Tell when a worker, or a tick, was last seen."""
+    return max((worker.last_seen_at for worker in workers if worker.kind == kind), default=None)
+
+
+def ticks_of(workers: Sequence[WorkerSeen]) -> list[WorkerSeen]:
+    """Give the ticks, the latest first."""
+    return sorted(
+        (one for one in workers if one.kind == "tick"), key=lambda one: one.last_seen_at, reverse=True
+    )
+
+
+def who_works(facts: Facts) -> Iterator[Finding]:
+    """Say who works; a cron that is switched off looks like this: nobody has come for long."""
+    tick, worker = last_seen(facts.workers, "tick"), last_seen(facts.workers, "worker")
+    evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
+    counted_on = servers(facts.workers, facts.now)
+    ticks, living = ticks_of(facts.workers), facts.living()
+    if tick is not None and facts.ready and not living and counted_on == ticks and len(ticks) == 1:
+        yield _one_tick(facts.now - tick, evidence)
+    elif counted_on:
+        slots = sum(one.concurrency or 0 for one in living)
+        works = (
+            f"{count(len(living), 'worker')}, {count(slots, 'slot')}"
+            if living
+            else "no worker runs, only ticks come"
+        )
+        ticked = "" if tick is None else f"; last tick {lasting(facts.now - tick)} ago"
+        yield fine("workers", f"{works}{ticked}", **evidence)
+    elif tick is not None and (worker is None or tick > worker):
+        rhythm = _longest_silence(ticks)
+        yield found(
+            "tick_silent",
+            "problem" if facts.ready or facts.overdue else "warning",
+            f"the last tick was {lasting(facts.now - tick)} ago; the cron that calls it is off or fails",
+            "onward tick APP",
+            expected_within_seconds=round(rhythm.total_seconds()),
+            **evidence,
+        )
+    else:
+        ago = None if worker is None else lasting(facts.now - worker)
+        last = "none ever has" if ago is None else f"the last one {ago} ago"
+        retired = worker is not None and facts.now - worker < timedelta(seconds=_LEASE)
+        yield problem(
+            "no_worker",
+            f"no worker lives; the last one ended {ago} ago"
+            if retired
+            else f"no worker has reported in the last {_LEASE} s ({last})",
+            "onward worker APP",
+            **evidence,
+        )
+
+
+def _one_tick(ago: timedelta, evidence: Mapping[str, Any]) -> Finding:
+    """Tell of a tick by hand, most likely: nothing says yet that there will be another."""
+    title = (
+        f"no worker runs, and only one tick has come, {lasting(ago)} ago; what is ready waits for the next"
+    )
+    return warning("no_worker", title, "onward worker APP", **evidence)
+
+
+def _longest_silence(ticks: Sequence[WorkerSeen]) -> timedelta:
+    """Tell how long a cron may be silent: twice its own rhythm, and never less than minutes."""
+    # The middle of the last few: one tick by hand, or one night without any, is no rhythm.
+    gaps = sorted(later.started_at - one.started_at for later, one in pairwise(ticks[:_RHYTHM]))
+    return max(_LEAST_SILENCE, 2 * gaps[len(gaps) // 2]) if gaps else _LEAST_SILENCE

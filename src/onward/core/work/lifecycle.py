@@ -1,0 +1,384 @@
+"""The state machine: what the outcome of one attempt does to its job.
+
+`settle()` is the only place that decides the next state of a running job; the rest writes what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from onward.core.failures.fingerprint import recognised
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.job import ENDED, Job, JobState
+from onward.core.records.usage import Usage
+from onward.core.secrets.redaction import REDACTION, Redaction
+from onward.core.work.error_record import error_class, message_of, sanitise
+from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
+from onward.core.work.wait import Parked, Wait
+from onward.errors import InvalidSetting, LeaseLost
+
+__all__ = [
+    "MAX_RATE_LIMIT_WAITS",
+    "MOVES",
+    "Cancelled",
+    "End",
+    "Failed",
+    "Lost",
+    "Outcome",
+    "Parked",
+    "RateLimited",
+    "Released",
+    "Skip",
+    "Snooze",
+    "Succeeded",
+    "Transition",
+    "settle",
+]
+
+MAX_RATE_LIMIT_WAITS = 100
+
+_LOST = "WorkerLost"
+_LOST_HINT = (
+    "the process died or stood still; look at its log and memory at that time: "
+    "executor='process' keeps a job that crashes from taking others along"
+)
+_UNCLASSIFIED = "unclassified"
+
+_S = JobState
+
+MOVES: Mapping[JobState, frozenset[JobState]] = {
+    _S.SCHEDULED: frozenset({_S.QUEUED, _S.CANCELLED}),
+    _S.BLOCKED: frozenset({_S.QUEUED, _S.SCHEDULED, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.RUNNING, _S.CANCELLED}),
+    _S.RUNNING: frozenset({_S.QUEUED, _S.SCHEDULED, _S.SUCCEEDED, _S.DEAD, _S.CANCELLED}),
+    _S.SUCCEEDED: frozenset({_S.QUEUED, _S.SCHEDULED}),
+    _S.DEAD: frozenset({_S.QUEUED, _S.SCHEDULED}),
+    _S.CANCELLED: frozenset({_S.QUEUED, _S.SCHEDULED}),
+}
+"""The legal moves; out of an ended state only an operator or a reset leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned; its result is stored."""
+
+    result: Any = None
+
+
+# What a handler may raise is a value too: it returns or raises it, and who finishes a job by hand gives it.
+
+
+@dataclass(eq=False)
+class Skip(Exception):
+    """There was nothing to do: ends as succeeded, with outcome skipped."""
+
+    reason: str
+
+
+@dataclass(eq=False)
+class Snooze(Exception):
+    """Not ready yet: goes back and burns no attempt."""
+
+    delay: Duration
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time where it is said: there it is an error like any other."""
+        duration("delay", self.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed; `retryable=False` ends the job at once, `after` replaces the back-off."""
+
+    error: Mapping[str, Any] | BaseException | str
+    retryable: bool = True
+    after: Duration | None = None
+
+
+@dataclass(eq=False)
+class RateLimited(Exception):
+    """A provider said to come back later, or not when (None: by the back-off); ends in time.
+
+    It burns no attempt unless it is `counted`; None leaves that to the category of the job.
+    """
+
+    after: Duration | None = None
+    error: Mapping[str, Any] | BaseException | str = "rate limited"
+    counted: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time where it is said: there it is an error like any other."""
+        if self.after is not None:
+            duration("after", self.after)
+
+
+@dataclass(eq=False)
+class Cancelled(Exception):
+    """Cancellation was asked for, and the handler gave way."""
+
+    reason: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The worker gives the job back unfinished, at once or after a delay: burns no attempt."""
+
+    delay: Duration | None = None
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker's lease ran out, or somebody saw `how` it died: a crash is an attempt."""
+
+    how: str | None = None
+
+
+Outcome = Succeeded | Skip | Snooze | Parked | Failed | RateLimited | Cancelled | Released | Lost
+
+
+class Transition(msgspec.Struct, frozen=True, gc=False):
+    """What is written: the next state, its counters, and why."""
+
+    state: JobState
+    event: str
+    outcome: str
+    attempt: int
+    waits: int
+    crashes: int
+    delay: timedelta = timedelta()
+    error: Mapping[str, Any] | None = None
+    result: Any = None
+    wait: Wait | None = None
+
+    @property
+    def ends(self) -> bool:
+        """The job leaves the live table."""
+        return self.state in ENDED
+
+    @property
+    def error_class(self) -> str | None:
+        """Name the class of what went wrong, for a metric; None where nothing did."""
+        return None if self.error is None else error_class(self.error)
+
+    def cancelled(self) -> Transition:
+        """Give what is written instead when cancellation was asked for before the job could go back."""
+        return replace(
+            self,
+            state=_S.CANCELLED,
+            event="job.cancelled",
+            outcome="cancelled",
+            delay=timedelta(),
+            wait=None,
+        )
+
+
+class End(msgspec.Struct, frozen=True, gc=False):
+    """A transition for one lease of one job; refused if the lease is no longer the newest."""
+
+    job_id: str
+    lease: int
+    ran: int
+    transition: Transition
+    usage: tuple[Usage, ...] = ()
+    actions: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(  # noqa: PLR0917 - named ones cost each job a tenth of a microsecond
+        cls,
+        job: Job,
+        outcome: Outcome,
+        policy: RetryPolicy,
+        dice: float = 1.0,
+        usage: tuple[Usage, ...] = (),
+        actions: Mapping[str, str] | None = None,
+        redaction: Redaction = REDACTION,
+    ) -> End:
+        """Settle a claimed job; `dice` in [0, 1) spreads the retries, `usage` is what its run has used.
+
+        `actions` are the names that its job type gives to events in the audit.
+        """
+        if isinstance(outcome, Succeeded):
+            return cls.of_success(job, outcome, usage, actions)
+        if job.state != _S.RUNNING:
+            raise _no_lease(job)
+        to = _settle_hidden(job, outcome, policy, dice, redaction)
+        return cls(job.id, job.lease, job.attempt, to, usage, actions)
+
+    @classmethod
+    def of_success(
+        cls, job: Job, outcome: Succeeded, usage: tuple[Usage, ...], actions: Mapping[str, str] | None
+    ) -> End:
+        """Settle a claimed job that succeeded: what nearly all do, and no policy takes part in it."""
+        if job.state != _S.RUNNING:
+            raise _no_lease(job)
+        return cls(job.id, job.lease, job.attempt, _success(job, outcome.result), usage, actions)
+
+    @property
+    def action(self) -> str | None:
+        """Say what the job type calls this end in the audit."""
+        return None if self.actions is None else self.actions.get(self.transition.event)
+
+    def cancelled(self) -> End:
+        """Give the end of a job that can't go back, because someone asked to cancel it while it ran."""
+        to = self.transition
+        error = to.error or {"reason": "cancelled on request"}
+        return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
+
+
+def _settle_hidden(
+    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float, redaction: Redaction
+) -> Transition:
+    """Settle without secrets: whatever is kept or shown of what a handler said comes through here."""
+    if isinstance(outcome, Failed | RateLimited):
+        # Hidden before it is settled: whether it failed like this before is told by what was kept of it.
+        told = sanitise(_described(outcome.error), job.payload, redaction)
+        return settle(job, outcome, policy, dice, recognised(job.job_type, told, job.error))
+    to = settle(job, outcome, policy, dice)
+    if to.outcome == "skipped":
+        return replace(to, result=sanitise(to.result, job.payload, redaction))
+    if to.error is None:
+        return to
+    told = sanitise(to.error, job.payload, redaction)
+    if isinstance(outcome, Lost):
+        told = recognised(job.job_type, told, job.error)
+    return replace(to, error=told)
+
+
+def settle(  # noqa: C901, PLR0911 - one state machine, one match
+    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, told: Mapping[str, Any] | None = None
+) -> Transition:
+    """Decide what becomes of a running job; `told` is what is kept of a failure."""
+    as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)
+    unburnt = _as_it_was(job.attempt - 1, job.waits, job.crashes)
+    match outcome:
+        case Succeeded(result):
+            return _success(job, result)
+        case Skip(reason):
+            return _succeed(as_it_was, "skipped", {"reason": reason})
+        case Cancelled(reason):
+            return replace(as_it_was, error={"reason": reason}).cancelled()
+        case Released(delay, error):
+            return unburnt if delay is None else _later(unburnt, "released", delay, error)
+        case Snooze(delay):
+            return _later(unburnt, "snoozed", delay)
+        case Parked():
+            # When it is due is written with what it waits for.
+            return replace(_later(unburnt, "parked", LONGEST_DELAY), wait=outcome.wait(job.deadline))
+        case RateLimited(after, error, counted=True):
+            wait = _limited_wait(after, policy, job.attempt, dice)
+            return _retry(job, as_it_was, told or _described(error), wait)
+        case RateLimited(after, error) if job.waits < MAX_RATE_LIMIT_WAITS:
+            waited = replace(unburnt, waits=job.waits + 1)
+            wait = _limited_wait(after, policy, waited.waits, dice)
+            return _later(waited, "rate_limited", wait, told or _described(error))
+        case RateLimited(_, error):
+            return _bury(as_it_was, {**(told or _described(error)), "reason": "rate_limited_too_often"})
+        case Failed(error, retryable=False):
+            return _bury(as_it_was, {"reason": "unrecoverable", **(told or _described(error))})
+        case Failed(error, after=after):
+            wait = _wait(after, policy, job.attempt, dice)
+            return _retry(job, as_it_was, told or _described(error), wait, policy.poison_after)
+        case Lost(how):
+            return _lose(job, as_it_was, how, policy, dice)
+    raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
+
+
+def _wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float) -> Duration:
+    return policy.wait(failure, dice) if after is None else duration("after", after)
+
+
+def _limited_wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float) -> Duration:
+    # An instant that is over says nothing; without a wait all of them would be used up at once.
+    over = after is not None and duration("after", after) <= timedelta()
+    return _wait(None if over else after, policy, failure, dice)
+
+
+def _lose(job: Job, as_it_was: Transition, how: str | None, policy: RetryPolicy, dice: float) -> Transition:
+    crashed = replace(as_it_was, crashes=job.crashes + 1)
+    wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
+    # In quotes: whichever worker it was, it is the same failure.
+    message = f"worker {job.worker_id!r} {how or 'stopped renewing its lease'}"
+    lost = {"class": _LOST, "message": message, "rule": "worker_lost", "hint": _LOST_HINT}
+    return replace(_retry(job, crashed, lost, wait), outcome="lost")
+
+
+def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, Any]:
+    match error:
+        case Mapping():
+            return error
+        case BaseException():
+            return {"class": type(error).__name__, "message": message_of(error)}
+    return {"message": str(error)}
+
+
+# Most jobs have the same few counters, so these few are made once; a worker asks for each job.
+@lru_cache(maxsize=256)
+def _as_it_was(attempt: int, waits: int, crashes: int) -> Transition:
+    return Transition(_S.QUEUED, "job.released", "released", attempt, waits, crashes)
+
+
+@lru_cache(maxsize=256)
+def _plain_success(attempt: int, waits: int, crashes: int) -> Transition:
+    return _succeed(_as_it_was(attempt, waits, crashes), "succeeded", None)
+
+
+def _success(job: Job, result: Any) -> Transition:
+    plain = _plain_success(job.attempt, job.waits, job.crashes)
+    return plain if result is None else replace(plain, result=result)
+
+
+def _no_lease(job: Job) -> LeaseLost:
+    return LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
+
+
+def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:
+    return replace(transition, state=_S.SUCCEEDED, event=f"job.{outcome}", outcome=outcome, result=result)
+
+
+def _retry(
+    job: Job,
+    transition: Transition,
+    error: Mapping[str, Any],
+    wait: Duration,
+    poison_after: int | None = None,
+) -> Transition:
+    if job.attempt >= job.max_attempts:
+        reason = "crash_loop" if _loops(job, transition) else "attempts_exhausted"
+        return _bury(transition, {"reason": reason, **error})
+    if poison_after is not None and _is_poison(error, poison_after):
+        return _bury(transition, {"reason": "poison", **error})
+    return _later(transition, "failed", wait, error)
+
+
+def _loops(job: Job, transition: Transition) -> bool:
+    """Tell whether its worker was lost, as in the attempt before."""
+    crashed = transition.crashes > job.crashes > 0
+    return crashed and isinstance(job.error, Mapping) and job.error.get("class") == _LOST
+
+
+def _is_poison(error: Mapping[str, Any], after: int) -> bool:
+    """Tell whether a job has failed so often in one way, of which no rule knows that it passes."""
+    repeats: int = error.get("repeats", 1)
+    return repeats >= after and error.get("rule", _UNCLASSIFIED) == _UNCLASSIFIED
+
+
+def _later(
+    transition: Transition, outcome: str, wait: Duration, error: Mapping[str, Any] | None = None
+) -> Transition:
+    # The wait may be a provider's number: one that no database can add to its clock must not block the write.
+    delay = min(max(duration("delay", wait), timedelta()), LONGEST_DELAY)
+    return replace(
+        transition, state=_S.SCHEDULED, event=f"job.{outcome}", outcome=outcome, delay=delay, error=error
+    )
+
+
+def _bury(transition: Transition, error: Mapping[str, Any]) -> Transition:
+    return replace(transition, state=_S.DEAD, event="job.deadlettered", outcome="failed", error=error)

@@ -1,0 +1,95 @@
+"""The handlers of the built-in jobs: they work in short rounds, with pauses, and make way for real work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from onward.clients.client import AsyncClient
+from onward.core.policy.built_in import CHECKUP, PRUNE, Q_ONWARD
+from onward.core.work.lifecycle import Snooze
+from onward.handlers.clients import Clients
+from onward.handlers.definition import define
+from onward.handlers.enqueue_options import Defaults
+from onward.handlers.handler import Handler
+from onward.logs import get_logger
+
+__all__ = ["built_in", "check_up", "prune_in_rounds", "served"]
+
+log = get_logger("onward.maintenance")
+
+_IDLE_SECONDS = 30.0
+_BUSY_SECONDS = 2.0
+_LATER = 5.0
+# A round is followed by a pause as long as itself; by one of nine times that where jobs wait.
+_BUSY_PAUSE = 9
+_LEAST_PAUSE = 0.01
+_LOWEST_PRIORITY = 10
+
+
+def built_in(clients: Clients) -> dict[str, Handler]:
+    """Give the handlers that a worker has besides those of its application."""
+
+    async def prune() -> dict[str, int]:
+        async with clients.open_async() as client:
+            return await prune_in_rounds(client)
+
+    async def checkup() -> dict[str, Any]:
+        async with clients.open_async() as client:
+            return await check_up(client)
+
+    options: Defaults = {"category": "maintenance", "queue": Q_ONWARD, "priority": _LOWEST_PRIORITY}
+    made = [define(prune, clients, {**options, "name": PRUNE})]
+    made.append(define(checkup, clients, {**options, "name": CHECKUP}))
+    return {one.name: one.handler for one in made}
+
+
+def served(queues: Mapping[str, int | None] | None) -> Mapping[str, int | None] | None:
+    """Give the queues of a worker, with that of the built-in jobs: one at a time of those."""
+    return queues if not queues or Q_ONWARD in queues else {**queues, Q_ONWARD: 1}
+
+
+async def prune_in_rounds(
+    client: AsyncClient,
+    *,
+    limit: int = 1000,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> dict[str, int]:
+    """Remove what was kept for its time; raises Snooze when it has taken long enough, and goes on later."""
+    began = clock()
+    counts: Counter[str] = Counter()
+    place = await client.maintenance.read_place()
+    unfinished = place is not None
+    while True:
+        started = clock()
+        done = await client.maintenance.prune(place=place, limit=limit, actor_type="system", actor_id=PRUNE)
+        counts.update(done.counts)
+        place = done.place
+        if place is None:
+            if unfinished:
+                await client.maintenance.keep_place(None)
+            return dict(counts)
+        busy = bool((await client.look()).ready - {Q_ONWARD})
+        if clock() - began > (_BUSY_SECONDS if busy else _IDLE_SECONDS):
+            await client.maintenance.keep_place(place)
+            raise Snooze(_LATER)
+        await sleep(max(_LEAST_PAUSE, (clock() - started) * (_BUSY_PAUSE if busy else 1)))
+
+
+async def check_up(client: AsyncClient) -> dict[str, Any]:
+    """See to the partitions of the next months, and say what else somebody should see to."""
+    tended = await client.maintenance.tend()
+    for one in tended:
+        if one.done == "failed":
+            log.warning("partition %s could not be seen to: %s; it is tried again", one.name, one.detail)
+    advice = (await client.maintenance.report()).advice
+    for said in advice:
+        log.warning("%s: %s", said.what, said.sql)
+    return {
+        "partitions": {one.name: one.done for one in tended},
+        "advice": [{"what": said.what, "sql": said.sql} for said in advice],
+    }

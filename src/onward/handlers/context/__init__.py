@@ -1,0 +1,1 @@
+"""What a handler is given while it runs."""

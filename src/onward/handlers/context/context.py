@@ -1,0 +1,327 @@
+"""What a handler may ask of the worker that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import IO, Any, ParamSpec, TypeVar, Unpack, overload
+
+from onward.blobs.content import ArtifactOptions, Content
+from onward.clients.client import AsyncClient
+from onward.clients.sync.client import Client
+from onward.core.inputs.duration import Duration
+from onward.core.jobs.job import Job, NewJob
+from onward.core.policy.category import Capability
+from onward.core.policy.contract import check_may
+from onward.core.records.artifact import Artifact
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import Cancelled
+from onward.core.work.retry import RetryPolicy
+from onward.errors import InvalidSetting, TransactionOpen
+from onward.handlers.clients import Clients, confined
+from onward.handlers.context.context_effects import Acting, Acts, once, perform, perform_async, step
+from onward.handlers.context.context_waits import (
+    MISSING,
+    Awaiting,
+    Over,
+    Waits,
+    sleep_for,
+    sleep_until,
+    wait_for,
+)
+from onward.handlers.context.providers import call, call_async, calls_of, check_plain
+from onward.handlers.context.transaction_entry import Opening
+from onward.handlers.handler import Run
+from onward.handlers.handles.batch_handle import Asking, BatchHandle, OwnBatch
+from onward.handlers.handles.handle import Handle
+from onward.logs import HIDE, get_logger
+from onward.origin import running
+
+__all__ = ["Context"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = get_logger("onward.job")
+# Who leaves out the name is told so, rather than that Python misses an argument.
+_NONE_GIVEN: Any = None
+
+
+class Context:
+    """The running job, as its handler sees it; a parameter with this annotation is given one."""
+
+    __slots__ = ("_adapter", "_clients", "_opening", "_run", "_told", "_waits")
+
+    def __init__(self, run: Run, clients: Clients) -> None:
+        self._run = run
+        self._clients = clients
+        self._told = False
+        self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
+        self._opening: Opening | None = None
+        self._waits: Waits | None = None
+
+    @property
+    def job(self) -> Job:
+        """Give the job as it was claimed."""
+        return self._run.job
+
+    @property
+    def client(self) -> Client:
+        """Give a client for the org of this job alone; for a job without an org, that of the application.
+
+        It can change other jobs, so the category of this one must have the capability "domain".
+        """
+        self.require("domain")
+        return self._sync
+
+    @property
+    def aclient(self) -> AsyncClient:
+        """Give the same for the running event loop."""
+        self.require("domain")
+        return self._current
+
+    @property
+    def _sync(self) -> Client:
+        if self._opening is not None and self._opening.sync is not None:
+            return self._opening.sync
+        return confined(self._clients.sync, self._run.job)
+
+    @property
+    def _current(self) -> AsyncClient:
+        if self._opening is not None and self._opening.current is not None:
+            return self._opening.current
+        return confined(self._clients.current(), self._run.job)
+
+    def transaction(self, connection: Any = None) -> Opening:
+        """Begin a transaction, by `with` or `async with`, that ends this job and commits with its block.
+
+        It is on a connection of yours that `within()` would take, or on one that is opened for it. What `ctx`
+        does inside belongs to it. An error rolls it back, and so does a lost lease, which raises LeaseLost.
+        """
+        self.require("domain")
+        self._opening = Opening(self._run, self._clients, connection, self._opening)
+        return self._opening
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Give a logger whose records carry `job_id`, `job_type` and `attempt`."""
+        if self._adapter is None:
+            job = self._run.job
+            about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
+            hide = self._clients.rules.redact.hider(job.payload)
+            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: hide})
+        return self._adapter
+
+    @property
+    def cancelled(self) -> bool:
+        """Tell whether the handler should give way."""
+        self._told = self._told or self._run.cancel_reason is not None
+        return self._told
+
+    def check_cancelled(self) -> None:
+        """Raise Cancelled if the handler should give way."""
+        if self.cancelled:
+            raise Cancelled(self._run.cancel_reason or "cancelled")
+
+    def _give_way(self) -> None:
+        # Once: a handler that knows of it may still undo what it did, by steps and effects.
+        if not self._told:
+            self.check_cancelled()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep in a sync handler; raises Cancelled as soon as it should give way."""
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
+            raise InvalidSetting("ctx.sleep() would block the event loop; use await asyncio.sleep(…) here")
+        if self._run.wait_cancelled(seconds):
+            self.check_cancelled()
+
+    @overload
+    def call_provider(
+        self, function: Callable[..., T], /, *args: Any, retry: RetryPolicy, **kwargs: Any
+    ) -> T: ...
+    @overload
+    def call_provider(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def call_provider(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """Call a function, and again when the provider says that there were too many calls.
+
+        It waits by `retry`, or by the `inner_retry` of the category; any other error is raised at once.
+        """
+        check_plain(function)
+        calls = calls_of(self._run, self._clients.rules, kwargs)
+        return call(calls, partial(function, *args, **kwargs), self.sleep)
+
+    @overload
+    async def acall_provider(
+        self, function: Callable[..., Awaitable[T]], /, *args: Any, retry: RetryPolicy, **kwargs: Any
+    ) -> T: ...
+    @overload
+    async def acall_provider(
+        self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    async def acall_provider(self, function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+        """Do the same, awaited."""
+        calls = calls_of(self._run, self._clients.rules, kwargs)
+        return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
+
+    def progress(self, items: Iterable[T]) -> Iterator[T]:
+        """Give the items one by one, each time with a look whether to give way."""
+        for item in items:
+            self.check_cancelled()
+            yield item
+
+    def audit(self, action: str, /, **detail: Any) -> None:
+        """Add a line to the audit of this job, at every level of it; raises LeaseLost if it is late."""
+        self.require("audit")
+        self._sync.audit.note(self._run.job, action, detail)
+
+    async def aaudit(self, action: str, /, **detail: Any) -> None:
+        """Do the same, awaited."""
+        self.require("audit")
+        await self._current.audit.note(self._run.job, action, detail)
+
+    @property
+    def dry_run(self) -> bool:
+        """Tell whether effects are left undone, because the application or ONWARD_DRY_RUN says so."""
+        return self._clients.rules.dry_run
+
+    def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
+        """Do an effect that a retry does not repeat; gives its result, as JSON keeps it.
+
+        A function that needs an argument is given the idempotency key, the same on every try until it is
+        done. Raises LeaseLost if it is late. In a dry run nothing is called, and None is given.
+        """
+        self.require("domain")
+        self._give_way()
+        return perform(once(self._acting(self._sync, self._run.wait_cancelled), name, function))
+
+    async def aonce(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
+        """Do the same, awaited; the function may be async or plain."""
+        self.require("domain")
+        return await perform_async(once(self._acting(self._current, asyncio.sleep), name, function))
+
+    def step(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
+        """Give what the function gives, remembered over retries, as JSON keeps it."""
+        self._give_way()
+        return perform(step(self._acting(self._sync, self._run.wait_cancelled), name, function))
+
+    async def astep(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
+        """Do the same, awaited; the function may be async or plain."""
+        return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
+
+    def sleep_until(self, instant: datetime) -> Over:
+        """Leave the slot until an instant, unless that is over; the handler then runs from its start.
+
+        What it did before must be remembered, by `step` or `once`. Awaited in an async handler.
+        """
+        self._check_may_leave()
+        return sleep_until(instant, self._run.job.started_at)
+
+    def sleep_for(self, length: Duration, *, name: str | None = None) -> Any:
+        """Do the same until so long after the handler first came here; known by its name, or as the nth."""
+        waits = self._check_may_leave()
+        return self._performed(lambda acting, _: sleep_for(acting, waits, length, name))
+
+    def wait_for(
+        self,
+        event: str,
+        key: str | None = None,
+        *,
+        timeout: Duration | None = None,
+        default: Any = MISSING,
+    ) -> Any:
+        """Leave the slot until `app.signal(event, key=…)` is sent in the org of the job; gives its payload.
+
+        A signal that came before counts while it is kept, and each wait has one of its own. After the
+        time-out raises WaitTimedOut, or gives the default. In an async handler it is awaited.
+        """
+        waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
+        return self._performed(lambda acting, client: wait_for(acting, client.signals, waits, awaited))
+
+    def _performed(self, acts: Callable[[Acting, Client | AsyncClient], Acts]) -> Any:
+        # An async handler awaits what a sync one has at once.
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
+            current = self._current
+            return perform_async(acts(self._acting(current, asyncio.sleep), current))
+        client = self._sync
+        return perform(acts(self._acting(client, self._run.wait_cancelled), client))
+
+    def _check_may_leave(self) -> Waits:
+        if self._opening is not None and (self._opening.sync or self._opening.current):
+            raise TransactionOpen("a wait would roll back ctx.transaction(); wait before it begins")
+        self._waits = self._waits or Waits()
+        return self._waits
+
+    def _acting(self, client: Client | AsyncClient, wait: Callable[[float], Any]) -> Acting:
+        return Acting(self._run.job, client.effects, self.log, wait, client.audit.note, self.dry_run)
+
+    def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
+        """Count what this run uses, and what that costs in millionths of a currency.
+
+        It is written with the end of the attempt, whatever that is; a worker that dies before loses it.
+        """
+        self._run.meter(Usage.checked(unit, amount, cost_micros))
+
+    def artifact(
+        self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
+    ) -> Artifact:
+        """Keep a file that this job made, by `path=`, `text=` or bytes; raises LeaseLost if it is late."""
+        self.require("artifact")
+        made = self._sync.artifacts.add(self._run.job, name, data, **options)
+        self._run.artifacts += 1
+        return made
+
+    async def aartifact(
+        self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
+    ) -> Artifact:
+        """Do the same, awaited."""
+        self.require("artifact")
+        made = await self._current.artifacts.add(self._run.job, name, data, **options)
+        self._run.artifacts += 1
+        return made
+
+    def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
+        """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
+        return self._sync.artifacts.open(artifact, role=role, job=self._run.job)
+
+    async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
+        """Do the same, awaited."""
+        return await self._current.artifacts.open(artifact, role=role, job=self._run.job)
+
+    def enqueue(self, new: NewJob) -> Handle[Any]:
+        """Store a child of this job, which carries on its org, project, actor, correlation and trace."""
+        with running(self._run.job):
+            client = self._sync if self._asks_for_parent(new) else self._clients.sync
+            return Handle(client.enqueue(new), self._clients)
+
+    async def aenqueue(self, new: NewJob) -> Handle[Any]:
+        """Do the same, awaited."""
+        with running(self._run.job):
+            client = self._current if self._asks_for_parent(new) else self._clients.current()
+            return Handle(await client.enqueue(new), self._clients)
+
+    @property
+    def batch(self) -> BatchHandle:
+        """Give the batch of this job, or after which it comes: to see how far it is, and to add jobs."""
+        asking = Asking(self._run.job, lambda: self._sync, lambda: self._current, self.require)
+        return OwnBatch(asking, self._clients)
+
+    def parents(self) -> list[Job]:
+        """Give the jobs that this one has waited for, with `job_type`, `state` and `result`, oldest first."""
+        return self._sync.flows.parents(self._run.job.id)
+
+    async def aparents(self) -> list[Job]:
+        """Do the same, awaited."""
+        return await self._current.flows.parents(self._run.job.id)
+
+    def _asks_for_parent(self, new: NewJob) -> bool:
+        # A client of one org asks whose it is, which costs a look; a transaction has no other client.
+        others = isinstance(new, NewJob) and new.parent_id not in {None, self._run.job.id}
+        return others or self._opening is not None
+
+    def require(self, capability: Capability) -> None:
+        """Raise NotAllowed if the category of this job does not have a capability."""
+        check_may(self._run.job, capability, self._clients.rules)

@@ -1,0 +1,292 @@
+"""What `ctx.once()` and `ctx.step()` do, written once for handlers that wait and those that do not.
+
+An effect is a generator that yields what to do next, and is sent what came of it; it does no I/O itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from onward.clients.sync.work.effects import Effects
+from onward.clients.work.effects import AsyncEffects
+from onward.core.jobs.job import Job
+from onward.core.work.effect import plain
+from onward.errors import InvalidSetting, StorageFull, StoreBusy, StoreUnreachable
+from onward.operations.work.effects import check_name
+
+__all__ = [
+    "Acting",
+    "Acts",
+    "Do",
+    "alone",
+    "dry_run_asked",
+    "once",
+    "perform",
+    "perform_async",
+    "recorded",
+    "step",
+]
+
+_SWITCH = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_PATIENCE = 10.0
+
+_lock = threading.Lock()
+_in_progress: set[tuple[str, int, str]] = set()
+
+
+class Do(NamedTuple):
+    """Something to call, and to await if it gives what can be; `whole` is not to be cut off."""
+
+    call: Callable[[], Any]
+    whole: bool = False
+
+
+Acts = Generator[Do, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who does an effect, where it is recorded, and where it is told.
+
+    `wait` waits so many seconds, and gives True if the handler should give way; `note` adds to the audit.
+    """
+
+    job: Job
+    effects: Effects | AsyncEffects
+    log: logging.LoggerAdapter[logging.Logger]
+    wait: Callable[[float], Any]
+    note: Callable[[Job, str, dict[str, Any]], Any]
+    dry_run: bool = False
+
+    def tell(self, event: str, name: str, message: str, *, level: int = logging.INFO) -> None:
+        """Log what became of an effect, with fields by which a formatter can give it another name."""
+        # An adapter puts its own fields in the place of these.
+        about = {**(self.log.extra or {}), "event": event, "effect": name}
+        self.log.logger.log(level, "effect %r %s", name, message, extra=about)
+
+
+def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
+    """Do an effect unless it was done; gives its result, as it is remembered."""
+    _check_order("once", name)
+    arguments = _arguments(function, name, most=1)
+    check_name(name)
+    if acting.dry_run:
+        yield Do(lambda: acting.note(acting.job, "effect.skipped_dry_run", {"effect": name}))
+        acting.tell("effect.skipped", name, "skipped: this is a dry run")
+        return None
+    job, effects = acting.job, acting.effects
+    with alone(job, name):
+        begun = yield Do(lambda: effects.begin(job, name))
+        if begun.state == "done":
+            acting.tell("effect.skipped", name, f"skipped: it was done in attempt {begun.attempt}")
+            return begun.result
+        given = yield from _called(acting, name, function, (begun.key,)[:arguments])
+        result = _storable(acting, name, given)
+        try:
+            yield from recorded(acting, lambda: effects.done(job, begun, result))
+        except BaseException as error:
+            why = f"was done, but not recorded ({type(error).__name__}); the next attempt will try it again"
+            acting.tell("effect.unrecorded", name, why, level=logging.WARNING)
+            raise
+        acting.tell("effect.done", name, "done")
+        return result
+
+
+def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
+    """Give the result that is remembered, or call the function and remember what it gives."""
+    _check_order("step", name)
+    _arguments(function, name, most=0)
+    check_name(name)
+    job, effects = acting.job, acting.effects
+    with alone(job, name):
+        found = yield Do(lambda: effects.read(job.id, name))
+        if found is not None and found.is_done_over(job.payload):
+            return found.result
+        given = yield from _called(acting, name, function, ())
+        result = plain(given, f"the result of step {name!r:.80}")
+        # Made from what a dry run did not do, it must not be found by a real run.
+        if not acting.dry_run:
+            yield from recorded(acting, lambda: effects.remember(job, name, result, after=found))
+        return result
+
+
+def recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
+    """Record what has happened; while the database is away, try again for a while.
+
+    To record it twice does no harm. In the handler's own transaction the driver's errors come through: what
+    is broken there can't be tried again.
+    """
+    pause, until = _FIRST_PAUSE, 0.0
+    while True:
+        try:
+            return (yield Do(record, whole=True))
+        except (StoreUnreachable, StoreBusy, StorageFull):
+            now = time.monotonic()
+            until = until or now + _PATIENCE
+            if now + pause > until or (yield Do(partial(acting.wait, pause))):
+                raise
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def perform(acts: Acts) -> Any:
+    """Do what an effect asks for, in a thread that may wait."""
+    try:
+        do = next(acts)
+        while True:
+            try:
+                given = do.call()
+            except BaseException as error:  # noqa: BLE001 - it is thrown on, not swallowed
+                do = acts.throw(error)
+            else:
+                do = acts.send(given)
+    except StopIteration as ended:
+        return ended.value
+
+
+async def perform_async(acts: Acts) -> Any:
+    """Do the same on the event loop."""
+    cut: asyncio.CancelledError | None = None
+    try:
+        do = next(acts)
+        while True:
+            try:
+                given = do.call()
+                if do.whole:
+                    task, cut = await _whole(given)
+                    if cut is not None and (task.cancelled() or task.exception() is not None):
+                        # Whoever has to give way does not try again.
+                        raise cut  # noqa: TRY301 - it is the generator's to deal with
+                    given = task.result()
+                elif inspect.isawaitable(given):
+                    given = await given
+            except BaseException as error:  # noqa: BLE001 - it is thrown on, not swallowed
+                do = acts.throw(error)
+            else:
+                do = acts.send(given)
+    except StopIteration as ended:
+        if cut is None:
+            return ended.value
+        raise cut from None
+
+
+async def _whole(given: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any], asyncio.CancelledError | None]:
+    """Run something to its end, also when the handler is cancelled meanwhile; says whether it was."""
+    # The effect has happened: unrecorded, the next attempt would repeat it.
+    task, cut, until = asyncio.ensure_future(given), None, 0.0
+    while not task.done():
+        try:
+            # Not for ever once it was: its database may never answer.
+            await asyncio.wait({task}, timeout=until - time.monotonic() if cut else None)
+        except asyncio.CancelledError as error:
+            cut, until = error, until or time.monotonic() + _PATIENCE
+        else:
+            if not task.done():
+                task.cancel()
+    return task, cut
+
+
+def _called(acting: Acting, name: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> Acts:
+    try:
+        given = yield Do(lambda: function(*arguments))
+        _check_ready(name, given)
+    except BaseException as error:
+        acting.tell("effect.failed", name, f"failed: {type(error).__name__}", level=logging.WARNING)
+        raise
+    return given
+
+
+def _check_ready(name: str, given: object) -> None:
+    """Refuse what nobody has awaited, and so has not happened."""
+    if inspect.isawaitable(given):
+        if isinstance(given, Coroutine):
+            given.close()
+        raise InvalidSetting(
+            f"effect {name!r:.80}: the function gives something to await; "
+            "use await ctx.aonce(…) or await ctx.astep(…)"
+        )
+
+
+def _storable(acting: Acting, name: str, given: object) -> Any:
+    """Give a result as it is remembered; one that can't be is null, since the effect has happened."""
+    try:
+        return plain(given, "the result")
+    except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
+        acting.tell("effect.result_dropped", name, f"gives null: {error}", level=logging.WARNING)
+        return None
+
+
+@contextmanager
+def alone(job: Job, name: str) -> Iterator[None]:
+    """Refuse a second call of a name while the first one runs: only one of the two could be recorded."""
+    mark = (job.id, job.lease, name)
+    with _lock:
+        if mark in _in_progress:
+            raise InvalidSetting(
+                f"effect {name!r:.80} of job {job.id} is in progress already; give each effect its own name"
+            )
+        _in_progress.add(mark)
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_progress.discard(mark)
+
+
+def _check_order(method: str, name: object) -> None:
+    if callable(name):
+        raise InvalidSetting(f"{name!r:.80} is no name; give a name first: ctx.{method}('mail', fn)")
+
+
+def _arguments(function: Callable[..., Any], name: str, *, most: int) -> int:
+    """Tell how many arguments a function has to be given; those with a default are its own business."""
+    if not callable(function):
+        raise InvalidSetting(f"effect {name!r:.80}: {function!r:.80} can't be called; give a function")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        # Some of those in C tell nothing of themselves.
+        return 0
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    ]
+    if len(needed) > most or any(parameter.kind == parameter.KEYWORD_ONLY for parameter in needed):
+        takes = "one argument, the idempotency key, or none" if most else "no argument"
+        raise InvalidSetting(
+            f"effect {name!r:.80}: its function needs {', '.join(parameter.name for parameter in needed)}; "
+            f"give one that takes {takes}"
+        )
+    return len(needed)
+
+
+def dry_run_asked() -> bool:
+    """Tell what ONWARD_DRY_RUN says; nothing is no."""
+    said = os.environ.get("ONWARD_DRY_RUN", "").strip().lower()
+    if not said:
+        return False
+    if said not in _SWITCH:
+        raise InvalidSetting(f"ONWARD_DRY_RUN is {said!r:.80}; give 1 or 0")
+    return _SWITCH[said]

@@ -1,0 +1,140 @@
+"""What `ctx.sleep_until()`, `ctx.sleep_for()` and `ctx.wait_for()` do, for handlers that wait and others.
+
+A wait that is not over ends the run by `Parked`. When the job comes back, its handler runs from the start,
+and finds what is remembered of each wait by its place: its kind, its names, and how often it came before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from onward.clients.flows.signals import AsyncSignals
+from onward.clients.sync.flows.signals import Signals
+from onward.core.inputs.checks import zoned
+from onward.core.inputs.duration import Duration, duration
+from onward.core.work.effect import Effect
+from onward.core.work.wait import NEVER, Parked, is_over, place_of, times_out_at
+from onward.errors import InvalidSetting, WaitTimedOut
+from onward.handlers.context.context_effects import Acting, Acts, Do, alone, recorded
+from onward.operations.flows.signals import check_name
+from onward.operations.work.effects import check_name as check_place
+
+__all__ = ["MISSING", "Awaiting", "Over", "Waits", "sleep_for", "sleep_until", "wait_for"]
+
+MISSING: Any = object()
+"""No default was given."""
+
+_BEGUN, _SIGNAL, _TIMED_OUT = "begun", "signal", "timed_out"
+
+
+class Over:
+    """A wait that is over: there is nothing to await, but one may."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Go on at once."""
+        yield from ()
+
+
+@dataclass(slots=True)
+class Waits:
+    """The waits of one run so far: how often each came, and the signals that it had."""
+
+    places: Counter[tuple[str | None, ...]] = field(default_factory=Counter)
+    seen: dict[tuple[str, str | None], list[str]] = field(default_factory=dict)
+
+    def next(self, kind: str, *names: str | None) -> str:
+        """Give the place of the next wait of these names."""
+        self.places[kind, *names] += 1
+        return place_of(kind, *names, nth=self.places[kind, *names])
+
+
+class Awaiting(NamedTuple):
+    """What one call waits for, and what it gives when that does not come in time."""
+
+    event: str
+    key: str | None
+    timeout: Duration | None
+    default: Any
+
+
+def sleep_until(instant: datetime, claimed_at: datetime | None) -> Over:
+    """Park the job until an instant, unless that is over."""
+    if not is_over(zoned("instant", instant), claimed_at):
+        raise Parked(instant)
+    return Over()
+
+
+def sleep_for(acting: Acting, waits: Waits, length: Duration, name: str | None) -> Acts:
+    """Park the job until so long after the first time that its handler came here."""
+    wait = _length("length", length)
+    place = waits.next("sleep_for") if name is None else check_place(f"sleep_for:{name}")
+    with alone(acting.job, place):
+        begun = yield from _begun(
+            acting, place, (yield Do(lambda: acting.effects.read(acting.job.id, place)))
+        )
+        sleep_until(times_out_at(begun, wait), acting.job.started_at)
+
+
+def wait_for(
+    acting: Acting,
+    signals: Signals | AsyncSignals,
+    waits: Waits,
+    awaited: Awaiting,
+) -> Acts:
+    """Give what a signal brought; parks the job until there is one that no wait before this has had."""
+    names, timeout = (awaited.event, awaited.key), awaited.timeout
+    check_name(*names)
+    longest = None if timeout is None else _length("timeout", timeout)
+    place, seen = waits.next("wait_for", *names), waits.seen.setdefault(names, [])
+    job, effects = acting.job, acting.effects
+    with alone(job, place):
+        found: Effect | None = yield Do(lambda: effects.read(job.id, place))
+        known = found.result if found is not None and found.is_done_over(job.payload) else {}
+        if _SIGNAL in known:
+            seen.append(known[_SIGNAL])
+            return known["payload"]
+        if _TIMED_OUT not in known:
+            signal = yield Do(lambda: signals.find(job, *names, seen=tuple(seen)))
+            if signal is not None:
+                yield from _remember(acting, place, found, {_SIGNAL: signal.id, "payload": signal.payload})
+                seen.append(signal.id)
+                return signal.payload
+            if longest is None:
+                raise Parked(None, *names, tuple(seen))
+            until = times_out_at((yield from _begun(acting, place, found)), longest)
+            if not is_over(until, job.started_at):
+                raise Parked(until, *names, tuple(seen))
+            yield from _remember(
+                acting, place, (yield Do(lambda: effects.read(job.id, place))), {_TIMED_OUT: True}
+            )
+    if awaited.default is MISSING:
+        raise WaitTimedOut(
+            f"no signal {names[0]!r:.80} with key {names[1]!r:.80} came in time; give default=, catch this, "
+            f"or have it wait again: onward effects reset {job.id} '{place}'"
+        )
+    return awaited.default
+
+
+def _begun(acting: Acting, place: str, found: Effect | None) -> Acts:
+    """Give the instant at which the handler first came to a wait, by the database's clock."""
+    job, effects = acting.job, acting.effects
+    if found is None or not found.is_done_over(job.payload):
+        yield from _remember(acting, place, found, {_BEGUN: True})
+        found = yield Do(lambda: effects.read(job.id, place))
+    return None if found is None else found.done_at or job.started_at
+
+
+def _remember(acting: Acting, place: str, found: Effect | None, what: dict[str, Any]) -> Acts:
+    # In a dry run, too: it is no effect, and a wait that nobody remembers would never be over.
+    yield from recorded(acting, lambda: acting.effects.remember(acting.job, place, what, after=found))
+
+
+def _length(name: str, value: Duration) -> timedelta:
+    length = duration(name, value)
+    if not timedelta() <= length <= NEVER - datetime(1970, 1, 1, tzinfo=NEVER.tzinfo):
+        raise InvalidSetting(f"{name} is {value!r:.80}; give a length of time from nothing to 100 years")
+    return length

@@ -1,0 +1,101 @@
+# Generated from src/onward/handlers/context/transaction.py by tools/make_sync.py. Edit that file instead.
+"""A transaction that a handler writes in, and that ends its job: all of it happens, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from onward.clients.sync.client import Client
+from onward.connections import begin
+from onward.connections.shielded import unbroken
+from onward.core.failures.classify import Unrecoverable
+from onward.core.jobs.job import NewJob
+from onward.core.policy.contract import owed_artifact
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import End, Succeeded
+from onward.errors import TransactionNotOpen
+from onward.handlers.clients import Clients, confined
+from onward.handlers.handler import Run
+from onward.handlers.handles.handle import Handle
+from onward.operations.work.work import Leases
+from onward.origin import running
+
+__all__ = ["Transaction", "transaction"]
+
+
+class Transaction:
+    """What is written on its `connection` is committed with the end of the job, whose `result` it takes."""
+
+    def __init__(self, run: Run, clients: Clients, connection: Any, client: Client) -> None:
+        self.connection = connection
+        self.client = client
+        self.result: Any = None
+        self._run = run
+        self._clients = clients
+
+    def enqueue(self, new: NewJob) -> Handle[Any]:
+        """Store a child of this job; it is there when the transaction is committed."""
+        with running(self._run.job):
+            return Handle(self.client.enqueue(new), self._clients)
+
+
+@contextmanager
+def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> Iterator[Transaction]:
+    """Begin a transaction on a connection of the handler's, or on a new one that is closed after it."""
+    lent = client.store.connect() if connection is None else None
+    artifacts = run.artifacts
+    try:
+        given = connection if lent is None else lent
+        manager = begin(given, client.store.database, client.store.prefix)
+        run.beginning()
+        manager.__enter__()
+        try:
+            bound = client.within(given)
+            tx = Transaction(run, clients, given, confined(bound, run.job))
+            yield tx
+        except BaseException as error:
+            # Those that were rolled back do not count.
+            run.artifacts = artifacts
+            swallowed = manager.__exit__(type(error), error, error.__traceback__)
+            run.undone()
+            if not swallowed:
+                raise
+        else:
+            unbroken(_commit(run, bound, tx.result, manager))
+    finally:
+        if lent is not None:
+            lent.close()
+
+
+def _commit(run: Run, client: Client, result: Any, manager: AbstractContextManager[object]) -> Leases:
+    """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
+    try:
+        end = _success(run, client.rules, result)
+        leases = _written(run, client, end)
+        leases.require()
+    except BaseException as error:
+        manager.__exit__(type(error), error, error.__traceback__)
+        run.undone()
+        raise
+    run.completing(end)
+    manager.__exit__(None, None, None)
+    run.completed(leases.spent_orgs)
+    return leases
+
+
+def _written(run: Run, client: Client, end: End) -> Leases:
+    try:
+        return client.write([end], org_id=run.job.org_id)
+    except TransactionNotOpen as error:
+        raise TransactionNotOpen(
+            "the handler has ended its transaction itself, inside ctx.transaction(); leave out commit(), "
+            "rollback(), executescript() and `with connection:` there: the block commits, or rolls back"
+        ) from error
+
+
+def _success(run: Run, rules: Rules, result: Any) -> End:
+    if (missing := owed_artifact(run.job, run.artifacts, rules)) is not None:
+        raise Unrecoverable(missing)
+    return rules.end_of(run.job, Succeeded(result), 0.0, run.usage())

@@ -1,0 +1,104 @@
+"""A transaction that a handler writes in, and that ends its job: all of it happens, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from onward.clients.client import AsyncClient
+from onward.connections import begin_async
+from onward.connections.shielded import unbroken_async
+from onward.core.failures.classify import Unrecoverable
+from onward.core.jobs.job import NewJob
+from onward.core.policy.contract import owed_artifact
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import End, Succeeded
+from onward.errors import TransactionNotOpen
+from onward.handlers.clients import Clients, confined
+from onward.handlers.handler import Run
+from onward.handlers.handles.handle import Handle
+from onward.operations.work.work import Leases
+from onward.origin import running
+
+__all__ = ["AsyncTransaction", "transaction_async"]
+
+
+class AsyncTransaction:
+    """What is written on its `connection` is committed with the end of the job, whose `result` it takes."""
+
+    def __init__(self, run: Run, clients: Clients, connection: Any, client: AsyncClient) -> None:
+        self.connection = connection
+        self.client = client
+        self.result: Any = None
+        self._run = run
+        self._clients = clients
+
+    async def enqueue(self, new: NewJob) -> Handle[Any]:
+        """Store a child of this job; it is there when the transaction is committed."""
+        with running(self._run.job):
+            return Handle(await self.client.enqueue(new), self._clients)
+
+
+@asynccontextmanager
+async def transaction_async(
+    run: Run, clients: Clients, client: AsyncClient, connection: Any
+) -> AsyncIterator[AsyncTransaction]:
+    """Begin a transaction on a connection of the handler's, or on a new one that is closed after it."""
+    lent = await client.store.connect() if connection is None else None
+    artifacts = run.artifacts
+    try:
+        given = connection if lent is None else lent
+        manager = begin_async(given, client.store.database, client.store.prefix)
+        run.beginning()
+        await manager.__aenter__()
+        try:
+            bound = client.within(given)
+            tx = AsyncTransaction(run, clients, given, confined(bound, run.job))
+            yield tx
+        except BaseException as error:
+            # Those that were rolled back do not count.
+            run.artifacts = artifacts
+            swallowed = await manager.__aexit__(type(error), error, error.__traceback__)
+            run.undone()
+            if not swallowed:
+                raise
+        else:
+            await unbroken_async(_commit(run, bound, tx.result, manager))
+    finally:
+        if lent is not None:
+            await lent.close()
+
+
+async def _commit(
+    run: Run, client: AsyncClient, result: Any, manager: AbstractAsyncContextManager[object]
+) -> Leases:
+    """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
+    try:
+        end = _success(run, client.rules, result)
+        leases = await _written(run, client, end)
+        leases.require()
+    except BaseException as error:
+        await manager.__aexit__(type(error), error, error.__traceback__)
+        run.undone()
+        raise
+    run.completing(end)
+    await manager.__aexit__(None, None, None)
+    run.completed(leases.spent_orgs)
+    return leases
+
+
+async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
+    try:
+        return await client.write([end], org_id=run.job.org_id)
+    except TransactionNotOpen as error:
+        raise TransactionNotOpen(
+            "the handler has ended its transaction itself, inside ctx.transaction(); leave out commit(), "
+            "rollback(), executescript() and `with connection:` there: the block commits, or rolls back"
+        ) from error
+
+
+def _success(run: Run, rules: Rules, result: Any) -> End:
+    if (missing := owed_artifact(run.job, run.artifacts, rules)) is not None:
+        raise Unrecoverable(missing)
+    return rules.end_of(run.job, Succeeded(result), 0.0, run.usage())

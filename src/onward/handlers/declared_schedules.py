@@ -1,0 +1,92 @@
+"""Schedules of job types: those that `@app.job(cron=…)` defines, and those that are added at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from onward.core.jobs.job import NewJob
+from onward.core.policy.rules import Rules
+from onward.core.schedules.schedule import NewSchedule, ScheduleOptions, job_of, unknown_type
+from onward.errors import ContractBroken, InvalidArguments, InvalidSetting
+from onward.handlers.enqueue_options import Defaults, Request, check_names
+from onward.handlers.signature import Signature
+from onward.operations.schedules.schedules import checked_schedule
+from onward.origin import filled
+
+if TYPE_CHECKING:
+    from onward.handlers.job_type import JobType
+
+__all__ = ["schedule_in_code", "schedule_of"]
+
+
+def schedule_in_code(
+    name: str, options: Defaults, request: Request, signature: Signature, rules: Rules
+) -> NewSchedule | None:
+    """Give the schedule of a job type that defines one; it has the job type's name."""
+    said = {key: value for key, value in options.items() if key in ScheduleOptions.__annotations__}
+    if not said:
+        return None
+    if said.get("cron") is None and said.get("every") is None:
+        raise InvalidSetting(
+            f"job type {name!r}: {', '.join(said)} is for a schedule; give cron= or every= too"
+        )
+    try:
+        payload = signature.payload((), {})
+        return checked_schedule(
+            name, _new(request, payload, rules), said, rules, allowed=request.allowed, source="code"
+        )
+    except InvalidArguments as error:
+        raise InvalidSetting(
+            f"job type {name!r}: its schedule enqueues it without arguments: {error}. Give its parameters "
+            f"defaults, or add the schedule by app.schedule(…, {name}, payload={{…}})"
+        ) from None
+    except ContractBroken as error:
+        raise ContractBroken(
+            f"job type {name!r}: the jobs of its schedule would be refused: {error}. What is missing can be "
+            f"given by app.schedule(…, {name}.using(…), cron=…)"
+        ) from None
+
+
+def schedule_of(
+    name: str,
+    job: JobType[..., Any] | NewJob | str,
+    payload: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    rules: Rules,
+    *,
+    jobs: Mapping[str, JobType[..., Any]],
+) -> NewSchedule:
+    """Give a schedule to be added at run time, for a job type, by itself or by its name, or for a job."""
+    check_names("schedule()", options, ScheduleOptions.__annotations__)
+    if isinstance(job, NewJob):
+        return checked_schedule(name, job_of(job, payload, ()), options, rules)
+    job = _job_type(name, job, jobs)
+    request, arguments = job.asked_for(dict(payload or {}))
+    new = _new(request, arguments, rules)
+    # Its runs are nobody's who happens to be here; but they are of the org that it is made for.
+    here = filled(new, rules)
+    new = replace(new, org_id=here.org_id, project_id=here.project_id)
+    return checked_schedule(name, new, options, rules, allowed=request.allowed)
+
+
+def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> JobType[..., Any]:
+    from onward.handlers.job_type import JobType
+
+    if isinstance(name, str) and isinstance(job, JobType):
+        return job
+    if isinstance(name, str) and isinstance(job, str):
+        if job not in jobs:
+            raise unknown_type(job, jobs)
+        return jobs[job]
+    raise InvalidSetting(
+        f"schedule() was given {name!r:.80} and {job!r:.80}; give the name of the schedule, a text, and then "
+        "what @app.job made, its name, or NewJob(job_type=…, payload=…)"
+    )
+
+
+def _new(request: Request, payload: dict[str, Any], rules: Rules) -> NewJob:
+    # A deadline counts from each run's slot, and a key is that of the slot.
+    return replace(request, allowed=None, key_of=None).build(payload, rules)

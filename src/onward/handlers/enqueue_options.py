@@ -1,0 +1,231 @@
+"""What one enqueue may say besides the arguments, and a definition for all enqueues of its job type."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Literal, TypedDict, cast
+from uuid import UUID
+
+import msgspec
+
+from onward.core.flows.flow import Needs, OnFailure, check_needs
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.job import JobState, Merge, NewJob
+from onward.core.limits.limit import Limit, Per, limit_key
+from onward.core.policy.category import OnConflict
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.schedules.schedule import Overlap
+from onward.core.schedules.timing import Missed
+from onward.core.secrets.secret_policy import SecretPolicy
+from onward.core.work.retry import RetryPolicy
+from onward.errors import InvalidJob, InvalidSetting
+from onward.handlers.bursts import Burst, take_burst
+from onward.handlers.handler import Executor, Provider
+from onward.handlers.handles.batch_handle import BatchHandle, read_batch
+from onward.handlers.handles.flow_handle import After, read_after
+from onward.handlers.job_keys import KeyMaker, NotificationKey, NotificationKeys
+from onward.origin import filled
+
+__all__ = ["Defaults", "Options", "Request", "check_names", "read_actor"]
+
+_MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
+
+
+# Options that are a job's fields as they stand: what most enqueues say, if they say anything.
+_AS_GIVEN = frozenset({
+    "key", "org_id", "project_id", "request_id", "correlation_id", "subject", "traceparent", "parent_id",
+    "queue", "max_attempts",
+})  # fmt: skip
+
+
+class Options(TypedDict, total=False):
+    """What `.using()` takes; None is the same as leaving it out."""
+
+    tx: object
+    run_at: datetime | None
+    delay: Duration | None
+    priority: int
+    queue: str | None
+    key: str | None
+    unique: Duration | Literal["active", "forever"] | None
+    on_conflict: OnConflict | None
+    reset_from: Collection[str] | None
+    debounce: Duration | None
+    debounce_max: Duration | None
+    throttle: Duration | None
+    org_id: str | None
+    project_id: str | None
+    actor: str | tuple[str, str] | None
+    request_id: str | None
+    correlation_id: str | None
+    subject: str | None
+    tags: Sequence[str] | None
+    max_attempts: int | None
+    timeout: Duration | None
+    deadline: datetime | Duration | None
+    traceparent: str | None
+    parent_id: str | None
+    batch: BatchHandle | str | UUID | None
+    after: After | None
+    after_needs: Needs | None
+    after_failure: OnFailure | None
+
+
+class Defaults(TypedDict, total=False):
+    """What `@app.job()` takes."""
+
+    name: str
+    category: str
+    queue: str
+    priority: int
+    timeout: Duration
+    max_attempts: int
+    deadline: Duration
+    executor: Executor
+    memory: int
+    retry: RetryPolicy
+    audit_action: str | Mapping[str, str]
+    key: str
+    notification_key: NotificationKey
+    unique: Duration | Literal["active", "forever"]
+    on_conflict: OnConflict
+    reset_from: Collection[str]
+    coalesce: Merge
+    debounce: Duration
+    debounce_max: Duration
+    throttle: Duration
+    secrets: SecretPolicy
+    secrets_reason: str
+    provider: Provider
+    limit: int | Per | Limit
+    cron: str
+    every: Duration
+    tz: str
+    jitter: Duration
+    missed: Missed
+    overlap: Overlap
+    warm_up: Duration
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A job but for its payload, the transaction to store it in, and the time from enqueue to deadline.
+
+    `key_of` makes the key of a job that was given none; `limit` says whose slots it needs.
+    """
+
+    new: NewJob
+    tx: object = None
+    allowed: timedelta | None = None
+    key_of: KeyMaker | None = None
+    limit: Limit | None = None
+    burst: Burst | None = None
+
+    def using(self, options: Mapping[str, Any]) -> Request:
+        """Give the same with these options; what an earlier call said about the same is replaced."""
+        if options.keys() <= _AS_GIVEN:
+            return msgspec.structs.replace(self, new=msgspec.structs.replace(self.new, **options))
+        check_names("using()", options, Options.__annotations__)
+        changes = dict(options)
+        tx = changes.pop("tx", self.tx)
+        allowed = self.allowed
+        if "deadline" in changes:
+            allowed, changes["deadline"] = _deadline(changes["deadline"])
+        for name in changes.keys() & {"delay", "timeout", "unique"}:
+            changes[name] = _span(name, changes[name])
+        # The two say the same thing: the later call decides.
+        if ("delay" in changes) != ("run_at" in changes):
+            changes["run_at" if "delay" in changes else "delay"] = None
+        if changes.get("reset_from") is not None:
+            changes["reset_from"] = _states(changes["reset_from"])
+        if changes.get("tags") is not None:
+            changes["tags"] = _tags(changes["tags"])
+        _read_others(changes)
+        for name in changes.keys() & {"priority", "on_conflict", "after_needs", "after_failure"}:
+            if changes[name] is None:
+                del changes[name]
+        burst = take_burst(self.burst, changes)
+        new = msgspec.structs.replace(self.new, **changes)
+        check_needs(new.after_needs, new.after_failure)
+        return msgspec.structs.replace(self, new=new, tx=tx, allowed=allowed, burst=burst)
+
+    def build(self, payload: dict[str, Any], rules: Rules = DEFAULT_RULES) -> NewJob:
+        """Give the job to be stored."""
+        if self.allowed is None:
+            new = msgspec.structs.replace(self.new, payload=payload)
+        else:
+            deadline = datetime.now(UTC) + self.allowed
+            new = msgspec.structs.replace(self.new, payload=payload, deadline=deadline)
+        keyed = self.key_of is not None and new.key is None
+        if not keyed and self.limit is None:
+            return new if self.burst is None else self.burst.applied(new, rules)
+        # Both may name the org, which may be inherited.
+        new = filled(new, rules)
+        if self.key_of is not None and keyed:
+            new = msgspec.structs.replace(new, key=self.key_of(new))
+        if keyed and isinstance(self.key_of, NotificationKeys):
+            new = msgspec.structs.replace(new, unique=self.key_of.lifetime(new, rules))
+        if self.burst is not None:
+            new = self.burst.applied(new, rules)
+        if self.limit is None:
+            return new
+        return msgspec.structs.replace(new, limit_key=limit_key(self.limit, new))
+
+
+def _read_others(changes: dict[str, Any]) -> None:
+    """Read who acts, and what the job belongs to or waits for, in their place."""
+    if "actor" in changes:
+        changes["actor_type"], changes["actor_id"] = read_actor(changes.pop("actor"))
+    if "batch" in changes:
+        changes["batch_id"] = read_batch(changes.pop("batch"))
+    if "after" in changes:
+        changes["after"] = read_after(changes["after"])
+
+
+def check_names(where: str, given: Collection[str], known: Collection[str]) -> None:
+    """Refuse an option that does not exist, naming its nearest neighbour."""
+    for name in given:
+        if name not in known:
+            near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, 1)
+            advice = f'Did you mean "{near[0]}"?' if near else f"There are {', '.join(known)}."
+            raise InvalidSetting(f'{where} has no option "{name}". {advice}')
+
+
+def _deadline(value: datetime | Duration | None) -> tuple[timedelta | None, datetime | None]:
+    if value is None or isinstance(value, datetime):
+        return None, value
+    return duration("deadline", value, error=InvalidJob), None
+
+
+def _span(name: str, value: Any) -> timedelta | str | None:
+    if value is None or (name == "unique" and value in ("active", "forever")):
+        return cast("str | None", value)
+    return duration(name, value, error=InvalidJob)
+
+
+def read_actor(value: object) -> tuple[str | None, str | None]:
+    """Read an actor's type and id from `type:id` or a tuple of the two."""
+    match value:
+        case None:
+            return None, None
+        case str() if all(parts := value.partition(":")):
+            return parts[0], parts[2]
+        case (str(kind), str(name)):
+            return kind, name
+    raise InvalidJob(f"actor is {value!r:.80}; give 'type:id', such as 'user:42', or a tuple of the two")
+
+
+def _states(value: object) -> frozenset[JobState]:
+    try:
+        if isinstance(value, Collection) and not isinstance(value, str):
+            return frozenset(map(JobState, value))
+    except ValueError:
+        pass
+    raise InvalidJob(f"reset_from is {value!r:.80}; give a set of states such as {{'dead'}}")
+
+
+def _tags(value: object) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence | frozenset | set):
+        raise InvalidJob(f"tags is {value!r:.80}; give a list of texts")
+    return list(value)

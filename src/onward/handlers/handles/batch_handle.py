@@ -1,0 +1,243 @@
+"""A batch that was made: ask how far it has come, wait for its end, add to it, cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypedDict
+from uuid import UUID
+
+import msgspec
+
+from onward.clients.client import AsyncClient
+from onward.clients.sync.client import Client
+from onward.core.flows.batch import Batch
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import Enqueued, Job, NewJob
+from onward.core.policy.category import Capability
+from onward.errors import InvalidJob, InvalidSetting, JobNotEnded
+from onward.handlers.clients import Clients
+from onward.handlers.handles.handle import Handle, pauses
+from onward.operations.jobs.cancel import CancelledMany
+from onward.origin import running
+
+__all__ = ["Asking", "BatchHandle", "BatchOptions", "OpenBatch", "OwnBatch", "read_batch"]
+
+
+class BatchOptions(TypedDict, total=False):
+    """What a batch is made with: jobs that are enqueued at its end, and a name for people."""
+
+    on_success: NewJob | None
+    on_failure: NewJob | None
+    on_complete: NewJob | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A handler: its job, its clients, and what its category lets it do."""
+
+    job: Job
+    sync: Callable[[], Client]
+    current: Callable[[], AsyncClient]
+    require: Callable[[Capability], None]
+
+
+class BatchHandle:
+    """A batch by its id."""
+
+    def __init__(self, batch_id: JobId, clients: Clients) -> None:
+        self.id = batch_id
+        self._clients = clients
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id})"
+
+    def progress(self) -> Batch:
+        """Read the batch, and how many of its jobs have come to what."""
+        return self._sync().batches.get(self.id)
+
+    async def aprogress(self) -> Batch:
+        """Do the same, awaited."""
+        return await self._current().batches.get(self.id)
+
+    async def wait(self, timeout: Duration | None = None) -> Batch:  # noqa: ASYNC109 - raises an error of its own
+        """Wait until the batch has ended; raises JobNotEnded when the time is over first."""
+        for pause in pauses(timeout):
+            batch = await self.aprogress()
+            if batch.ended_at is not None:
+                return batch
+            await asyncio.sleep(pause)
+        return _ended(await self.aprogress(), timeout)
+
+    def result(self, timeout: Duration | None = 0) -> Batch:
+        """Give what the batch came to, in a thread that may wait; raises JobNotEnded."""
+        for pause in pauses(timeout):
+            batch = self.progress()
+            if batch.ended_at is not None:
+                return batch
+            time.sleep(pause)
+        return _ended(self.progress(), timeout)
+
+    def add(self, *jobs: NewJob) -> list[Handle[Any]]:
+        """Add jobs while it is open, or in a handler of one of its jobs; raises BatchClosed."""
+        with self._around():
+            return self._handles(self._sync().enqueue_many(self._members(jobs)))
+
+    async def aadd(self, *jobs: NewJob) -> list[Handle[Any]]:
+        """Do the same, awaited."""
+        with self._around():
+            return self._handles(await self._current().enqueue_many(self._members(jobs)))
+
+    def cancel(self, *, reason: str) -> CancelledMany:
+        """Cancel its jobs, and take no more."""
+        return self._sync().cancel_batch(self.id, reason=reason)
+
+    async def acancel(self, *, reason: str) -> CancelledMany:
+        """Do the same, awaited."""
+        return await self._current().cancel_batch(self.id, reason=reason)
+
+    def _sync(self) -> Client:
+        return self._clients.sync
+
+    def _current(self) -> AsyncClient:
+        return self._clients.current()
+
+    def _around(self) -> AbstractContextManager[None]:
+        """Be where an enqueue comes from."""
+        return nullcontext()
+
+    def _members(self, jobs: tuple[NewJob, ...]) -> list[NewJob]:
+        return [
+            msgspec.structs.replace(new, batch_id=self.id) if isinstance(new, NewJob) else _no_job(new)
+            for new in jobs
+        ]
+
+    def _handles(self, enqueued: list[Enqueued]) -> list[Handle[Any]]:
+        return [Handle(one, self._clients) for one in enqueued]
+
+
+class OpenBatch(BatchHandle):
+    """A batch that is filled in a `with` or an `async with`, which makes and closes it.
+
+    If the block raises, what was added is cancelled.
+    """
+
+    def __init__(self, clients: Clients, options: BatchOptions) -> None:
+        super().__init__("", clients)
+        self._options = options
+
+    def __enter__(self) -> Self:
+        """Make the batch."""
+        self._check_new()
+        self.id = self._clients.sync.batches.open(**self._options)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """Close it, or cancel what was added."""
+        if kind is None:
+            self._sync().batches.close(self.id)
+        else:
+            self.cancel(reason=_why(kind))
+
+    async def __aenter__(self) -> Self:
+        """Make the batch."""
+        self._check_new()
+        self.id = await self._clients.current().batches.open(**self._options)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """Close it, or cancel what was added."""
+        if kind is None:
+            await self._current().batches.close(self.id)
+        else:
+            await self.acancel(reason=_why(kind))
+
+    def check_made(self) -> None:
+        """Refuse to be used before the block has begun."""
+        if not self.id:
+            raise InvalidSetting(
+                "this batch is not made yet; use it in a `with`: with app.batch() as batch: …"
+            )
+
+    def _sync(self) -> Client:
+        self.check_made()
+        return super()._sync()
+
+    def _current(self) -> AsyncClient:
+        self.check_made()
+        return super()._current()
+
+    def _check_new(self) -> None:
+        if self.id:
+            raise InvalidSetting(f"batch {self.id} was made already; call app.batch() for another one")
+
+
+class OwnBatch(BatchHandle):
+    """The batch of a job, as its handler sees it: through the clients of its Context, and as its parent."""
+
+    def __init__(self, asking: Asking, clients: Clients) -> None:
+        batch_id = asking.job.batch_id
+        if batch_id is None:
+            raise InvalidSetting(f"job {asking.job.id} is in no batch, and comes after none")
+        super().__init__(batch_id, clients)
+        self._asking = asking
+
+    def cancel(self, *, reason: str) -> CancelledMany:
+        """Cancel the jobs of the batch, and so this one; its category needs the capability "domain"."""
+        self._asking.require("domain")
+        return super().cancel(reason=reason)
+
+    async def acancel(self, *, reason: str) -> CancelledMany:
+        """Do the same, awaited."""
+        self._asking.require("domain")
+        return await super().acancel(reason=reason)
+
+    def _sync(self) -> Client:
+        return self._asking.sync()
+
+    def _current(self) -> AsyncClient:
+        return self._asking.current()
+
+    def _around(self) -> AbstractContextManager[None]:
+        return running(self._asking.job)
+
+
+def read_batch(value: object) -> JobId | None:
+    """Give the id of a batch: of its handle, or what is one itself; None is none."""
+    if value is None:
+        return None
+    if isinstance(value, OpenBatch):
+        value.check_made()
+    found = getattr(value, "id", value)
+    if not isinstance(found, str | UUID) or not found:
+        raise InvalidJob(f"batch is {value!r:.80}; give a batch, or its id")
+    return normalise_id(found, of="batch")
+
+
+def _why(kind: type[BaseException]) -> str:
+    return f"the block that filled it raised {kind.__name__}"
+
+
+def _no_job(given: object) -> NoReturn:
+    raise InvalidJob(f"{given!r:.80} is no job; give what .build() gave, or a NewJob")
+
+
+def _ended(batch: Batch, timeout: Duration | None) -> Batch:
+    if batch.ended_at is None:
+        waited = duration("timeout", timeout).total_seconds()
+        left = batch.waiting + batch.running
+        raise JobNotEnded(
+            f"batch {batch.id} has {left} of {batch.total} jobs left after {waited:g} s"
+            f"{', and is open' if batch.open else ''}; give a longer timeout="
+        )
+    return batch

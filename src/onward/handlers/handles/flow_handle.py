@@ -1,0 +1,103 @@
+"""What `.using(after=…)` takes, and the jobs of a flow that was enqueued."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from onward.core.flows.flow import Flow
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
+from onward.errors import InvalidJob
+from onward.handlers.clients import Clients
+from onward.handlers.handles.handle import Handle
+
+__all__ = ["After", "FlowHandle", "read_after"]
+
+
+class _HasId(Protocol):
+    """A handle, what an enqueue gave, or a job."""
+
+    @property
+    def id(self) -> JobId: ...
+
+
+After = _HasId | str | UUID | Iterable[_HasId | str | UUID]
+"""The jobs that one waits for: a handle, a job or an id, or many of them."""
+
+
+def read_after(value: object) -> tuple[JobId, ...]:
+    """Give the ids of jobs to wait for; None is nobody."""
+    if value is None:
+        return ()
+    given: Iterable[Any] = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return tuple(map(_read_id, given))
+
+
+def _read_id(one: Any) -> JobId:
+    if isinstance(one, NewJob | Flow):
+        raise InvalidJob(
+            "after has a job that is not stored yet; enqueue it first, or put both into a flow: a.then(b)"
+        )
+    found = getattr(one, "id", one)
+    if not isinstance(found, str | UUID):
+        raise InvalidJob(f"after has {one!r:.80}; give handles, jobs or ids")
+    return normalise_id(found)
+
+
+class FlowHandle(Sequence[Handle[Any]]):
+    """The jobs of a flow that was enqueued, in its order: a sequence of their handles."""
+
+    def __init__(self, enqueued: Iterable[Enqueued], clients: Clients) -> None:
+        self._handles = [Handle[Any](one, clients) for one in enqueued]
+        self._clients = clients
+
+    def __repr__(self) -> str:
+        return f"FlowHandle({len(self._handles)} jobs, the first is {self._handles[0].id})"
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._handles[place]
+
+    @property
+    def ids(self) -> list[JobId]:
+        """Give the ids of the jobs."""
+        return [one.id for one in self._handles]
+
+    def refresh(self) -> list[Job]:
+        """Read the jobs."""
+        return self._seen(self._clients.sync.get_many(self.ids))
+
+    async def arefresh(self) -> list[Job]:
+        """Do the same, awaited."""
+        return self._seen(await self._clients.current().get_many(self.ids))
+
+    async def wait(self, timeout: Duration | None = None) -> list[Job]:  # noqa: ASYNC109 - as a handle's
+        """Wait until all have ended; raises JobNotEnded when the time is over first."""
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + duration("timeout", timeout).total_seconds()
+        for one in self._handles:
+            await one.wait(None if end is None else max(0.0, end - loop.time()))
+        return await self.arefresh()
+
+    def cancel(self, *, reason: str) -> list[JobState]:
+        """Cancel those that wait, and ask those that run to give way; gives the state each is in now."""
+        return [one.cancel(reason=reason) for one in self._last_first()][::-1]
+
+    async def acancel(self, *, reason: str) -> list[JobState]:
+        """Do the same, awaited."""
+        return [await one.acancel(reason=reason) for one in self._last_first()][::-1]
+
+    def _last_first(self) -> list[Handle[Any]]:
+        # So each is cancelled for this reason, not because another was.
+        return self._handles[::-1]
+
+    def _seen(self, found: dict[JobId, Job]) -> list[Job]:
+        for one in self._handles:
+            one.state = found[one.id].state if one.id in found else None
+        return [found[one.id] for one in self._handles if one.id in found]

@@ -1,0 +1,136 @@
+"""A job that was enqueued: ask for its state, wait for its end, take its result, cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
+from onward.core.secrets.redaction import redact
+from onward.errors import JobFailed, JobNotEnded
+from onward.handlers.clients import Clients
+
+__all__ = ["Handle", "pauses"]
+
+R_co = TypeVar("R_co", covariant=True)
+
+_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
+
+
+# No cycle leads through a handle: with many thousands at once, looking for one took longer than making them.
+class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
+    """A job that was enqueued."""
+
+    _enqueued: Enqueued
+    _clients: Clients
+
+    @property
+    def id(self) -> JobId:
+        """Name the job."""
+        return self._enqueued.id
+
+    @property
+    def state(self) -> JobState | None:
+        """Give the state that was last seen; None where a key outlives its job, which has been removed."""
+        return self._enqueued.state
+
+    @state.setter
+    def state(self, state: JobState | None) -> None:
+        self._enqueued = replace(self._enqueued, state=state)
+
+    @property
+    def created(self) -> bool:
+        """Tell whether this is a new job; False where an earlier one held its key."""
+        return self._enqueued.created
+
+    @property
+    def change(self) -> Change | None:
+        """Tell what the enqueue did to the job that held the key."""
+        return self._enqueued.change
+
+    def __repr__(self) -> str:
+        return f"Handle({self.id}, {self.state}, created={self.created})"
+
+    def refresh(self) -> Job:
+        """Read the job."""
+        return self._seen(self._clients.sync.get(self.id))
+
+    async def arefresh(self) -> Job:
+        """Do the same, awaited."""
+        return self._seen(await self._clients.current().get(self.id))
+
+    async def wait(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - raises an error of its own
+        """Wait until the job has ended; raises JobNotEnded when the time is over first."""
+        for pause in pauses(timeout):
+            job = await self.arefresh()
+            if job.state in ENDED:
+                return job
+            await asyncio.sleep(pause)
+        return _ended(await self.arefresh(), timeout)
+
+    def result(self, timeout: Duration | None = 0) -> R_co:
+        """Give what the handler returned, as JSON gives it back; raises JobFailed or JobNotEnded."""
+        for pause in pauses(timeout):
+            job = self.refresh()
+            if job.state in ENDED:
+                return _result(job)  # type: ignore[no-any-return]
+            time.sleep(pause)
+        return _result(_ended(self.refresh(), timeout))  # type: ignore[no-any-return]
+
+    async def aresult(self, timeout: Duration | None = 0) -> R_co:  # noqa: ASYNC109 - as wait()
+        """Do the same, awaited."""
+        return _result(await self.wait(timeout))  # type: ignore[no-any-return]
+
+    def cancel(self, *, reason: str) -> JobState:
+        """Cancel the job if it waits, or ask its handler to give way; gives the state it is in now."""
+        self.state = state = self._clients.sync.cancel(self.id, reason=reason)
+        return state
+
+    async def acancel(self, *, reason: str) -> JobState:
+        """Do the same, awaited."""
+        self.state = state = await self._clients.current().cancel(self.id, reason=reason)
+        return state
+
+    def _seen(self, job: Job) -> Job:
+        self.state = job.state
+        return job
+
+
+def pauses(timeout: Duration | None) -> Iterator[float]:
+    """Give growing pauses until the time is over."""
+    end = None if timeout is None else time.monotonic() + duration("timeout", timeout).total_seconds()
+    pause = _FIRST_PAUSE
+    while True:
+        left = pause if end is None else end - time.monotonic()
+        if left <= 0:
+            return
+        yield min(pause, left)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+
+def _ended(job: Job, timeout: Duration | None) -> Job:
+    if job.state not in ENDED:
+        waited = duration("timeout", timeout).total_seconds()
+        raise JobNotEnded(
+            f"job {job.id} ({job.job_type}) is still {job.state} after {waited:g} s; give a longer timeout="
+        )
+    return job
+
+
+def _result(job: Job) -> Any:
+    if job.state == JobState.SUCCEEDED:
+        return job.result
+    error = redact(job.error or {})
+    if job.state == JobState.CANCELLED:
+        why = f"was cancelled: {error.get('reason', 'no reason was given')}"
+    else:
+        what = ": ".join(str(error[part]) for part in ("class", "message") if error.get(part))
+        why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what or 'no error was stored'}"
+    raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job.id)

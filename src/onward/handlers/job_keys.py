@@ -1,0 +1,143 @@
+"""How a job type makes the keys of its jobs: by a template, of a notification, or of all its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.job import NewJob
+from onward.core.jobs.keys import (
+    bucket_start,
+    job_key,
+    key_from_template,
+    notification_key,
+    template_fields,
+)
+from onward.core.policy.category import Lifetime
+from onward.core.policy.rules import Rules
+from onward.core.secrets.names import is_secret_name
+from onward.errors import InvalidJob, InvalidSetting
+from onward.handlers.signature import Signature
+
+__all__ = ["KeyMaker", "NotificationKey", "NotificationKeys", "key_maker"]
+
+KeyMaker = Callable[[NewJob], str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationKey:
+    """One notification for each org, recipient, template, content and bucket of time.
+
+    `recipient` and `template` name arguments; without a template the job type is one.
+    """
+
+    recipient: str
+    template: str | None = None
+    bucket: Duration = "1h"
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationKeys:
+    """Makes the keys of notifications, each of which is held at least to the end of its bucket."""
+
+    recipient: str
+    template: str | None
+    length: timedelta
+    defaults: Mapping[str, Any]
+
+    def __call__(self, new: NewJob) -> str:
+        """Make the key of one."""
+        arguments = {**self.defaults, **new.payload}
+        kind = new.job_type if self.template is None else _text(new, self.template, arguments)
+        recipient = _text(new, self.recipient, arguments)
+        return notification_key(new.org_id, recipient, kind, new.payload, self._start(new, datetime.now(UTC)))
+
+    def lifetime(self, new: NewJob, rules: Rules) -> Lifetime | None:
+        """Say how long a key is held: as enqueue or category say, if that is to the end of its bucket.
+
+        Else a notification that has been sent would be sent again in the same bucket.
+        """
+        usual = rules.category(new.category).key_lifetime or "active"
+        if new.unique is not None or usual == "forever":
+            return new.unique
+        now = datetime.now(UTC)
+        least = self._start(new, now) + self.length - now
+        return None if isinstance(usual, timedelta) and usual >= least else max(least, timedelta())
+
+    def _start(self, new: NewJob, now: datetime) -> datetime:
+        return bucket_start(new.run_at or now + (new.delay or timedelta()), self.length)
+
+
+def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
+    """Read how a definition makes keys; a name that no argument has is refused."""
+    template, notification = options.get("key"), options.get("notification_key")
+    if template is not None and notification is not None:
+        raise InvalidSetting(f"job type {name!r}: key and notification_key are both set; give one of them")
+    if template is not None:
+        maker = _of_template(name, template, signature)
+        _refuse_secrets(name, "key", template_fields(template), options)
+        return maker
+    if notification is not None:
+        maker = _of_notification(name, notification, signature)
+        _refuse_secrets(name, "notification_key", (notification.recipient, notification.template), options)
+        return maker
+    if options.get("unique") is not None:
+        return lambda new: job_key(new.job_type, new.org_id, new.project_id, new.payload)
+    return None
+
+
+def _of_template(name: str, template: object, signature: Signature) -> KeyMaker:
+    if not isinstance(template, str) or not template:
+        raise InvalidSetting(f"job type {name!r}: key is {template!r:.80}; give a text such as 'sync_{{id}}'")
+    defaults = {field: _argument(name, "key", field, signature) for field in template_fields(template)}
+    return lambda new: key_from_template(template, {**defaults, **new.payload})
+
+
+def _of_notification(name: str, given: object, signature: Signature) -> KeyMaker:
+    if not isinstance(given, NotificationKey):
+        raise InvalidSetting(
+            f"job type {name!r}: notification_key is {given!r:.80}; give NotificationKey(recipient=…)"
+        )
+    recipient, template = given.recipient, given.template
+    length = duration("bucket", given.bucket)
+    if length < timedelta(seconds=1):
+        raise InvalidSetting(f"job type {name!r}: bucket is {given.bucket!r}; give a second or more")
+    defaults = {
+        field: _argument(name, "notification_key", field, signature)
+        for field in (recipient, template)
+        if field is not None
+    }
+
+    return NotificationKeys(recipient, template, length, defaults)
+
+
+def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
+    """Find an argument that a key is made of; gives its default, or None."""
+    if field not in signature.defaults and not signature.open:
+        near = get_close_matches(field, signature.defaults, 1)
+        advice = f'Did you mean "{near[0]}"?' if near else f"It is {signature.text}."
+        raise InvalidSetting(f'job type {name!r}: {option} needs "{field}", which is no argument. {advice}')
+    return signature.defaults.get(field)
+
+
+def _refuse_secrets(name: str, option: str, fields: Iterable[str | None], options: Mapping[str, Any]) -> None:
+    """Refuse a key made of a secret: a key is stored, shown and logged as it is."""
+    secret = next((field for field in fields if field is not None and is_secret_name(field)), None)
+    if secret is not None and options.get("secrets") != "allow":
+        raise InvalidSetting(
+            f'job type {name!r}: {option} is made of "{secret}", which is the name of a secret, and a key is '
+            "stored and shown as it is; make it of another argument, or set the option secrets to 'allow'"
+        )
+
+
+def _text(new: NewJob, field: str, arguments: Mapping[str, Any]) -> str:
+    value = arguments.get(field)
+    if value is None or value == "" or isinstance(value, dict | list):
+        raise InvalidJob(
+            f"the key of {new.job_type} needs the argument {field!r}, which is {value!r:.80}; give some text"
+        )
+    return str(value)

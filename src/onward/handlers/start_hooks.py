@@ -1,0 +1,72 @@
+"""What an application has done when a worker starts, by `@app.on_start`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, TypeVar, overload
+
+from onward.core.inputs.checks import span
+from onward.core.inputs.duration import Duration, duration
+from onward.errors import InvalidSetting
+
+__all__ = ["StartHook", "StartHooks"]
+
+H = TypeVar("H", bound=Callable[[], object])
+
+
+class StartHook:
+    """A function that is called once in each worker process, so long after the worker has started."""
+
+    def __init__(self, function: Callable[[], Any], delay: Duration = timedelta()) -> None:
+        if not callable(function):
+            raise InvalidSetting(f"on_start() got {function!r:.80}; put it above a def or an async def")
+        self.function = function
+        self.name = getattr(function, "__qualname__", repr(function))
+        self.delay = span("delay", duration("delay", delay))
+        self._process: int | None = None
+        try:
+            inspect.signature(function).bind()
+        except TypeError:
+            raise InvalidSetting(
+                f"on_start() calls {self.name} without arguments, and it has parameters; give them defaults"
+            ) from None
+
+    @property
+    def is_async(self) -> bool:
+        """Tell whether it is to be awaited."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def begin(self) -> bool:
+        """Take the one call of this process; False if there was one."""
+        first = self._process != os.getpid()
+        self._process = os.getpid()
+        return first
+
+
+class StartHooks:
+    """`@app.on_start` and `@app.on_start(delay=…)`; a worker calls what they were put above."""
+
+    def __init__(self) -> None:
+        self._hooks: list[StartHook] = []
+
+    def __iter__(self) -> Iterator[StartHook]:
+        return iter(self._hooks)
+
+    @overload
+    def __call__(self, function: H, /) -> H: ...
+    @overload
+    def __call__(self, /, *, delay: Duration = ...) -> Callable[[H], H]: ...
+    def __call__(self, function: Any = None, /, *, delay: Duration = timedelta()) -> Any:
+        """Have a function called once in each worker process, so long after its start.
+
+        What it raises is logged, and the worker goes on.
+        """
+
+        def add(hook: H) -> H:
+            self._hooks.append(StartHook(hook, delay))
+            return hook
+
+        return add if function is None else add(function)

@@ -1,0 +1,338 @@
+"""Alerts: deaths and findings gathered by group, and the messages about them that wait for their sinks.
+
+A death is found in `ended`, not remembered by whoever wrote it: so it is told whoever caused it, and once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import quote
+
+import msgspec
+
+from onward.core.failures.alert import Alert, about_death, about_finding, finding_fingerprint, group_of
+from onward.core.inputs.checks import span, whole
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import check_reason, check_text, check_texts
+from onward.core.jobs.job import instant
+from onward.core.jobs.payload import decode
+from onward.core.policy.rules import Rules
+from onward.core.upkeep.diagnosis import Finding
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "AT_ONCE", "DEATHS", "FINDINGS", "GROUPS", "MESSAGES", "Death", "GroupedAlert", "Send", "WaitingSend",
+    "due", "find_deaths", "list_alerts", "mute", "note_look", "observe", "prepare", "prune", "raise_deaths",
+    "settle", "take", "unmute",
+]  # fmt: skip
+
+DEATHS = ("id", "lease", "at")
+GROUPS = ("fingerprint", "kind", "about", "job_id", "count", "first_at", "last_at")
+FINDINGS = ("fingerprint", "kind", "about")
+MESSAGES = ("fingerprint", "sink", "number", "alert")
+
+_MICROSECOND = timedelta(microseconds=1)
+_MOST = 1000
+_LONGEST_FINGERPRINT = 500
+_LONGEST_MUTE = timedelta(days=3660)
+AT_ONCE = 500
+"""So many deaths are put into alerts by one transaction."""
+
+REMIND = timedelta(hours=1)
+"""A finding that goes on is told again after so long."""
+
+KEPT = timedelta(days=30)
+"""An alert of which nothing was heard for so long is forgotten."""
+
+
+class Death(msgspec.Struct, frozen=True):
+    """A job that died under this lease, as far as an alert tells of it."""
+
+    job_id: str
+    lease: int
+    at: int
+    org_id: str | None
+    job_type: str
+    queue: str
+    category: str
+    attempt: int
+    max_attempts: int
+    error: dict[str, Any]
+
+
+class WaitingSend(msgspec.Struct, frozen=True):
+    """A message that a sink has not taken yet; with no `next_at` it was given up."""
+
+    sink: str
+    tries: int
+    next_at: datetime | None
+    error: str | None
+
+
+class GroupedAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert as it stands: how often it happened, what is not told yet, and who has muted it."""
+
+    fingerprint: str
+    source: Literal["death", "finding"]
+    kind: str
+    title: str
+    about: dict[str, Any]
+    count: int
+    unsent: int
+    first_at: datetime
+    last_at: datetime
+    sent_at: datetime | None
+    resolved_at: datetime | None
+    muted_at: datetime | None
+    muted_until: datetime | None
+    mute_reason: str | None
+    mute_actor_type: str | None
+    mute_actor_id: str | None
+    waiting: tuple[WaitingSend, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message that is being sent, for the `tries`-th time."""
+
+    fingerprint: str
+    sink: str
+    number: int
+    alert: Alert
+    tries: int
+
+
+def find_deaths(
+    *, overlap: timedelta, limit: int = AT_ONCE, now: datetime | None = None
+) -> Operation[list[Death]]:
+    """Find deaths that are in no alert yet, from `overlap` before the newest one that is."""
+    whole("limit", limit, 1, _MOST)
+    length = span("overlap", overlap) // _MICROSECOND
+    rows = yield Statement("find_deaths", {"overlap": length, "limit": limit, "now": moment(now)})
+    return [_death(row) for row in rows]
+
+
+def note_look(*, now: datetime | None = None) -> Operation[None]:
+    """Remember that all deaths up to now are known, but for those that are committed late."""
+    yield Statement("note_look", {"now": moment(now)})
+
+
+def raise_deaths(deaths: Sequence[Death], rules: Rules, *, now: datetime | None = None) -> Operation[int]:
+    """Put deaths into the alerts of their groups, each once; gives how many were new. Needs a transaction."""
+    keys = [(death.job_id, death.lease, death.at) for death in deaths]
+    rows = yield Statement("note_deaths", {"deaths": Rows.of(DEATHS, keys)})
+    noted = {(job_id, lease) for job_id, lease in rows}
+    groups: dict[str, list[Death]] = {}
+    for death in deaths:
+        if (death.job_id, death.lease) in noted:
+            groups.setdefault(group_of(death.job_type, death.error), []).append(death)
+    if groups:
+        values = [_group(name, members, rules) for name, members in sorted(groups.items())]
+        yield Statement("raise_alerts", {"groups": Rows.of(GROUPS, values), "now": moment(now)})
+    return len(noted)
+
+
+def observe(findings: Collection[Finding], rules: Rules, *, now: datetime | None = None) -> Operation[None]:
+    """Take findings for open alerts; those that are no longer found are resolved. Needs a transaction."""
+    found = {finding_fingerprint(finding): finding for finding in findings}
+    if found:
+        values: list[tuple[Scalar, ...]] = [
+            (name, finding.code, as_json(about_finding(finding, rules.redact)))
+            for name, finding in sorted(found.items())
+        ]
+        remind = REMIND // _MICROSECOND
+        yield Statement(
+            "raise_findings", {"findings": Rows.of(FINDINGS, values), "remind": remind, "now": moment(now)}
+        )
+    yield Statement("resolve_findings", {"found": as_json(sorted(found)), "now": moment(now)})
+
+
+def due(
+    sinks: Collection[str], *, throttle: timedelta, now: datetime | None = None
+) -> Operation[frozenset[str]]:
+    """Tell what there is to send: "alert" for new messages, and the sinks for which one waits."""
+    names, length = as_json(sorted(sinks)), span("throttle", throttle) // _MICROSECOND
+    rows = yield Statement("find_due_alerts", {"sinks": names, "throttle": length, "now": moment(now)})
+    return frozenset(name for (name,) in rows)
+
+
+def prepare(
+    sinks: Collection[str], *, throttle: timedelta, limit: int = 100, now: datetime | None = None
+) -> Operation[int]:
+    """Write a message for each sink about each alert that is due; gives how many alerts. Needs a transaction.
+
+    One that a sink has not taken yet is replaced, and what it told of counts in the new one.
+    """
+    length = span("throttle", throttle) // _MICROSECOND
+    params: dict[str, Scalar] = {"throttle": length, "limit": limit, "now": moment(now)}
+    rows = yield Statement("take_due_alerts", params)
+    if not rows or not sinks:
+        return len(rows)
+    waiting = yield from _waiting([row[0] for row in rows])
+    values: list[tuple[Scalar, ...]] = []
+    for row in sorted(rows, key=lambda row: str(row[0])):
+        alert, number = _alert(row)
+        for sink in sorted(sinks):
+            earlier = waiting.get((alert.fingerprint, sink), 0)
+            whole_one = msgspec.structs.replace(alert, count=alert.count + earlier) if earlier else alert
+            values.append((alert.fingerprint, sink, number, msgspec.json.encode(whole_one).decode()))
+    yield Statement("add_sends", {"messages": Rows.of(MESSAGES, values), "now": moment(now)})
+    return len(rows)
+
+
+def take(sink: str, *, hold: timedelta, now: datetime | None = None) -> Operation[Send | None]:
+    """Take a message for a sink; nobody else is given it for as long as `hold`."""
+    length = span("hold", hold) // _MICROSECOND
+    rows = yield Statement("take_send", {"sink": sink, "hold": length, "now": moment(now)})
+    for fingerprint, name, number, alert, tries in rows:
+        return Send(fingerprint, name, number, msgspec.json.decode(alert, type=Alert), tries)
+    return None
+
+
+def settle(
+    send: Send, error: str | None = None, *, wait: timedelta | None = None, now: datetime | None = None
+) -> Operation[bool]:
+    """Write what came of a message: sent, to be tried again after `wait`, or given up (None).
+
+    False if a newer one has taken its place.
+    """
+    this: dict[str, Scalar] = {"fingerprint": send.fingerprint, "sink": send.sink, "number": send.number}
+    if error is None:
+        return bool((yield Statement("drop_send", this)))
+    length = None if wait is None else wait // _MICROSECOND
+    params = {**this, "error": error, "wait": length, "now": moment(now)}
+    return bool((yield Statement("delay_send", params)))
+
+
+def list_alerts(
+    *, kind: str | None = None, limit: int = 50, now: datetime | None = None
+) -> Operation[list[GroupedAlert]]:
+    """Read alerts, that which happened last first."""
+    whole("limit", limit, 1, _MOST)
+    if kind is not None:
+        check_text("kind", kind, longest=_LONGEST_FINGERPRINT)
+    rows = yield Statement("list_alerts", {"kind": kind, "limit": limit, "now": moment(now)})
+    sends = yield Statement("list_sends", {"fingerprints": as_json([row[0] for row in rows])})
+    waiting: dict[str, list[WaitingSend]] = {}
+    for fingerprint, sink, _, tries, next_at, error in sends:
+        waiting.setdefault(fingerprint, []).append(WaitingSend(sink, tries, _at(next_at), error))
+    return [_grouped(row, tuple(waiting.get(row[0], ()))) for row in rows]
+
+
+def mute(
+    fingerprint: str,
+    *,
+    reason: str,
+    for_: Duration | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Count an alert, but tell nobody: for a time, or until it is unmuted; False if there is none."""
+    reason = check_reason(reason)
+    length = None if for_ is None else span("for_", duration("for_", for_), least=_MICROSECOND)
+    if length is not None:
+        length = min(length, _LONGEST_MUTE)
+    detail = {"reason": reason} if length is None else {"reason": reason, "seconds": length.total_seconds()}
+    about = _described("alert.muted", fingerprint, (actor_type, actor_id), detail)
+    micros = None if length is None else length // _MICROSECOND
+    return bool(
+        (yield Statement("mute_alert", {**about, "reason": reason, "length": micros, "now": moment(now)}))
+    )
+
+
+def unmute(
+    fingerprint: str,
+    *,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Tell of an alert again, from its next time on; False if it was not muted."""
+    detail = {} if reason is None else {"reason": check_reason(reason)}
+    about = _described("alert.unmuted", fingerprint, (actor_type, actor_id), detail)
+    return bool((yield Statement("unmute_alert", {**about, "now": moment(now)})))
+
+
+def prune(*, overlap: timedelta, limit: int = 1000, now: datetime | None = None) -> Operation[int]:
+    """Remove what is no longer needed; gives how many rows. `overlap` is that of a deep look."""
+    # Twice as long: a death that is still read must be known.
+    length = 2 * span("overlap", overlap) // _MICROSECOND
+    at = moment(now)
+    alerted = yield Statement("forget_alerted", {"overlap": length, "limit": limit, "now": at})
+    old = yield Statement("forget_alerts", {"kept": KEPT // _MICROSECOND, "limit": limit, "now": at})
+    sends = yield Statement("forget_sends", {})
+    return len(alerted) + len(old) + len(sends)
+
+
+def _death(row: Row) -> Death:
+    job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, error = row
+    told = decode(error) if error else {}
+    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, told)
+
+
+def _group(name: str, members: Sequence[Death], rules: Rules) -> tuple[Scalar, ...]:
+    last = max(members, key=lambda death: death.at)
+    kind = (rules.categories.get(last.category) or rules.categories["default"]).alert
+    job = {
+        field: getattr(last, field)
+        for field in ("job_id", "job_type", "org_id", "queue", "attempt", "max_attempts")
+    }
+    about = as_json(about_death(kind, job, last.error, rules.redact))
+    first_at = min(death.at for death in members)
+    return (name, kind, about, last.job_id, len(members), first_at, last.at)
+
+
+def _waiting(fingerprints: Collection[str]) -> Operation[dict[tuple[str, str], int]]:
+    rows = yield Statement("list_sends", {"fingerprints": as_json(sorted(fingerprints))})
+    return {(name, sink): msgspec.json.decode(alert, type=Alert).count for name, sink, alert, *_ in rows}
+
+
+def _alert(row: Row) -> tuple[Alert, int]:
+    fingerprint, about, batch, number, count, first_at, last_at = row
+    first, last = instant(first_at), instant(last_at)
+    made = {
+        **decode(about),
+        # It goes into headers, which take nothing but ASCII.
+        "id": f"{quote(fingerprint, safe=':')}.{number}",
+        "fingerprint": fingerprint,
+        "count": batch,
+        "total": count,
+        "first_at": first,
+        "last_at": last,
+    }
+    return msgspec.convert(made, Alert), number
+
+
+def _grouped(row: Row, waiting: tuple[WaitingSend, ...]) -> GroupedAlert:
+    fingerprint, source, about, count, unsent, first_at, last_at, sent_at, resolved_at, muted_at, *mute = row
+    told: dict[str, Any] = decode(about)
+    until, reason, actor_type, actor_id = mute if muted_at is not None else (None, None, None, None)
+    return GroupedAlert(
+        fingerprint=fingerprint, source=source, kind=told["kind"], title=told["title"], about=told,
+        count=count, unsent=unsent, first_at=instant(first_at), last_at=instant(last_at),
+        sent_at=_at(sent_at), resolved_at=_at(resolved_at), muted_at=_at(muted_at), muted_until=_at(until),
+        mute_reason=reason, mute_actor_type=actor_type, mute_actor_id=actor_id, waiting=waiting,
+    )  # fmt: skip
+
+
+def _at(micros: int | None) -> datetime | None:
+    return None if micros is None else instant(micros)
+
+
+def _described(
+    event: str, fingerprint: str, actor: tuple[str | None, str | None], detail: dict[str, Any]
+) -> dict[str, Scalar]:
+    check_text("fingerprint", fingerprint, longest=_LONGEST_FINGERPRINT)
+    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
+    return {
+        "fingerprint": fingerprint,
+        "event": event,
+        "actor_type": actor[0],
+        "actor_id": actor[1],
+        "detail": as_json({"fingerprint": fingerprint, **detail}),
+    }

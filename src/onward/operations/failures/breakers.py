@@ -1,0 +1,246 @@
+"""Circuit breakers in the database, so that all workers count together and one at a time tries again.
+
+Each change is read, decided by the rules of `core.breaker`, and written if nobody changed it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from onward.core.failures import breaker as rule
+from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry
+from onward.core.inputs.checks import whole, zoned
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.job import instant, micros
+from onward.errors import InvalidSetting, StoreError
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+
+__all__ = ["Standing", "answered", "ask", "close_breaker", "get_breaker", "list_breakers", "open_breaker"]
+
+_MOST_LINES = 10_000
+# Each time that somebody else was first, somebody got on: this many never meet.
+_MOST_TRIES = 200
+_NONE = timedelta()
+
+T = TypeVar("T")
+Actor = tuple[str | None, str | None]
+Change = Callable[[Breaker, datetime], tuple[T, Breaker]]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one who asks is told: whether to call, how it stands, and for how long a hold still lasts."""
+
+    entry: Entry
+    breaker: Breaker
+    wait: timedelta | None = _NONE
+    """None: for as long as nobody closes it."""
+
+
+def get_breaker(name: str, *, now: datetime | None = None) -> Operation[Breaker]:
+    """Read a breaker; one of which nothing is known is closed."""
+    _check_name(name)
+    at, _, breaker = yield from _read(name, now)
+    return breaker.seen_at(at)
+
+
+def list_breakers(*, limit: int = 1000, now: datetime | None = None) -> Operation[list[Breaker]]:
+    """Read the breakers of all providers that have ever pushed back or been opened, by name.
+
+    If there are more than `limit`, those that are open are among them.
+    """
+    whole("limit", limit, 1, _MOST_LINES)
+    rows = yield Statement("list_breakers", {"limit": limit, "now": moment(now)})
+    found = [_breaker(row[2:]).seen_at(instant(row[0])) for row in rows]
+    return sorted(found, key=lambda breaker: breaker.name)
+
+
+def ask(
+    name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS, *, now: datetime | None = None
+) -> Operation[Standing]:
+    """Ask whether to call a provider; `turn` names who asks, and gets the only right to try."""
+    _check_name(name)
+    check_text("turn", turn, longest=LONGEST["org_id"])
+
+    def change(breaker: Breaker, at: datetime) -> tuple[tuple[Entry, datetime], Breaker]:
+        entry, after = rule.ask(breaker, turn, settings, at)
+        return (entry, at), after
+
+    (entry, at), breaker = yield from _change(name, change, now)
+    return _standing(entry, breaker, at)
+
+
+def answered(
+    name: str,
+    turn: str | None,
+    answer: Answer,
+    settings: BreakerSettings = DEFAULT_SETTINGS,
+    *,
+    now: datetime | None = None,
+) -> Operation[Standing]:
+    """Count what a call told of its provider; tells how it stands now."""
+    _check_name(name)
+
+    def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
+        return at, rule.answered(breaker, turn, answer, settings, at)
+
+    at, breaker = yield from _change(name, change, now)
+    entry: Entry = "go" if breaker.clean else "held" if breaker.holds_at(at) else "wait"
+    return _standing(entry, breaker, at)
+
+
+def open_breaker(
+    name: str,
+    *,
+    reason: str,
+    for_: Duration | None = None,
+    until: datetime | None = None,
+    by: Actor = (None, None),
+    now: datetime | None = None,
+) -> Operation[Breaker]:
+    """Hold the jobs of a provider until somebody closes its breaker, or for a time."""
+    _check_name(name)
+    reason = check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    if for_ is not None and until is not None:
+        raise InvalidSetting("open() was given for_= and until=, which say the same; give one of them")
+    span = None if for_ is None else duration("for_", for_)
+    if span is not None and not _NONE < span <= timedelta(days=36_525):
+        raise InvalidSetting(f"for_ is {for_!r:.80}; give a length of time above zero")
+    end = None if until is None else zoned("until", until)
+
+    def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
+        if end is not None and end <= at:
+            raise InvalidSetting(f"until is {end.isoformat()}, which is over; give a time to come")
+        after = rule.opened(breaker, at + span if span is not None else end, reason, at)
+        return at, replace(after, actor_type=by[0], actor_id=by[1])
+
+    at, breaker = yield from _change(name, change, now, event="breaker.opened", by=by, reason=reason)
+    return breaker.seen_at(at)
+
+
+def close_breaker(
+    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
+) -> Operation[bool]:
+    """Let the jobs of a provider run again, one at first; False if nothing was held or counted."""
+    _check_name(name)
+    reason = check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+
+    def change(breaker: Breaker, _at: datetime) -> tuple[bool, Breaker]:
+        return not breaker.clean, rule.closed(breaker)
+
+    changed, _ = yield from _change(name, change, now, event="breaker.closed", by=by, reason=reason)
+    return changed
+
+
+def _change(
+    name: str,
+    change: Change[T],
+    now: datetime | None,
+    *,
+    event: str | None = None,
+    by: Actor = (None, None),
+    reason: str | None = None,
+) -> Operation[tuple[T, Breaker]]:
+    """Read, decide and write, again until nobody else was first; what stays the same is not written."""
+    for _ in range(_MOST_TRIES):
+        at, version, before = yield from _read(name, now)
+        told, after = change(before, at)
+        if after == before:
+            return told, before
+        audited = event or _event(before, after)
+        params = {
+            **_columns(after),
+            "version": version,
+            "event": audited,
+            "detail": None if audited is None else _detail(before, after, reason),
+            "now": moment(now),
+        }
+        if event is not None:
+            params |= {"actor_type": by[0], "actor_id": by[1]}
+        rows = yield Statement("put_breaker", params)
+        if rows:
+            return told, _breaker(rows[0])
+    raise StoreError(f"the breaker {name!r} is changed by others all the time; try again")
+
+
+def _read(name: str, now: datetime | None) -> Operation[tuple[datetime, int, Breaker]]:
+    [row] = yield Statement("get_breaker", {"name": name, "now": moment(now)})
+    at, version, *columns = row
+    return instant(at), version or 0, Breaker(name=name) if version is None else _breaker(columns)
+
+
+def _event(before: Breaker, after: Breaker) -> str | None:
+    """Name what the audit is told: that it opened or closed, not each try."""
+    if (before.state == "closed") == (after.state == "closed"):
+        return None
+    return "breaker.closed" if after.state == "closed" else "breaker.opened"
+
+
+def _detail(before: Breaker, after: Breaker, reason: str | None) -> str:
+    reason = reason or after.reason or "the provider has answered well"
+    until = None if after.until is None else after.until.isoformat()
+    since = None if after.state != "closed" or before.opened_at is None else before.opened_at.isoformat()
+    detail = {"name": after.name, "reason": reason, "until": until, "opened_at": since}
+    return as_json({key: value for key, value in detail.items() if value is not None})
+
+
+def _columns(breaker: Breaker) -> dict[str, Scalar]:
+    return {
+        "name": breaker.name,
+        "state": "closed" if breaker.state == "closed" else "open",
+        "failures": breaker.failures,
+        "counted_from": _micros(breaker.counted_from),
+        "opened_at": _micros(breaker.opened_at),
+        "until": _micros(breaker.until),
+        "holds": breaker.holds,
+        "turn": breaker.turn,
+        "turn_until": _micros(breaker.turn_until),
+        "forced": int(breaker.forced),
+        "reason": breaker.reason,
+        "actor_type": breaker.actor_type,
+        "actor_id": breaker.actor_id,
+    }
+
+
+def _breaker(row: Row) -> Breaker:
+    name, state, failures, counted_from, opened_at, until, holds, turn, turn_until, forced, *rest = row
+    reason, actor_type, actor_id = rest
+    return Breaker(
+        name=name,
+        state=state,
+        failures=failures,
+        counted_from=_instant(counted_from),
+        opened_at=_instant(opened_at),
+        until=_instant(until),
+        holds=holds,
+        turn=turn,
+        turn_until=_instant(turn_until),
+        forced=bool(forced),
+        reason=reason,
+        actor_type=actor_type,
+        actor_id=actor_id,
+    )
+
+
+def _standing(entry: Entry, breaker: Breaker, at: datetime) -> Standing:
+    if entry != "held":
+        return Standing(entry, breaker.seen_at(at))
+    return Standing(entry, breaker.seen_at(at), None if breaker.until is None else breaker.until - at)
+
+
+def _micros(at: datetime | None) -> int | None:
+    return None if at is None else micros(at)
+
+
+def _instant(at: Any) -> datetime | None:
+    return None if at is None else instant(at)
+
+
+def _check_name(name: str) -> None:
+    check_text("name", name, longest=LONGEST["queue"])

@@ -1,0 +1,123 @@
+"""What is done to many dead letters: they are found page by page, oldest job first, and previewed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.inputs.checks import whole
+from onward.core.jobs.ids import JobId, bounds_of
+from onward.core.policy.rules import Rules
+from onward.core.work.retry import LONGEST_DELAY
+from onward.errors import InvalidSetting, OnwardError
+from onward.operations.failures import dead_letters
+from onward.operations.failures.dead_filter import DeadFilter, picking
+from onward.operations.failures.dead_letters import DeadLetter, Edit, Resolved
+from onward.operations.statement import Operation, Statement
+
+__all__ = [
+    "AT_ONCE",
+    "FixPreview",
+    "Picked",
+    "ResolvedMany",
+    "find_ids",
+    "pick",
+    "preview",
+    "preview_one",
+    "turn_of",
+]
+
+AT_ONCE = 200
+"""So many are resolved in one transaction."""
+
+_MOST = 1_000_000
+_COUNTED_AT_ONCE = 10_000
+_MOST_PREVIEWS = 100
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A page of ids, and whether there are more."""
+
+    ids: list[JobId]
+    more: bool
+
+
+class ResolvedMany(msgspec.Struct, frozen=True):
+    """How many dead letters were found and resolved, and why the others were not.
+
+    `next_cursor` is where to go on; None says that nothing was left.
+    """
+
+    found: int = 0
+    done: int = 0
+    refused: dict[JobId, str] = {}
+    next_cursor: JobId | None = None
+
+    def plus(self, picked: Picked, resolved: Resolved) -> ResolvedMany:
+        """Add what became of a page."""
+        return ResolvedMany(
+            self.found + len(picked.ids),
+            self.done + len(resolved.done),
+            self.refused | resolved.refused,
+            picked.ids[-1] if picked.more else None,
+        )
+
+
+class FixPreview(msgspec.Struct, frozen=True):
+    """What a fix would change of a job, or why it would be refused."""
+
+    job_id: JobId
+    diff: list[dict[str, Any]] | None
+    refused: str | None
+
+
+def pick(where: DeadFilter, so_far: ResolvedMany, *, limit: int, count: bool = False) -> Operation[Picked]:
+    """Find the next page of what waits for somebody: to be resolved, or only to be counted."""
+    whole("limit", limit, 1, _MOST)
+    size = min(_COUNTED_AT_ONCE if count else AT_ONCE, limit - so_far.found)
+    rows = yield picking(where, {"above": so_far.next_cursor, "limit": size + 1})
+    return Picked([job_id for (job_id,) in rows[:size]], len(rows) > size)
+
+
+def turn_of(place: int, every: timedelta) -> timedelta:
+    """Tell how long the job at this place waits for its turn."""
+    delay = place * every
+    if delay > LONGEST_DELAY:
+        raise InvalidSetting(f"after {place} jobs the next would wait more than a year; raise the rate")
+    return delay
+
+
+def preview(
+    where: DeadFilter, edit: Edit, successor_id: JobId, *, rules: Rules, limit: int = 5
+) -> Operation[list[FixPreview]]:
+    """Tell what a fix would change of the newest dead letters; writes nothing."""
+    whole("limit", limit, 1, _MOST_PREVIEWS)
+    edit.check()
+    page = yield from dead_letters.list_letters(where, limit=limit)
+    return [_previewed(letter, edit, successor_id, rules) for letter in page.letters]
+
+
+def preview_one(job_id: JobId, edit: Edit, successor_id: JobId, *, rules: Rules) -> Operation[FixPreview]:
+    """Tell what a fix would change of one dead letter; raises JobNotFound and AlreadyResolved."""
+    edit.check()
+    letter = yield from dead_letters.get_unresolved(job_id)
+    return _previewed(letter, edit, successor_id, rules)
+
+
+def find_ids(prefix: str, limit: int = 2) -> Operation[list[JobId]]:
+    """Find dead jobs by how their ids begin."""
+    low, high = bounds_of(prefix)
+    rows = yield Statement(
+        "find_dead_ids", {"low": low, "high": high, "limit": whole("limit", limit, 1, 100)}
+    )
+    return [job_id for (job_id,) in rows]
+
+
+def _previewed(letter: DeadLetter, edit: Edit, successor_id: JobId, rules: Rules) -> FixPreview:
+    try:
+        _, changes = dead_letters.planned(letter.job, edit, successor_id, rules)
+    except OnwardError as error:
+        return FixPreview(letter.job.id, None, str(error))
+    return FixPreview(letter.job.id, changes, None)

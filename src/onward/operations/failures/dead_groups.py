@@ -1,0 +1,97 @@
+"""Groups of dead letters: those that died of the same, by the fingerprint of their last error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from onward.core.failures.fingerprint import normalised
+from onward.core.inputs.checks import whole
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import instant
+from onward.core.jobs.payload import decode
+from onward.errors import InvalidSetting
+from onward.operations.failures.dead_filter import DeadFilter, narrowing
+from onward.operations.statement import Operation, Row, Statement
+
+__all__ = ["MOST_COUNTED", "DeadGroup", "GroupPage", "list_groups"]
+
+MOST_COUNTED = 1000
+"""A group is counted up to here, by its newest jobs."""
+
+_MOST_GROUPS = 200
+# Where the database's own policies keep it from using the index.
+_MOST_READ = 10_000
+_PREFIX = re.compile(r"[0-9a-z]{1,40}")
+# After every fingerprint.
+_BEYOND = "~"
+
+
+class DeadGroup(msgspec.Struct, frozen=True):
+    """Jobs that died of the same and wait for somebody.
+
+    `message`, `hint`, `link`, `rule` and `status` are those of the newest job, `latest`; `pattern` is what
+    the messages have in common. `capped` says that there are more than `count`: then `first_at`, `last_at`
+    and `orgs` are those of the newest so many.
+    """
+
+    fingerprint: str
+    job_type: str
+    error_class: str | None
+    message: str | None
+    pattern: str
+    count: int
+    capped: bool
+    first_at: datetime
+    last_at: datetime
+    orgs: int
+    reason: str | None
+    hint: str | None
+    link: str | None
+    rule: str | None
+    status: int | None
+    latest: JobId
+
+
+class GroupPage(msgspec.Struct, frozen=True):
+    """Groups, that of the newest job first, and the cursor of the next page (None: this was the last)."""
+
+    groups: list[DeadGroup]
+    next_cursor: JobId | None
+
+
+def list_groups(where: DeadFilter, *, limit: int = 50, cursor: JobId | None = None) -> Operation[GroupPage]:
+    """Read a page of groups of what waits for somebody; `group` may be the beginning of a fingerprint."""
+    whole("limit", limit, 1, _MOST_GROUPS)
+    params = narrowing(where, "job_type", "org_id", "error_class", "group")
+    low = str(params.pop("group") or "")
+    if low and not _PREFIX.fullmatch(low):
+        raise InvalidSetting(f"group is {low!r:.80}; give the fingerprint of a group, or its beginning")
+    found = {
+        "low": low,
+        "high": f"{low}{_BEYOND}",
+        "below": None if cursor is None else normalise_id(cursor),
+        "limit": limit + 1,
+        "cap": MOST_COUNTED + 1,
+        "most": _MOST_READ,
+    }
+    rows = yield Statement("list_dead_groups", {**params, **found})
+    groups = [_group(row) for row in rows[:limit]]
+    return GroupPage(groups, groups[-1].latest if len(rows) > limit else None)
+
+
+def _group(row: Row) -> DeadGroup:
+    fingerprint, latest, job_type, error, counted = row
+    told: Mapping[str, Any] = decode(error) if error else {}
+    count, first, last, orgs = decode(counted)
+    return DeadGroup(
+        fingerprint=fingerprint, job_type=job_type, error_class=told.get("class"),
+        message=told.get("message"), pattern=normalised(told.get("message")),
+        count=min(count, MOST_COUNTED), capped=count > MOST_COUNTED, first_at=instant(first),
+        last_at=instant(last), orgs=orgs, reason=told.get("reason"), hint=told.get("hint"),
+        link=told.get("link"), rule=told.get("rule"), status=told.get("status"), latest=latest,
+    )  # fmt: skip

@@ -1,0 +1,336 @@
+"""Dead letters: jobs that died, and what became of each death: replayed, discarded or fixed, and only once.
+
+A death is a job's lease: one that was replayed and dies again has a new one, which waits for somebody anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.fields import check_reason, check_texts
+from onward.core.jobs.diff import diff, options_diff, patched
+from onward.core.jobs.filters import MOST_PER_PAGE
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
+from onward.core.jobs.job import Job, JobState, NewJob, instant
+from onward.core.jobs.payload import decode
+from onward.core.policy.rules import Rules
+from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
+from onward.operations.failures.dead_filter import DeadFilter, listing
+from onward.operations.flows.followers import give_up, hand_over
+from onward.operations.jobs.new_rows import COLUMNS, asked_row
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "NO_TIME", "Actor", "DeadLetter", "DeadLetterPage", "Edit", "Resolution", "Resolved", "discard", "fix",
+    "get_letter", "get_unresolved", "history", "list_letters", "origin", "planned", "replay",
+]  # fmt: skip
+
+NO_TIME = timedelta()
+
+_MICROSECOND = timedelta(microseconds=1)
+_WIDTH = len(JOB_COLUMNS)
+
+Actor = tuple[str | None, str | None]
+"""The type and the id of who resolves."""
+
+
+class Resolution(msgspec.Struct, frozen=True):
+    """What became of one death of a job; `diff` and `successor_id` are those of a fix."""
+
+    lease: int
+    resolution: Literal["replayed", "discarded", "fixed"]
+    at: datetime
+    actor_type: str | None
+    actor_id: str | None
+    reason: str
+    successor_id: JobId | None
+    diff: list[dict[str, Any]] | None
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A job that died: why, what would help, and what became of it (None: it waits for somebody)."""
+
+    job: Job
+    reason: str | None
+    error_class: str | None
+    message: str | None
+    hint: str | None
+    link: str | None
+    rule: str | None
+    status: int | None
+    fingerprint: str | None
+    resolution: Resolution | None
+
+    @classmethod
+    def of(cls, job: Job, resolution: Resolution | None) -> DeadLetter:
+        """Read what the job's last error tells."""
+        error = job.error or {}
+        return cls(
+            job=job,
+            reason=error.get("reason"),
+            error_class=error.get("class"),
+            message=error.get("message"),
+            hint=error.get("hint"),
+            link=error.get("link"),
+            rule=error.get("rule"),
+            status=error.get("status"),
+            fingerprint=error.get("fingerprint"),
+            resolution=resolution,
+        )
+
+    @property
+    def successor_id(self) -> JobId | None:
+        """Name the job that was made to replace it."""
+        return None if self.resolution is None else self.resolution.successor_id
+
+
+class DeadLetterPage(msgspec.Struct, frozen=True):
+    """Dead letters, newest job first, and the cursor of the next page (None: this was the last)."""
+
+    letters: list[DeadLetter]
+    next_cursor: JobId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Which deaths were resolved, and why the others were not."""
+
+    done: frozenset[JobId]
+    refused: dict[JobId, str]
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fix changes of a job: its payload, as a whole or by a patch, and where and how it runs."""
+
+    payload: Mapping[str, Any] | None = None
+    patch: Mapping[str, Any] | None = None
+    queue: str | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+
+    def check(self) -> None:
+        """Refuse what no job could be edited by."""
+        if self.payload is not None and self.patch is not None:
+            raise InvalidSetting(
+                "payload and patch are both given; give the whole payload, or what to change"
+            )
+        for name, value in (("payload", self.payload), ("patch", self.patch)):
+            if value is not None and not isinstance(value, Mapping):
+                raise InvalidJob(f"{name} is a {type(value).__name__}; give a dict of arguments")
+
+
+def list_letters(
+    where: DeadFilter | None = None,
+    *,
+    resolved: bool | None = False,
+    limit: int = 50,
+    cursor: JobId | None = None,
+) -> Operation[DeadLetterPage]:
+    """Read a page of dead jobs: those that wait for somebody, those that do not, or (None) all."""
+    whole("limit", limit, 1, MOST_PER_PAGE)
+    check_kind("resolved", resolved, bool | None, "give True, False, or None for both")
+    page: dict[str, Scalar] = {
+        "resolved": None if resolved is None else int(resolved),
+        "below": None if cursor is None else normalise_id(cursor),
+        "limit": limit + 1,
+    }
+    rows = yield listing(where or {}, page)
+    letters = [_letter(row) for row in rows[:limit]]
+    return DeadLetterPage(letters, letters[-1].job.id if len(rows) > limit else None)
+
+
+def get_letter(job_id: JobId) -> Operation[DeadLetter]:
+    """Read a dead job and what became of it; raises JobNotFound."""
+    rows = yield Statement("get_dead_letter", {"id": job_id})
+    if not rows:
+        raise JobNotFound(f"no dead job {job_id}; it lives, has ended otherwise, or was never enqueued here")
+    return _letter(rows[0])
+
+
+def origin(successor_id: JobId) -> Operation[DeadLetter | None]:
+    """Find the dead job that this one was made to replace; None if there is none."""
+    rows = yield Statement("find_origin", {"id": successor_id})
+    return _letter(rows[0]) if rows else None
+
+
+def history(job_id: JobId) -> Operation[list[Resolution]]:
+    """Read what became of each death of a job, oldest first; a death that nobody dealt with has no line."""
+    return [_resolution(row) for row in (yield Statement("list_resolutions", {"id": job_id}))]
+
+
+def replay(
+    ids: Collection[JobId],
+    *,
+    reason: str,
+    by: Actor,
+    rules: Rules,
+    reset_attempts: bool = True,
+    delay: timedelta = NO_TIME,
+    every: timedelta = NO_TIME,
+    now: datetime | None = None,
+) -> Operation[Resolved]:
+    """Let dead jobs run again under their own ids, from the first attempt or for one more.
+
+    The first is due after `delay`, each further one `every` so long after the one before.
+    """
+    check_kind("reset_attempts", reset_attempts, bool, "give True or False")
+    params = _params(ids, reason, by, rules, now) | {
+        "reset": int(reset_attempts),
+        "delay": delay // _MICROSECOND,
+        "every": every // _MICROSECOND,
+    }
+    rows = (yield Statement("replay_dead_letters", params)) if ids else []
+    return (yield from _answer(ids, rows))
+
+
+def discard(
+    ids: Collection[JobId], *, reason: str, by: Actor, rules: Rules, now: datetime | None = None
+) -> Operation[Resolved]:
+    """Leave jobs dead for good: nobody has to look at them any more."""
+    params = _params(ids, reason, by, rules, now)
+    rows = (yield Statement("discard_dead_letters", params)) if ids else []
+    # Whoever waited for a replay need not wait any more.
+    yield from give_up([job_id for (job_id,) in rows])
+    return (yield from _answer(ids, rows))
+
+
+def fix(
+    job_id: JobId,
+    edit: Edit,
+    successor_id: JobId,
+    *,
+    note: str,
+    by: Actor,
+    rules: Rules,
+    now: datetime | None = None,
+) -> Operation[DeadLetter]:
+    """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
+    hidden = _said("note", note, by, rules)
+    edit.check()
+    job = (yield from get_unresolved(job_id)).job
+    row, changes = planned(job, edit, successor_id, rules)
+    params: dict[str, Scalar | Rows] = {
+        "id": job_id,
+        "lease": job.lease,
+        "jobs": Rows(COLUMNS, [row]),
+        "successor": successor_id,
+        "diff": as_json(changes),
+        "reason": hidden,
+        "actor_type": by[0],
+        "actor_id": by[1],
+        "detail": as_json({"reason": hidden, "successor_id": successor_id}),
+        "now": moment(now),
+    }
+    rows = yield Statement("fix_dead_letter", params)
+    if not rows:
+        # Somebody was quicker: tell what has become of it.
+        yield from get_unresolved(job_id)
+        raise AlreadyResolved(f"job {job_id} was changed by somebody else meanwhile; look at it again")
+    yield from hand_over(job_id, successor_id)
+    return DeadLetter.of(job, _resolution(rows[0]))
+
+
+def planned(
+    job: Job, edit: Edit, successor_id: JobId, rules: Rules
+) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
+    """Give the row of a fixed copy, checked like any new job, and what it changes; raises for nothing."""
+    row = asked_row(_edited(job, edit), successor_id, rules)
+    # Else its one resolution would be used up by a copy that can't run.
+    if check := rules.checks.get(job.job_type):
+        check(decode(str(row[COLUMNS.index("payload")])))
+    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
+    if not changes:
+        raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")
+    return row, changes
+
+
+def get_unresolved(job_id: JobId) -> Operation[DeadLetter]:
+    """Read a death that nobody has dealt with; raises JobNotFound and AlreadyResolved."""
+    letter = yield from get_letter(job_id)
+    if letter.resolution is not None:
+        became = letter.resolution.resolution
+        other = f", by job {letter.successor_id}" if letter.successor_id else ""
+        raise AlreadyResolved(f"job {job_id} was {became} already{other}; a death is resolved once")
+    return letter
+
+
+def _edited(job: Job, edit: Edit) -> NewJob:
+    """Give the copy; what it is about and on whose behalf stays."""
+    edit.check()
+    payload = patched(job.payload, edit.patch or {}) if edit.payload is None else dict(edit.payload)
+    timeout = None if job.timeout_micros is None else timedelta(microseconds=job.timeout_micros)
+    return NewJob(
+        job_type=job.job_type, payload=payload, category=job.category, timeout=timeout, deadline=job.deadline,
+        queue=job.queue if edit.queue is None else edit.queue,
+        priority=job.priority if edit.priority is None else edit.priority,
+        max_attempts=job.max_attempts if edit.max_attempts is None else edit.max_attempts,
+        org_id=job.org_id, project_id=job.project_id, actor_type=job.actor_type, actor_id=job.actor_id,
+        request_id=job.request_id, correlation_id=job.correlation_id, traceparent=job.traceparent,
+        subject=job.subject, parent_id=job.id, batch_id=job.batch_id, tags=job.tags,
+    )  # fmt: skip
+
+
+def _changes(job: Job, asked: Mapping[str, Any], rules: Rules) -> list[dict[str, Any]]:
+    options = {name: asked[name] for name in ("queue", "priority", "max_attempts")}
+    before = {name: getattr(job, name) for name in options}
+    changed = diff(job.payload, decode(asked["payload"]), redaction=rules.redact)
+    return [*changed, *options_diff(before, options)]
+
+
+def _params(
+    ids: Collection[JobId], reason: str, by: Actor, rules: Rules, now: datetime | None
+) -> dict[str, Scalar | Rows]:
+    check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
+    hidden = _said("reason", reason, by, rules)
+    return {
+        "ids": as_json(sorted(ids)),
+        "reason": hidden,
+        "actor_type": by[0],
+        "actor_id": by[1],
+        "detail": as_json({"reason": hidden}),
+        "now": moment(now),
+    }
+
+
+def _said(name: str, text: str, by: Actor, rules: Rules) -> str:
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    return check_reason(text, name, hide=rules.redact.redact_text)
+
+
+def _answer(ids: Collection[JobId], rows: Collection[Row]) -> Operation[Resolved]:
+    """Say which were resolved; a new statement sees what has become of the others."""
+    done = frozenset(job_id for (job_id,) in rows)
+    left = sorted(set(ids) - done)
+    if not left:
+        return Resolved(done, {})
+    found = yield Statement("explain_refusals", {"ids": as_json(left)})
+    whys = {job_id: _why(*told) for job_id, *told in found}
+    return Resolved(done, {job_id: whys.get(job_id, "no such job") for job_id in left})
+
+
+def _why(state: str, resolution: str | None, holder: JobId | None) -> str:
+    if state != JobState.DEAD:
+        return f"it is {state}, not dead"
+    if resolution is not None:
+        return f"it was {resolution} already"
+    return "it was changed by somebody else meanwhile" if holder is None else f"job {holder} has its key now"
+
+
+def _letter(row: Row) -> DeadLetter:
+    resolved = row[_WIDTH:]
+    return DeadLetter.of(Job.from_row(row[:_WIDTH]), None if resolved[0] is None else _resolution(resolved))
+
+
+def _resolution(row: Row) -> Resolution:
+    lease, resolution, at, actor_type, actor_id, reason, successor_id, changes = row
+    return Resolution(
+        lease, resolution, instant(at), actor_type, actor_id, reason, successor_id,
+        None if changes is None else decode(changes),
+    )  # fmt: skip

@@ -1,0 +1,119 @@
+"""Make batches: with all their jobs at once, or open, to be filled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from onward.core.flows.batch import CALLBACKS, check_callback, org_of_batch
+from onward.core.flows.flow import Tie
+from onward.core.inputs.fields import check_text, check_texts
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.errors import InvalidJob
+from onward.operations.flows.batches import LONGEST_NAME, end_idle
+from onward.operations.jobs.enqueue import enqueue_many
+from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
+from onward.operations.statement import Operation, Scalar, Statement, as_json, moment
+
+__all__ = ["EnqueuedBatch", "NewBatch", "enqueue_batch", "open_batch"]
+
+
+class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch to be made, its callbacks, by name, and the ids that they will have.
+
+    Where it comes from is told by `origin`, a job that is never stored.
+    """
+
+    id: JobId
+    origin: NewJob
+    name: str | None = None
+    callbacks: Mapping[str, NewJob] = {}
+    callback_ids: Mapping[str, JobId] = {}
+
+
+class EnqueuedBatch(msgspec.Struct, frozen=True):
+    """A batch that was made, and what the enqueues of its jobs came to; one with a held key is not in it."""
+
+    id: JobId
+    jobs: list[Enqueued]
+
+
+def open_batch(
+    new: NewBatch, rules: Rules = DEFAULT_RULES, *, now: datetime | None = None
+) -> Operation[None]:
+    """Make a batch to which jobs are added until it is closed."""
+    org_id = org_of_batch(new.callbacks.values()) if new.callbacks else new.origin.org_id
+    yield _insertion(new, org_id, rules, closed=False, now=now)
+
+
+def enqueue_batch(
+    new: NewBatch,
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    rules: Rules = DEFAULT_RULES,
+    *,
+    at_once: int | None = None,
+    noted: bool = True,
+    now: datetime | None = None,
+) -> Operation[EnqueuedBatch]:
+    """Make a closed batch of these jobs; one that has none ends at once. To be run in one transaction."""
+    # What is no job is refused with its place, by the enqueue.
+    members = [_member(at, job, new.id) if isinstance(job, NewJob) else job for at, job in enumerate(jobs)]
+    everyone = [*jobs, *new.callbacks.values()]
+    org_id = org_of_batch(everyone) if everyone else new.origin.org_id
+    yield _insertion(new, org_id, rules, closed=True, now=now)
+    stored = yield from enqueue_many(members, ids, rules, at_once=at_once, noted=noted, now=now)
+    if not any(one.created for one in stored):
+        yield from end_idle([new.id], now=now)
+    return EnqueuedBatch(new.id, stored)
+
+
+def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
+    if job.batch_id is not None:
+        raise InvalidJob(f"jobs[{at}] is in batch {job.batch_id} already; a job is in one batch")
+    return msgspec.structs.replace(job, batch_id=batch_id, ties=int(job.ties | Tie.BATCHED))
+
+
+def _insertion(
+    new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool, now: datetime | None
+) -> Statement:
+    """Give the statement that stores a batch; its callbacks are checked as if they were enqueued now."""
+    if new.name is not None:
+        check_text("name", new.name, longest=LONGEST_NAME)
+    origin = new.origin
+    check_texts({"org_id": org_id, "actor_type": origin.actor_type, "actor_id": origin.actor_id})
+    callbacks = {name: _row(name, new, rules) for name in CALLBACKS if name in new.callbacks}
+    return Statement(
+        "insert_batch",
+        {
+            "id": new.id,
+            "org_id": org_id,
+            "name": new.name,
+            "closed": int(closed),
+            "callbacks": as_json(callbacks),
+            "actor_type": origin.actor_type,
+            "actor_id": origin.actor_id,
+            "correlation_id": origin.correlation_id,
+            "parent_id": origin.parent_id,
+            "now": moment(now),
+        },
+    )
+
+
+def _row(name: str, batch: NewBatch, rules: Rules) -> dict[str, Scalar]:
+    """Give a callback as the row that its enqueue will write: of the batch, but not counted in it."""
+    asked = batch.callbacks[name]
+    [key] = check_keys([asked], rules)
+    check_callback(name, asked)
+    if check := rules.checks.get(asked.job_type):
+        check(asked.payload)
+    # A key that nobody else has, so that it is enqueued whatever became of other keys.
+    key = None if key is None else f"batch:{batch.id}:{name}"
+    correlation = asked.correlation_id or batch.origin.correlation_id or batch.id
+    new = msgspec.structs.replace(asked, batch_id=batch.id, correlation_id=correlation, key=key)
+    row = zip(COLUMNS, asked_row(new, batch.callback_ids[name], rules), strict=True)
+    return {column: value for column, value in row if value is not None}

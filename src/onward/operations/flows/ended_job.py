@@ -1,0 +1,50 @@
+"""A job that has ended, for those who care how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import JobState, instant
+from onward.core.jobs.payload import decode
+from onward.operations.statement import Row
+
+__all__ = ["Settled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a job has ended, and whom that concerns."""
+
+    id: JobId
+    state: JobState
+    outcome: str
+    ties: int
+    """Bits of `Tie`: as a plain number, which for thousands of ends is many times faster."""
+    job_type: str
+    org_id: str | None
+    batch_id: JobId | None
+    limit_key: str | None
+    error: dict[str, Any] | None
+    lease: int
+    ended_at: datetime
+
+    @classmethod
+    def of(cls, row: Row) -> Settled:
+        """Read a row of `lock_unsettled`."""
+        job_id, state, outcome, flow, job_type, org_id, batch_id, limit_key, error, lease, ended_at = row
+        return cls(
+            job_id,
+            JobState(state),
+            outcome,
+            flow,
+            job_type,
+            org_id,
+            batch_id,
+            limit_key,
+            None if error is None else decode(error),
+            lease,
+            instant(ended_at),
+        )

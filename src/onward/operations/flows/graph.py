@@ -1,0 +1,102 @@
+"""Look at flows: what a job waits for, what waits for it, what it has enqueued, and the whole as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from onward.core.inputs.checks import whole
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Job
+from onward.core.upkeep.facts import ParentSeen
+from onward.errors import JobNotFound
+from onward.operations.jobs.inspect import get_many
+from onward.operations.statement import Operation, Statement, as_json
+
+__all__ = ["MOST_SHOWN", "Graph", "Link", "awaited", "children", "followers", "graph", "links_of", "parents"]
+
+MOST_SHOWN = 10_000
+_MOST_LINKS = 10 * MOST_SHOWN
+
+
+class Link(msgspec.Struct, frozen=True):
+    """One job waits, or has waited, for another; `parent_state` is None until that is settled."""
+
+    job_id: JobId
+    parent_id: JobId
+    needs: str
+    on_failure: str
+    parent_state: str | None
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """Jobs and the links between them; not `complete` where there are more than were asked for."""
+
+    jobs: list[Job]
+    links: list[Link]
+    complete: bool
+
+
+def parents(job_id: JobId) -> Operation[list[Job]]:
+    """Read the jobs that a job waits or has waited for, oldest first; raises JobNotFound."""
+    links = yield from links_of([job_id])
+    return (yield from _read(job_id, [one.parent_id for one in links if one.job_id == job_id]))
+
+
+def followers(job_id: JobId) -> Operation[list[Job]]:
+    """Read the jobs that wait or have waited for a job, oldest first; raises JobNotFound."""
+    links = yield from links_of([job_id])
+    return (yield from _read(job_id, [one.job_id for one in links if one.parent_id == job_id]))
+
+
+def children(job_id: JobId, limit: int = 1000) -> Operation[list[Job]]:
+    """Read the jobs that a job has enqueued, oldest first; raises JobNotFound."""
+    whole("limit", limit, 1, MOST_SHOWN)
+    rows = yield Statement("list_children", {"id": job_id, "limit": limit})
+    return (yield from _read(job_id, [child for (child,) in rows]))
+
+
+def graph(job_id: JobId, limit: int = 200) -> Operation[Graph]:
+    """Read the flow that a job is part of, from it outwards; raises JobNotFound."""
+    whole("limit", limit, 1, MOST_SHOWN)
+    near, edge = {job_id}, {job_id}
+    links: dict[tuple[JobId, JobId], Link] = {}
+    while edge and len(near) <= limit:
+        found = yield from links_of(edge)
+        links |= {(one.job_id, one.parent_id): one for one in found}
+        edge = {end for one in found for end in (one.job_id, one.parent_id)} - near
+        near |= edge
+    # Of those that the last look has brought, and that are too many, the oldest.
+    surplus = max(0, len(near) - limit)
+    kept = near - set(sorted(edge)[len(edge) - surplus :])
+    jobs = yield from _read(job_id, sorted(kept - {job_id}), itself=True)
+    known = {job.id for job in jobs}
+    shown = [one for one in links.values() if {one.job_id, one.parent_id} <= known]
+    return Graph(jobs, sorted(shown, key=lambda one: (one.job_id, one.parent_id)), not surplus)
+
+
+def links_of(ids: Collection[JobId]) -> Operation[list[Link]]:
+    """Read the links from and to jobs."""
+    rows = yield Statement("list_links", {"ids": as_json(sorted(ids)), "limit": _MOST_LINKS})
+    return [Link(*row) for row in rows]
+
+
+def awaited(job_id: JobId) -> Operation[list[ParentSeen]]:
+    """Read what a job still waits for."""
+    links = yield from links_of([job_id])
+    waits = [one.parent_id for one in links if one.job_id == job_id and one.parent_state is None]
+    found = (yield from get_many(waits)) if waits else {}
+    return [
+        ParentSeen(one, found[one].job_type, found[one].state.value)
+        if one in found
+        else ParentSeen(one, one, "removed")
+        for one in waits
+    ]
+
+
+def _read(job_id: JobId, others: Collection[JobId], *, itself: bool = False) -> Operation[list[Job]]:
+    found = yield from get_many([job_id, *others])
+    if job_id not in found:
+        raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
+    return [found[one] for one in sorted(found) if itself or one != job_id]

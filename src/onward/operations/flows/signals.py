@@ -1,0 +1,210 @@
+"""Signals, and the jobs that wait for them.
+
+A job that parks and a signal that is sent may miss each other, and no lock keeps them from it: a caller's
+transaction would hold that for long. Both are marked fresh instead, and whoever looks at what is fresh, each
+second, finds the pair. Of the two, the one that is committed last is looked at when the other is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.inputs.checks import span, whole
+from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_text, check_texts
+from onward.core.jobs.filters import MOST_PER_PAGE
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Job, NewJob, instant
+from onward.core.jobs.payload import decode, encode
+from onward.core.policy.contract import check_given
+from onward.core.policy.rules import Rules
+from onward.core.secrets.redaction import redact_text
+from onward.core.work.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, Sent, Signal
+from onward.errors import ContractBroken, InvalidJob, NotAllowed, SecretInPayload
+from onward.operations.jobs.payload_secrets import scan
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.work.rescue import promote
+
+__all__ = [
+    "KEEP", "NewSignal", "any_fresh", "check_name", "find", "list_awaited", "list_signals", "prune", "send",
+    "wake",
+]  # fmt: skip
+
+KEEP = "7d"
+"""How long a signal is kept for those who come to wait for it later."""
+
+_LONGEST_EVENT = 200
+_SHORTEST_KEEP = timedelta(seconds=1)
+_MICROSECOND = timedelta(microseconds=1)
+_AT_ONCE = 1000
+_INSTEAD = "for signals and jobs alike, have secrets hidden with Onward(secrets='redact')"
+
+
+def check_name(event: str, key: str | None) -> None:
+    """Refuse what can't name a signal."""
+    check_text("event", event, longest=_LONGEST_EVENT)
+    if key is not None:
+        check_text("key", key, longest=LONGEST["key"])
+
+
+class NewSignal(msgspec.Struct, frozen=True):
+    """A signal to be stored; what is None stays empty."""
+
+    id: str
+    event: str
+    key: str | None = None
+    payload: Any = None
+    org_id: str | None = None
+    keep: Duration = KEEP
+    actor_type: str | None = None
+    actor_id: str | None = None
+
+
+def send(
+    new: NewSignal,
+    rules: Rules,
+    *,
+    only_store: bool = False,
+    promotes: bool = True,
+    now: datetime | None = None,
+) -> Operation[Sent]:
+    """Store a signal, and call back the jobs that wait for it.
+
+    `only_store` leaves that to the workers, which look each second: nothing of another's is locked then.
+    `promotes` has the jobs made ready here as well.
+    """
+    if not (yield Statement("store_signal", {**_checked(new, rules), "now": moment(now)})):
+        raise NotAllowed(f"org_id is {new.org_id!r:.80}, and this client is confined to another org")
+    if only_store:
+        return Sent(new.id, 0)
+    woken = yield from _wake(new.id, now)
+    if woken and promotes:
+        yield from promote(_AT_ONCE, now=now)
+    return Sent(new.id, woken)
+
+
+def find(
+    job: Job, event: str, key: str | None, seen: Sequence[str] = (), *, now: datetime | None = None
+) -> Operation[Signal | None]:
+    """Give the oldest signal of an event and a key, for the org of a job, that is none of those."""
+    check_name(event, key)
+    named: dict[str, Scalar] = {"org_id": job.org_id or "", "event": event, "key": key or ""}
+    rows = yield Statement("find_signal", {**named, "seen": as_json(list(seen)), "now": moment(now)})
+    return _signal(rows[0]) if rows else None
+
+
+def wake(*, now: datetime | None = None) -> Operation[int]:
+    """Call back some of the jobs whose signal is there, among what is fresh; says how many."""
+    return (yield from _wake(None, now))
+
+
+def any_fresh() -> Operation[bool]:
+    """Tell whether there is a signal, or a wait, that nobody has looked at yet."""
+    return bool((yield Statement("find_fresh_signals", {})))
+
+
+def list_signals(
+    *,
+    event: str | None = None,
+    key: str | None = None,
+    org_id: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Operation[list[Signal]]:
+    """Read signals that are kept, the newest first; the id of the last one leads to the next page."""
+    narrowed = _narrowed(event, key, org_id, limit)
+    return [_signal(row) for row in (yield Statement("list_signals", {**narrowed, "before": cursor}))]
+
+
+def list_awaited(
+    *,
+    job_id: JobId | None = None,
+    event: str | None = None,
+    key: str | None = None,
+    org_id: str | None = None,
+    limit: int = 50,
+    cursor: JobId | None = None,
+) -> Operation[list[Awaited]]:
+    """Read which jobs wait for a signal, in the order of their ids; the last one leads to the next page."""
+    narrowed = _narrowed(event, key, org_id, limit)
+    rows = yield Statement("list_awaited", {**narrowed, "job_id": job_id, "after": cursor})
+    return [_awaited(row) for row in rows]
+
+
+def prune(limit: int = 1000, *, now: datetime | None = None) -> Operation[tuple[int, int]]:
+    """Remove signals that are no longer kept, and what is left of waits that are over; how many of each."""
+    whole("limit", limit, 1, 100_000)
+    gone = yield Statement("prune_signals", {"limit": limit, "now": moment(now)})
+    stale = yield Statement("prune_awaited", {"limit": limit})
+    return len(gone), len(stale)
+
+
+def _wake(signal_id: str | None, now: datetime | None) -> Operation[int]:
+    params: dict[str, Scalar] = {"signal": signal_id, "limit": _AT_ONCE, "now": moment(now)}
+    return sum(woken for (woken,) in (yield Statement("wake_waiting", params)))
+
+
+def _checked(new: NewSignal, rules: Rules) -> dict[str, Scalar]:
+    event, key, payload = new.event, new.key, new.payload
+    check_name(event, key)
+    _check_origin(rules, new.org_id, new.actor_type, new.actor_id)
+    kept = span("keep", duration("keep", new.keep, error=InvalidJob), least=_SHORTEST_KEEP, error=InvalidJob)
+    return {
+        "id": new.id,
+        "org_id": new.org_id or "",
+        "event": event,
+        "key": key or "",
+        "payload": None if payload is None else _payload(event, key, payload, rules),
+        "keep": kept // _MICROSECOND,
+        "actor_type": new.actor_type,
+        "actor_id": new.actor_id,
+        "detail": as_json({"event": redact_text(event), "key": key and redact_text(key)}),
+    }
+
+
+def _check_origin(rules: Rules, org_id: str | None, actor_type: str | None, actor_id: str | None) -> None:
+    check_texts({"org_id": org_id, "actor_type": actor_type, "actor_id": actor_id})
+    check_given(rules, org_id, None, actor_type, actor_id)
+    if rules.tenancy == "required" and org_id is None:
+        raise ContractBroken("org_id is missing, and tenancy='required' asks for it; give org_id=…")
+
+
+def _payload(event: str, key: str | None, payload: Any, rules: Rules) -> str:
+    text = encode(payload, limit=MAX_PAYLOAD_BYTES, what="the payload of the signal", redaction=rules.redact)
+    # A signal is kept and shown as a job is: the same secrets are refused, or hidden.
+    like = NewJob(job_type=event, key=key, payload=payload if isinstance(payload, dict) else {"": payload})
+    try:
+        said = scan(like, text, MAX_PAYLOAD_BYTES, rules)
+    except SecretInPayload as error:
+        raise SecretInPayload(error.path, error.kind, _INSTEAD) from None
+    return (
+        said
+        if isinstance(payload, dict) or said == text
+        else encode(decode(said)[""], limit=MAX_PAYLOAD_BYTES)
+    )
+
+
+def _narrowed(event: str | None, key: str | None, org_id: str | None, limit: int) -> dict[str, Scalar]:
+    whole("limit", limit, 1, MOST_PER_PAGE)
+    check_texts({"org_id": org_id})
+    if event is not None:
+        check_name(event, key)
+    return {"event": event, "key": key, "org_id": org_id, "limit": limit}
+
+
+def _signal(row: Row) -> Signal:
+    signal_id, org_id, event, key, payload, at, expires_at, actor_type, actor_id = row
+    return Signal(
+        signal_id, org_id, event, key, None if payload is None else decode(payload), instant(at),
+        instant(expires_at), actor_type, actor_id,
+    )  # fmt: skip
+
+
+def _awaited(row: Row) -> Awaited:
+    job_id, org_id, event, key, until = row
+    last = instant(until)
+    return Awaited(job_id, org_id, event, key, None if last >= NEVER else last)

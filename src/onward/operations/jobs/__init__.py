@@ -1,0 +1,1 @@
+"""Jobs: enqueueing, keys, listing, cancelling, subjects."""

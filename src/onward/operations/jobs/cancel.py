@@ -1,0 +1,221 @@
+"""Cancel many jobs: of a filter, a subject, a batch, or all that comes after a job.
+
+They are found page by page; each page is cancelled in a transaction of its own. That somebody asked is one
+line of the audit, written with the first page; each job has a line of its own besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import ENDED, JobState
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.errors import InvalidSetting, JobNotFound
+from onward.operations.flows.batch_add import not_found
+from onward.operations.jobs.inspect import get_many
+from onward.operations.limits.pauses import Actor, Stopped, stop
+from onward.operations.statement import Operation, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "AT_ONCE",
+    "CancelledMany",
+    "Chosen",
+    "Picked",
+    "Request",
+    "cancel_page",
+    "find_flow",
+    "of_batch",
+    "of_filter",
+    "of_flow",
+    "of_subject",
+    "pick",
+    "refuse_more",
+]
+
+AT_ONCE = 500
+"""So many are cancelled in one transaction."""
+
+_MOST = 1_000_000
+_COUNTED_AT_ONCE = 10_000
+_WALKED_AT_ONCE = 1000
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs are meant: how to find them, and how the audit tells it."""
+
+    kind: str
+    asked: dict[str, Any]
+    params: dict[str, Any] = {}
+    org_id: str | None = None
+    job_type: str | None = None
+    job_id: JobId | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody asks for: which jobs, why, who, and how many at most; made only of what makes sense."""
+
+    chosen: Chosen
+    reason: str
+    by: Actor
+    limit: int = _MOST
+    now: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, before anything is looked for."""
+        whole("limit", self.limit, 1, _MOST)
+        check_reason(self.reason)
+        check_texts({"actor_type": self.by[0], "actor_id": self.by[1]})
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A page of ids, and whether there are more."""
+
+    ids: list[JobId]
+    more: bool
+
+
+class CancelledMany(msgspec.Struct, frozen=True):
+    """How many jobs were found, cancelled at once, and asked to give way because they run.
+
+    `next_cursor` is where to go on; None says that nothing was left.
+    """
+
+    found: int = 0
+    cancelled: int = 0
+    requested: int = 0
+    next_cursor: JobId | None = None
+
+    def plus(self, picked: Picked, stopped: Stopped | None) -> CancelledMany:
+        """Add what became of a page."""
+        states = [] if stopped is None else [stopped.states.get(job_id) for job_id in picked.ids]
+        return CancelledMany(
+            self.found + len(picked.ids),
+            self.cancelled + states.count(JobState.CANCELLED),
+            self.requested + states.count(JobState.RUNNING),
+            picked.ids[-1] if picked.more else None,
+        )
+
+    def joined(self, later: CancelledMany) -> CancelledMany:
+        """Add what was found and cancelled afterwards."""
+        return CancelledMany(
+            self.found + later.found,
+            self.cancelled + later.cancelled,
+            self.requested + later.requested,
+            later.next_cursor or self.next_cursor,
+        )
+
+
+def of_filter(where: JobFilter) -> Chosen:
+    """Mean the jobs that fit a filter; one that narrows nothing would mean all, and is refused."""
+    check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(job_type='mail')")
+    asked = {name: value for name, value in msgspec.structs.asdict(where).items() if value is not None}
+    if not asked:
+        raise InvalidSetting("an empty JobFilter means every job there is; say which are to be cancelled")
+    params = where.params(None)
+    outcome, unresolved = params.pop("outcome"), params.pop("unresolved")
+    if params["state"] in ENDED or outcome is not None or unresolved is not None:
+        raise InvalidSetting(
+            f"state {where.state or where.queue!r} is of jobs that have ended, which can't be cancelled"
+        )
+    return Chosen(kind="filter", asked=asked, params=params, org_id=where.org_id, job_type=where.job_type)
+
+
+def of_subject(subject: str, org_id: str | None = None) -> Chosen:
+    """Mean the jobs of a subject."""
+    check_text("subject", subject, longest=LONGEST["subject"])
+    check_texts({"org_id": org_id})
+    params = {"subject": subject, "org_id": org_id}
+    return Chosen(kind="subject", asked={"subject": subject}, params=params, org_id=org_id)
+
+
+def of_batch(batch_id: JobId) -> Chosen:
+    """Mean the jobs of a batch."""
+    return Chosen(kind="batch", asked={"batch": batch_id}, params={"batch_id": batch_id})
+
+
+def of_flow(job_id: JobId) -> Operation[Chosen]:
+    """Mean a job, all that wait for it, and all that it has enqueued; raises JobNotFound."""
+    found = yield from get_many([job_id])
+    if job_id not in found:
+        raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
+    job = found[job_id]
+    return Chosen(
+        kind="flow", asked={"flow": job_id}, org_id=job.org_id, job_type=job.job_type, job_id=job_id
+    )
+
+
+def find_flow(job_id: JobId) -> Operation[list[JobId]]:
+    """Find those of a flow that can be cancelled; who waits comes before whom it waits for.
+
+    Else an end would set a job free that is about to be cancelled itself.
+    """
+    known, level = {job_id: None}, [job_id]
+    while level:
+        found: list[JobId] = []
+        for at in range(0, len(level), _WALKED_AT_ONCE):
+            rows = yield Statement("find_dependents", {"ids": as_json(level[at : at + _WALKED_AT_ONCE])})
+            found += [dependent for (dependent,) in rows if dependent not in known]
+        level = list(dict.fromkeys(found))
+        known |= dict.fromkeys(level)
+    rows = yield Statement("pick_jobs_by_id", {"ids": as_json(list(known)), "after": None})
+    live = {one for (one,) in rows}
+    return [one for one in reversed(known) if one in live]
+
+
+def pick(request: Request, so_far: CancelledMany, *, count: bool = False) -> Operation[Picked]:
+    """Find the next page of what is meant, oldest first: to be cancelled, or only to be counted."""
+    size = min(_COUNTED_AT_ONCE if count else AT_ONCE, request.limit - so_far.found)
+    page: dict[str, Scalar] = {"after": so_far.next_cursor, "limit": size + 1}
+    rows = yield _picking(request, page)
+    return Picked([job_id for (job_id,) in rows[:size]], len(rows) > size)
+
+
+def _picking(request: Request, page: Mapping[str, Scalar]) -> Statement:
+    params = {**request.chosen.params, **page}
+    if request.chosen.kind == "subject":
+        return Statement("pick_jobs_of_subject", params)
+    if request.chosen.kind == "batch":
+        return Statement("pick_jobs_of_batch", params)
+    return Statement("pick_jobs", {**params, "now": moment(request.now)})
+
+
+def cancel_page(
+    request: Request, ids: Collection[JobId], *, found: int | None = None, rules: Rules = DEFAULT_RULES
+) -> Operation[Stopped]:
+    """Cancel a page of jobs; with how many were `found` it is the first one, and the request is audited."""
+    chosen, said = request.chosen, check_reason(request.reason, hide=rules.redact.redact_text)
+    actor_type, actor_id = request.by
+    if found is not None:
+        detail = {"asked": msgspec.to_builtins(chosen.asked), "jobs": found, "reason": said}
+        yield Statement(
+            "note_cancel_request",
+            {
+                "job_id": chosen.job_id,
+                "job_type": chosen.job_type,
+                "org_id": chosen.org_id,
+                "actor_type": actor_type,
+                "actor_id": actor_id,
+                "detail": as_json(detail),
+                "now": moment(request.now),
+            },
+        )
+    if not ids:
+        return Stopped({})
+    return (yield from stop(ids, reason=said, actor_type=actor_type, actor_id=actor_id, now=request.now))
+
+
+def refuse_more(request: Request, batch_id: JobId) -> Operation[Request]:
+    """Have nothing more added to a batch, before its jobs are cancelled; gives the request with its org."""
+    rows = yield Statement("mark_batch_cancelled", {"id": batch_id, "now": moment(request.now)})
+    if not rows:
+        raise not_found(batch_id)
+    chosen = msgspec.structs.replace(request.chosen, org_id=rows[0][0])
+    return msgspec.structs.replace(request, chosen=chosen)

@@ -1,0 +1,260 @@
+"""Put jobs in.
+
+Every check comes before the first statement, so a refused job leaves the caller's transaction usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Enqueued, JobState, NewJob
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.errors import DuplicateJob, InvalidJob
+from onward.operations.flows import followers
+from onward.operations.flows.batch_add import join
+from onward.operations.jobs.key_conflicts import change_held, check_change, conflict_of
+from onward.operations.jobs.new_rows import COLUMNS, asked_row, asked_rows, check_keys
+from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
+
+__all__ = ["enqueue", "enqueue_many", "storing", "tied"]
+
+T = TypeVar("T")
+
+Slot = tuple[str | None, str | None, str]
+
+
+def enqueue(
+    new: NewJob,
+    job_id: JobId,
+    rules: Rules = DEFAULT_RULES,
+    *,
+    noted: bool = True,
+    now: datetime | None = None,
+) -> Operation[Enqueued]:
+    """Store a job, or find the one that holds its key and do with it what `on_conflict` says.
+
+    `noted` has the ledger note when a held key was asked for again.
+    """
+    if tied(new):
+        [new] = yield from join([new])
+        if new.after:
+            [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted, now=now)
+            return answer
+    return (yield from _enqueue(new, job_id, rules, noted=noted, now=now))
+
+
+def _enqueue(
+    new: NewJob, job_id: JobId, rules: Rules, *, noted: bool, now: datetime | None
+) -> Operation[Enqueued]:
+    rows = yield storing(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted, now)
+    if not rows:
+        return Enqueued(job_id, JobState.QUEUED, created=True)
+    [answer] = yield from _answers([(new, rows[0])], rules, noted, now)
+    return answer
+
+
+def tied(new: NewJob) -> bool:
+    """Tell whether a job waits for others or is in a batch, so that one statement does not store it."""
+    return isinstance(new, NewJob) and (bool(new.after) or new.batch_id is not None)
+
+
+def enqueue_many(
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    rules: Rules = DEFAULT_RULES,
+    *,
+    at_once: int | None = None,
+    noted: bool = True,
+    now: datetime | None = None,
+) -> Operation[list[Enqueued]]:
+    """Store jobs, or find those that hold their keys; answers in the order of asking.
+
+    `at_once` parts a large call into statements, of which the next is made while the database works.
+    """
+    if not jobs:
+        return []
+    if any(map(tied, jobs)):
+        jobs = yield from join(jobs)
+        if any(new.after for new in jobs if tied(new)):
+            return (yield from _enqueue_followers(jobs, ids, rules, noted=noted, now=now))
+    return (yield from _enqueue_many(jobs, ids, rules, at_once=at_once, noted=noted, now=now))
+
+
+def _enqueue_followers(
+    jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules, *, noted: bool, now: datetime | None
+) -> Operation[list[Enqueued]]:
+    """Store jobs of which some wait for others; to be run in one transaction."""
+    prepared = yield from followers.prepare(jobs, ids)
+    answers = yield from _enqueue_many(prepared.jobs, ids, rules, noted=noted, now=now)
+    # Not noted is in a caller's transaction: what it locks stays locked until its end.
+    return (yield from followers.connect(prepared, ids, answers, at_once=noted, now=now))
+
+
+def _enqueue_many(
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    rules: Rules,
+    *,
+    at_once: int | None = None,
+    noted: bool = True,
+    now: datetime | None = None,
+) -> Operation[list[Enqueued]]:
+    try:
+        keys = check_keys(jobs, rules)
+    except InvalidJob:
+        _point_at_the_first_bad(range(len(jobs)), jobs, ids, rules)
+        raise
+    first = _first_of_each_key(jobs, ids, keys, rules)
+    places = [at for at, job_id in enumerate(ids) if job_id not in first] if first else range(len(ids))
+    parts = (
+        storing(_rows(places[part], jobs, ids, keys, rules), noted, now)
+        for part in _parts(len(places), at_once)
+    )
+    rows = yield Several(parts) if at_once and len(places) > at_once else next(parts)
+    if not rows and not first:
+        return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
+    found = {row[0]: row for row in rows}
+    for repeat, original in first.items():
+        _, holder, state, _ = found.get(original, (original, original, JobState.QUEUED, 1))
+        found[repeat] = (repeat, holder, state, 0)
+    made = (None, None, JobState.QUEUED, 1)
+    asked = [
+        (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
+    ]
+    return (yield from _answers(asked, rules, noted, now))
+
+
+def _parts(count: int, at_once: int | None) -> Iterator[slice]:
+    """Part so many jobs; the first part is small, so that the database has something to do soon."""
+    if not at_once or count <= at_once:
+        yield slice(count)
+        return
+    first = at_once // 5
+    yield slice(first)
+    for at in range(first, count, at_once):
+        yield slice(at, at + at_once)
+
+
+def _answers(
+    asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool, now: datetime | None
+) -> Operation[list[Enqueued]]:
+    """Tell what enqueues came to, once those that met a held key have done with its job what they say."""
+    answers = []
+    changing = []
+    for at, (new, (_, holder, state, created)) in enumerate(asked):
+        answers.append(Enqueued(holder, state and JobState(state), created=bool(created)))
+        if not created:
+            conflict = conflict_of(new, rules)
+            if conflict == "raise":
+                [key] = check_keys([new], rules)
+                raise DuplicateJob(str(key), holder)
+            if conflict != "return":
+                changing.append((at, (new, holder)))
+    if changing:
+        changed = yield from change_held([ask for _, ask in changing], rules, now=now)
+        for (at, (new, _)), answer in zip(changing, changed, strict=True):
+            # Whose key was given to another meanwhile asks for it again.
+            asked_id = asked[at][1][0]
+            answers[at] = answer or (yield from _enqueue(new, asked_id, rules, noted=noted, now=now))
+    return answers
+
+
+def _checked(new: NewJob, job_id: JobId, rules: Rules) -> tuple[Scalar, ...]:
+    row = asked_row(new, job_id, rules)
+    if new.on_conflict is not None or new.reset_from is not None:
+        check_change(new, rules)
+    return row
+
+
+def _rows(
+    places: Sequence[int],
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    keys: Sequence[str | None],
+    rules: Rules,
+) -> Rows:
+    """Check the jobs at these places."""
+    try:
+        for at in places:
+            if jobs[at].on_conflict is not None or jobs[at].reset_from is not None:
+                check_change(jobs[at], rules)
+        return asked_rows(_at(places, jobs), _at(places, ids), _at(places, keys), rules)
+    except InvalidJob:
+        _point_at_the_first_bad(places, jobs, ids, rules)
+        raise
+
+
+def _at(places: Sequence[int], values: Sequence[T]) -> Sequence[T]:
+    if isinstance(places, range):
+        return values[places.start : places.stop]
+    return [values[at] for at in places]
+
+
+def _point_at_the_first_bad(
+    places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules
+) -> None:
+    """Refuse the first job that is refused by itself, with its place in the call."""
+    for at in places:
+        try:
+            _checked(jobs[at], ids[at], rules)
+        except InvalidJob as error:
+            error.args = (f"jobs[{at}]: {error}",)
+            raise
+
+
+def storing(rows: Rows, noted: bool, now: datetime | None) -> Statement:
+    """Give the statement that stores jobs which were checked."""
+    params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values), "now": moment(now)}
+    at = rows.columns.index("key") if "key" in rows.columns else None
+    keyed = 0 if at is None else len(rows.values) - [row[at] for row in rows.values].count(None)
+    if not keyed:
+        return Statement("enqueue_jobs", params)
+    # SQLite takes the keys from the stored jobs, which do not say how long a key is held.
+    lifetimes = {}
+    if "lifetime" in rows.columns:
+        at = rows.columns.index("lifetime")
+        lifetimes = {row[0]: row[at] for row in rows.values}
+    params |= {
+        "keyed": keyed,
+        "lifetime": rows.common.get("lifetime"),
+        "lifetimes": as_json(lifetimes),
+        "slots": as_json(_slots(rows)),
+        "noted": int(noted),
+    }
+    return Statement("enqueue_keyed_jobs", params)
+
+
+def _slots(rows: Rows) -> list[tuple[Scalar, ...]]:
+    """Give where each key is held: its org, its project and itself."""
+    places = {name: at for at, name in enumerate(rows.columns)}
+    if places.keys().isdisjoint(("org_id", "project_id")):
+        org, project = (rows.common.get(name) or "" for name in ("org_id", "project_id"))
+        at = places["key"]
+        return [(org, project, row[at]) for row in rows.values]
+
+    def of(row: Row, name: str) -> Scalar:
+        return (row[places[name]] if name in places else rows.common.get(name)) or ""
+
+    return [(of(row, "org_id"), of(row, "project_id"), of(row, "key")) for row in rows.values]
+
+
+def _first_of_each_key(
+    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules
+) -> dict[JobId, JobId]:
+    """Tell the repeats of a key within one call from its first job: one statement can't see its own rows."""
+    repeats: dict[JobId, JobId] = {}
+    distinct = set(keys)
+    if len(distinct - {None}) == len(keys) - keys.count(None):
+        return repeats
+    holders: dict[Slot, JobId] = {}
+    for new, key, job_id in zip(jobs, keys, ids, strict=True):
+        if key is not None:
+            holder = holders.setdefault((new.org_id, new.project_id, key), job_id)
+            if holder != job_id:
+                if conflict_of(new, rules) == "raise":
+                    raise DuplicateJob(key, None)
+                repeats[job_id] = holder
+    return repeats

@@ -1,0 +1,157 @@
+"""Look at jobs; nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.fields import check_texts
+from onward.core.jobs.filters import MOST_PER_PAGE, Counts, JobFilter, Page
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import WAITING, Job, JobState, instant
+from onward.core.jobs.payload import decode
+from onward.core.policy.category import Q_DEADLETTER
+from onward.operations.statement import Operation, Statement, as_json, moment
+
+__all__ = ["Attempt", "Event", "attempts_of", "count", "events_of", "get_many", "list_jobs"]
+
+_CAP = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a job; of one that runs now there is neither end nor outcome, and its cost is not known."""
+
+    lease: int
+    attempt: int
+    worker_id: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: str | None
+    error: dict[str, Any] | None
+    cost_micros: int | None = None
+
+    @property
+    def duration(self) -> timedelta | None:
+        """Tell how long it took, by the database's clock."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
+
+    @property
+    def error_class(self) -> str | None:
+        """Name the class of what the handler raised."""
+        return None if self.error is None else self.error.get("class")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a job's audit."""
+
+    at: datetime
+    event: str
+    attempt: int | None
+    lease: int | None
+    worker_id: str | None
+    actor_type: str | None
+    actor_id: str | None
+    detail: dict[str, Any] | None
+    action: str | None = None
+
+
+def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
+    """Read jobs by id, live or ended; an unknown one is absent from the answer."""
+    check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
+    asked = [normalise_id(job_id) for job_id in ids]
+    rows = yield Statement("get_jobs", {"ids": as_json(asked)})
+    return {job.id: job for job in Job.from_rows(rows)}
+
+
+def list_jobs(
+    where: JobFilter, *, limit: int = 50, cursor: JobId | None = None, now: datetime | None = None
+) -> Operation[Page]:
+    """Read a page of jobs, newest first."""
+    check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
+    whole("limit", limit, 1, MOST_PER_PAGE)
+    rows = yield Statement("list_jobs", {**where.params(cursor), "limit": limit + 1, "now": moment(now)})
+    jobs = Job.from_rows(rows[:limit])
+    return Page(jobs, jobs[-1].id if len(rows) > limit else None)
+
+
+def count(org_id: str | None = None) -> Operation[Counts]:
+    """Count live jobs by queue and state, and ended ones up to a cap."""
+    check_texts({"org_id": org_id})
+    rows = yield Statement("count_jobs", {"org_id": org_id, "cap": _CAP})
+    live: dict[str, dict[JobState, int]] = {}
+    ended: dict[JobState, int] = {}
+    dead_letters = 0
+    for queue, state, number in rows:
+        if queue == Q_DEADLETTER:
+            dead_letters = number
+            continue
+        (ended if queue is None else live.setdefault(queue, {}))[JobState(state)] = number
+    return Counts(live, ended, _CAP, dead_letters)
+
+
+def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
+    """Read all runs of a job, oldest first; the job's own row tells of the last, which may run now."""
+    # The job comes first: a run that ends in between is then among the earlier ones, and missing in neither.
+    job = (yield from get_many([job_id])).get(job_id)
+    rows = yield Statement("list_attempts", {"id": job_id})
+    runs = [
+        Attempt(
+            lease,
+            number,
+            worker,
+            started and instant(started),
+            instant(ended),
+            outcome,
+            error and decode(error),
+            cost,
+        )
+        for lease, number, worker, started, ended, outcome, error, cost in rows
+    ]
+    return runs if job is None else [*runs, *_last_run(job, runs)]
+
+
+def _last_run(job: Job, earlier: Sequence[Attempt]) -> Iterator[Attempt]:
+    """Give the run of which the job's own row tells, if it is none of the earlier ones."""
+    if job.started_at is None or job.state in WAITING:
+        return
+    # To give a job back raises its lease: what then ended while it waited, ended without a run of its own.
+    if {job.lease, job.lease - 1} & {run.lease for run in earlier}:
+        return
+    cost = job.cost_micros - sum(run.cost_micros or 0 for run in earlier)
+    failed = job.outcome is not None and job.outcome not in {"succeeded", "skipped"}
+    yield Attempt(
+        job.lease,
+        job.attempt,
+        job.worker_id,
+        job.started_at,
+        job.ended_at,
+        job.outcome,
+        job.error if failed else None,
+        cost if cost > 0 else None,
+    )
+
+
+def events_of(job_id: JobId) -> Operation[list[Event]]:
+    """Read the audit of a job, oldest first."""
+    rows = yield Statement("list_audit", {"id": job_id})
+    return [
+        Event(
+            instant(at),
+            event,
+            attempt,
+            lease,
+            worker_id,
+            actor_type,
+            actor_id,
+            detail and decode(detail),
+            action,
+        )
+        for at, event, attempt, lease, worker_id, actor_type, actor_id, detail, action in rows
+    ]

@@ -1,0 +1,271 @@
+"""Idempotency keys: what an enqueue does to the job that holds its key, and the ledger of all keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.debounce import Held, due_at
+from onward.core.jobs.filters import MOST_PER_PAGE
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import ENDED, WAITING, Enqueued, JobState, Merge, NewJob, instant
+from onward.core.jobs.payload import decode
+from onward.core.policy.category import OnConflict
+from onward.core.policy.rules import Rules
+from onward.errors import InvalidJob, InvalidSetting
+from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "Key", "KeyPage", "KeyStatus", "change_held", "changes_holder", "check_change", "conflict_of", "forget",
+    "get_key", "list_keys", "prune",
+]  # fmt: skip
+
+KeyStatus = Literal["pending", "running", "succeeded", "failed", "dead"]
+Slot = tuple[str, str, str]
+
+_START: Slot = ("", "", "")
+_MOST_TRIES = 5
+_KINDS = {"replace": "replaced", "reset": "reset", "coalesce": "coalesced"}
+_STATES: dict[str, frozenset[JobState]] = {
+    "replace": WAITING,
+    "coalesce": WAITING | {JobState.RUNNING},
+    "reset": WAITING | ENDED | {JobState.RUNNING},
+}
+CHANGES = (
+    "id", "job_type", "org_id", "project_id", "key", "kind", "states", "payload", "priority", "max_attempts",
+    "run_at", "delay", "deadline", "timeout_micros", "lifetime", "actor_type", "actor_id", "request_id",
+    "correlation_id", "limit_key",
+)  # fmt: skip
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One line of the ledger; `status` is None where the job was removed before there was one to keep.
+
+    A reference is `job:<id>`: where the result or the error can be read.
+    """
+
+    org_id: str | None
+    project_id: str | None
+    key: str
+    job_id: JobId
+    status: KeyStatus | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+    expires_at: datetime | None
+    result_ref: str | None
+    error_ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """Lines of the ledger in their order, and the last one's place if there are more."""
+
+    keys: list[Key]
+    next_cursor: Slot | None
+
+
+def conflict_of(new: NewJob, rules: Rules) -> OnConflict:
+    """Tell what an enqueue does that meets a held key: what it says, or else its category."""
+    return new.on_conflict or rules.category(new.category).on_conflict
+
+
+def changes_holder(new: NewJob, rules: Rules) -> bool:
+    """Tell whether an enqueue may change the job that holds its key; what is no job is refused elsewhere."""
+    if not isinstance(new, NewJob) or (new.key is None and new.subject is None):
+        return False
+    policy = rules.categories.get(new.category) if isinstance(new.category, str) else None
+    return (new.on_conflict or (policy and policy.on_conflict)) in _KINDS
+
+
+def check_change(new: NewJob, rules: Rules) -> None:
+    """Refuse what could not be done to the job that holds the key."""
+    conflict = conflict_of(new, rules)
+    if new.reset_from is not None:
+        if conflict != "reset":
+            raise InvalidJob(f"reset_from is given with on_conflict={conflict!r}; it goes with 'reset' alone")
+        given: Any = new.reset_from
+        if isinstance(given, str) or not isinstance(given, Collection):
+            raise InvalidJob(f"reset_from is {given!r:.80}; give a set of states such as {{'dead'}}")
+        unknown = {str(state) for state in given} - set(JobState)
+        if unknown or not new.reset_from:
+            named = ", ".join(sorted(unknown)) or "nothing"
+            raise InvalidJob(f"reset_from names {named}; give some of {', '.join(JobState)}")
+    if conflict == "coalesce" and not callable(new.merge):
+        raise InvalidJob(
+            "on_conflict='coalesce' needs a function that merges two payloads: give merge=, "
+            "or coalesce= where the job type is defined"
+        )
+
+
+def change_held(
+    asks: Sequence[tuple[NewJob, JobId]], rules: Rules, *, now: datetime | None = None
+) -> Operation[list[Enqueued | None]]:
+    """Do what each ask says to the job that holds its key; those about the same job go one by one.
+
+    None for an ask whose key was given to another job meanwhile.
+    """
+    answers: list[Enqueued | None] = [None] * len(asks)
+    left = dict.fromkeys(range(len(asks)), 0)
+    while left:
+        turn: dict[JobId, int] = {}
+        for at in left:
+            turn.setdefault(asks[at][1], at)
+        changes = []
+        for holder, at in turn.items():
+            changes.append((yield from _change(asks[at][0], holder, rules, now)))
+        rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes), "now": moment(now)})
+        found = {row[0]: row for row in rows}
+        for holder, at in turn.items():
+            if holder not in found:
+                del left[at]
+                continue
+            _, state, change = found[holder]
+            answers[at] = Enqueued(holder, state and JobState(state), created=False, change=change)
+            # Without a state it ended while this looked, and is there now; or it has been removed for good.
+            left[at] += 1
+            if state is not None or left[at] == _MOST_TRIES:
+                del left[at]
+    return answers
+
+
+def _change(new: NewJob, holder: JobId, rules: Rules, now: datetime | None) -> Operation[tuple[Scalar, ...]]:
+    """Give the row that says what becomes of the holder."""
+    conflict = conflict_of(new, rules)
+    kind, may_change = _KINDS[conflict], _STATES[conflict]
+    if conflict == "coalesce" or new.debounce is not None:
+        [key] = check_keys([new], rules)
+        new = yield from _changed(new, _slot(str(key), new.org_id, new.project_id), holder, now)
+    if new.debounce is not None:
+        # What is asked for while it runs is for its next run.
+        kind, may_change = "debounced", _STATES["coalesce"]
+    asked = dict(zip(COLUMNS, asked_row(new, holder, rules), strict=True))
+    states = may_change if new.reset_from is None else new.reset_from
+    named: dict[str, Scalar] = {"kind": kind, "states": " ".join(sorted(states))}
+    return tuple((named | asked)[name] for name in CHANGES)
+
+
+def _changed(new: NewJob, slot: dict[str, Scalar], holder: JobId, now: datetime | None) -> Operation[NewJob]:
+    """Give what an ask comes to with what its holder, now locked, will run with next."""
+    if not (yield Statement("lock_held_job", {**slot, "id": holder})):
+        return new
+    asked: dict[str, Scalar] = {"id": holder, "job_type": new.job_type, "now": moment(now)}
+    for row in (yield Statement("read_held_job", asked)):
+        state, payload, next_payload = row[:3]
+        if new.debounce is not None:
+            due = due_at(_held(row), new.debounce, new.debounce_max)
+            new = msgspec.structs.replace(new, run_at=due, delay=None)
+        if new.merge is not None:
+            # With what runs now, too: that run may yet fail, and the next one is the only one left then.
+            base = next_payload if state == JobState.RUNNING and next_payload is not None else payload
+            new = msgspec.structs.replace(new, payload=_merged(new.merge, decode(base), new.payload))
+    return new
+
+
+def _merged(merge: Merge, held: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    merged = merge(held, asked)
+    if not isinstance(merged, dict):
+        raise InvalidJob(f"merge gave {merged!r:.80} for the payloads of one key; have it return a dict")
+    return merged
+
+
+def _held(row: Row) -> Held:
+    state, _, _, created_at, started_at, run_at, attempt, now = row
+    started = None if started_at is None else instant(started_at)
+    return Held(JobState(state), instant(created_at), started, instant(run_at), attempt, instant(now))
+
+
+def get_key(key: str, *, org_id: str | None = None, project_id: str | None = None) -> Operation[Key | None]:
+    """Read one line of the ledger; None if the key was never seen, or is forgotten."""
+    rows = yield Statement("get_key", _slot(key, org_id, project_id))
+    return _read(rows[0]) if rows else None
+
+
+def list_keys(
+    *, org_id: str | None = None, limit: int = 50, cursor: Slot | None = None
+) -> Operation[KeyPage]:
+    """Read a page of the ledger, ordered by org, project and key."""
+    whole("limit", limit, 1, MOST_PER_PAGE)
+    check_texts({"org_id": org_id})
+    org, project, key = _place(cursor)
+    after: dict[str, Scalar] = {"after_org": org, "after_project": project, "after_key": key}
+    rows = yield Statement("list_keys", {"org_id": org_id, "limit": limit + 1, **after})
+    keys = [_read(row) for row in rows[:limit]]
+    last = keys[-1] if len(rows) > limit else None
+    return KeyPage(keys, (last.org_id or "", last.project_id or "", last.key) if last else None)
+
+
+def forget(
+    key: str,
+    *,
+    reason: str,
+    org_id: str | None = None,
+    project_id: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Free a key whatever its lifetime, so that its next enqueue makes a new job; False if nobody held it."""
+    reason = check_reason(reason)
+    check_texts({"actor_type": actor_type, "actor_id": actor_id})
+    rows = yield Statement(
+        "forget_key",
+        {
+            **_slot(key, org_id, project_id),
+            "actor_type": actor_type,
+            "actor_id": actor_id,
+            "detail": as_json({"key": key, "reason": reason}),
+            "now": moment(now),
+        },
+    )
+    return bool(rows)
+
+
+def prune(
+    limit: int = 1000, *, cursor: Slot | None = None, now: datetime | None = None
+) -> Operation[tuple[int, Slot | None]]:
+    """Remove the lapsed keys of a page of the ledger; gives how many, and where to go on (None: the end)."""
+    whole("limit", limit, 1, 100_000)
+    org, project, key = _place(cursor)
+    start: dict[str, Scalar] = {"org_id": org, "project_id": project, "key": key}
+    ends = yield Statement("end_of_keys", {**start, "limit": limit})
+    if not ends:
+        return 0, None
+    end_org, end_project, end_key = ends[0]
+    end: dict[str, Scalar] = {"end_org": end_org, "end_project": end_project, "end_key": end_key}
+    lapsed = yield Statement("lock_lapsed_keys", {**start, **end, "now": moment(now)})
+    slots = Rows(("org_id", "project_id", "key"), [tuple(slot) for slot in lapsed])
+    removed = (yield Statement("prune_keys", {"lapsed": slots})) if lapsed else []
+    return len(removed), (end_org, end_project, end_key)
+
+
+def _place(cursor: Slot | None) -> Slot:
+    if cursor is None:
+        return _START
+    if not isinstance(cursor, tuple | list) or len(cursor) != len(_START):
+        raise InvalidSetting(f"cursor is {cursor!r:.80}; give the next_cursor of the page before")
+    for text in cursor:
+        if text != "":
+            check_text("cursor", text, longest=LONGEST["key"])
+    org, project, key = cursor
+    return org, project, key
+
+
+def _slot(key: str, org_id: str | None, project_id: str | None) -> dict[str, Scalar]:
+    check_text("key", key, longest=LONGEST["key"])
+    check_texts({"org_id": org_id, "project_id": project_id})
+    return {"key": key, "org_id": org_id or "", "project_id": project_id or ""}
+
+
+def _read(row: Row) -> Key:
+    org_id, project_id, key, job_id, status, first, last, expires, result_ref, error_ref = row
+    return Key(
+        org_id, project_id, key, job_id, status, instant(first), instant(last),
+        None if expires is None else instant(expires), result_ref, error_ref,
+    )  # fmt: skip

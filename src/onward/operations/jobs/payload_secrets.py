@@ -1,0 +1,70 @@
+"""Keep secrets out of what is stored: the scan of payloads, keys, subjects and tags, before any SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, cast
+
+from onward.core.jobs.job import NewJob
+from onward.core.jobs.payload import encode
+from onward.core.policy.rules import Rules
+from onward.core.secrets.redaction import Redaction
+from onward.errors import SecretInPayload
+
+__all__ = ["scan", "scan_many"]
+
+
+def scan(new: NewJob, text: str, limit: int, rules: Rules) -> str:
+    """Refuse or redact the secrets of a job whose payload is this text; gives the text to store."""
+    own = rules.secrets_by_type.get(new.job_type)
+    policy = rules.secrets if own is None else own.policy
+    if policy == "allow":
+        return text
+    redaction = rules.redact
+    if new.key is not None or new.subject is not None or new.tags:
+        _check_labels(new, redaction)
+    if not redaction.may_hold(new.payload, text):
+        return text
+    found = redaction.find(new.payload)
+    if found is None:
+        return text
+    if policy == "reject":
+        raise SecretInPayload(*found)
+    return encode(redaction.redact(new.payload), limit=limit)
+
+
+def scan_many(
+    jobs: Sequence[NewJob],
+    texts: list[str],
+    limits: Iterable[int],
+    rules: Rules,
+    *,
+    types: Iterable[str],
+    labels: Collection[str | None],
+) -> list[str]:
+    """Do the same for many jobs with flat payloads, first for all at once.
+
+    `types` are their job types, each once or more; `labels` are their keys and subjects.
+    """
+    if all(rules.secrets_of(job_type).policy == "allow" for job_type in types):
+        return texts
+    redaction = rules.redact
+    payloads = cast("list[dict[str, Any]]", [new.payload for new in jobs])
+    if (
+        not any(new.tags for new in jobs)
+        and not redaction.texts_may_hold([label for label in labels if label is not None])
+        and not redaction.any_may_hold(payloads, "\n".join(texts))
+    ):
+        return texts
+    return [scan(new, text, limit, rules) for new, text, limit in zip(jobs, texts, limits, strict=True)]
+
+
+def _check_labels(new: NewJob, redaction: Redaction) -> None:
+    """Refuse a secret where it can't be redacted: another text there would be another job."""
+    labels: dict[str, object] = {"key": new.key, "subject": new.subject}
+    if isinstance(new.tags, list | tuple):
+        labels |= {f"tags[{at}]": tag for at, tag in enumerate(new.tags)}
+    for name, text in labels.items():
+        kind = redaction.find_in_text(text) if isinstance(text, str) else None
+        if kind is not None:
+            raise SecretInPayload(name, kind)

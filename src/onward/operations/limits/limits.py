@@ -1,0 +1,327 @@
+"""Limits: which of the jobs that share slots may be ready, and what each limit allows.
+
+A limited job waits as `blocked`, and only `admit` makes it ready. Who holds a slot is counted each time from
+the jobs themselves, so no slot is ever lost with a worker. What decides is `turn` in core/limit.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.job import instant
+from onward.core.jobs.payload import decode
+from onward.core.limits.limit import Limit, SlotSeen, Standing, Terms, check_terms, name_of, value_of
+from onward.errors import InvalidSetting
+from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
+
+__all__ = [
+    "Admitted",
+    "Found",
+    "KeySeen",
+    "LimitSeen",
+    "admit",
+    "declare",
+    "find_admissible",
+    "forget",
+    "get_limit",
+    "list_limits",
+    "override",
+    "reset",
+    "standing_of",
+    "standing_of_waiting",
+]
+
+ROOM = ("limit_key", "jobs")
+PAID = ("limit_key", "paid_at")
+DECLARED = ("name", "declared")
+
+MOST_KEYS = 500
+_MOST_AT_ONCE = 2000
+_MOST_FORGOTTEN = 1000
+_CAP = 10_000
+_TOP = 5
+
+Actor = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """How many jobs of each queue were made ready, which keys are left over, and when a rate has more."""
+
+    queues: Mapping[str, int] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    again: datetime | None = None
+    now: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Keys whose jobs wait though some may be made ready, when a rate has more, and where to look on."""
+
+    keys: tuple[str, ...]
+    again: datetime | None
+    cursor: str | None
+    now: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeySeen:
+    """How many jobs hold a slot of one key and how many wait for one; `value` is None where all share it."""
+
+    key: str
+    value: str | None
+    active: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSeen:
+    """A limit: what its application declares, what an operator has set instead, and how it stands.
+
+    Counts go up to a cap; `keys` are those of its keys for which most jobs wait.
+    """
+
+    name: str
+    terms: Terms
+    declared: Mapping[str, Any]
+    declared_at: datetime
+    override: Mapping[str, Any] | None
+    set_at: datetime | None
+    reason: str | None
+    actor_type: str | None
+    actor_id: str | None
+    active: int
+    waiting: int
+    keys: tuple[KeySeen, ...] = ()
+
+
+def admit(keys: Collection[str], *, now: datetime | None = None) -> Operation[Admitted]:
+    """Make as many blocked jobs of these keys ready as their limits allow; to be run in one transaction."""
+    rows = yield Statement("lock_slots", {"keys": as_json(sorted(set(keys)))})
+    if not rows:
+        return Admitted()
+    # A statement of its own: one that has waited for a lock still sees what was there before.
+    seen = yield from _standing([key for (key,) in rows], now)
+    turns = _shared_out(seen)
+    again = [at for one in seen if (at := one.turn.again) is not None]
+    if not turns:
+        return Admitted(again=_first(again), now=_now(seen))
+    rooms = [(one.key, turns[one.key]) for one in seen if one.key in turns and not _in_line(one)]
+    lines = [(one.key, turns[one.key]) for one in seen if one.key in turns and _in_line(one)]
+    rows = yield Statement("admit_jobs", {"rooms": Rows(ROOM, rooms), "lines": Rows(ROOM, lines)})
+    queues: dict[str, int] = {}
+    made: dict[str, int] = {}
+    for key, queue, jobs in rows:
+        queues[queue] = queues.get(queue, 0) + jobs
+        made[key] = made.get(key, 0) + jobs
+    yield from _pay(seen, made)
+    left = tuple(one.key for one in seen if _left_over(one, turns))
+    return Admitted(queues, left, _first(again), _now(seen))
+
+
+def _shared_out(seen: Sequence[SlotSeen]) -> dict[str, int]:
+    """Bound what one transaction makes ready: what is left over comes next."""
+    turns: dict[str, int] = {}
+    left = _MOST_AT_ONCE
+    for one in seen:
+        jobs = min(one.turn.jobs, left)
+        if jobs > 0:
+            turns[one.key] = jobs
+            left -= jobs
+    return turns
+
+
+def _left_over(one: SlotSeen, turns: Mapping[str, int]) -> bool:
+    return turns.get(one.key, 0) < one.turn.jobs
+
+
+def _in_line(one: SlotSeen) -> bool:
+    return one.terms is not None and one.terms.ordered
+
+
+def _pay(seen: Sequence[SlotSeen], made: Mapping[str, int]) -> Operation[None]:
+    paid = [
+        (one.key, at)
+        for one in seen
+        if one.key in made
+        and one.terms is not None
+        and (at := one.terms.paid(one.standing.paid_at, one.now, made[one.key])) is not None
+    ]
+    if paid:
+        yield Statement("put_slots", {"paid": Rows(PAID, paid)})
+
+
+def find_admissible(
+    after: str = "",
+    *,
+    keys: Collection[str] | None = None,
+    limit: int = 200,
+    now: datetime | None = None,
+) -> Operation[Found]:
+    """Ask, without a lock, which keys have jobs that need not wait: of these, or after a cursor."""
+    whole("limit", limit, 1, MOST_KEYS)
+    if keys is not None:
+        seen = yield from _standing(sorted(set(keys)), now)
+    else:
+        seen = yield from standing_of_waiting(limit, after, now=now)
+    turns = {one.key: one.turn for one in seen}
+    again = [at.again for at in turns.values() if at.again is not None and not at.jobs]
+    cursor = seen[-1].key if keys is None and len(seen) == limit else None
+    admissible = tuple(key for key, at in turns.items() if at.jobs)
+    return Found(admissible, _first(again), cursor, _now(seen))
+
+
+def forget(*, now: datetime | None = None) -> Operation[int]:
+    """Remove what is known of rates under which nothing has started for a while."""
+    rows = yield Statement("forget_slots", {"limit": _MOST_FORGOTTEN, "now": moment(now)})
+    return len(rows)
+
+
+def declare(limits: Mapping[str, Limit], *, now: datetime | None = None) -> Operation[None]:
+    """Say what an application's limits allow; an operator's word still counts for more."""
+    if limits:
+        declared = [(name, as_json(limits[name].declared)) for name in sorted(limits)]
+        yield Statement("declare_limits", {"terms": Rows(DECLARED, declared), "now": moment(now)})
+
+
+def list_limits(*, keys: int = _TOP) -> Operation[list[LimitSeen]]:
+    """Read the limits by name, with how many jobs hold a slot and wait for one, and their busiest keys."""
+    return (yield from _list(None, keys))
+
+
+def get_limit(name: str, *, keys: int = _TOP) -> Operation[LimitSeen]:
+    """Read a limit; one that no worker has declared is refused."""
+    _check_name(name)
+    found = yield from _list(name, keys)
+    if not found:
+        raise _unknown(name)
+    return found[0]
+
+
+def override(
+    name: str,
+    *,
+    concurrency: int | None,
+    rate: float | str | None,
+    burst: int | None,
+    reason: str,
+    by: Actor = (None, None),
+    now: datetime | None = None,
+) -> Operation[LimitSeen]:
+    """Set other terms than the declared ones; what is not said is as it is declared."""
+    said = check_terms(concurrency, rate, burst)
+    if not said:
+        raise InvalidSetting("nothing is set; give concurrency=, rate= or burst=")
+    limit = yield from get_limit(name, keys=1)
+    if burst is not None and rate is None and limit.declared.get("rate") is None:
+        raise InvalidSetting(f"burst is what a rate lets go at once, and limit {name!r} has none; give rate=")
+    yield from _override(name, said, reason=reason, by=by, now=now)
+    return (yield from get_limit(name))
+
+
+def reset(
+    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
+) -> Operation[bool]:
+    """Go back to the declared terms; False if nothing else was set."""
+    yield from get_limit(name, keys=1)
+    return (yield from _override(name, None, reason=reason, by=by, now=now))
+
+
+def standing_of_waiting(
+    limit: int, after: str = "", *, now: datetime | None = None
+) -> Operation[list[SlotSeen]]:
+    """Tell how it stands with the first keys after a cursor for which a job waits."""
+    rows = yield Statement("find_waiting", {"after": after, "limit": limit, "now": moment(now)})
+    # By its bytes, as the index has them; joined, they come in any order.
+    return sorted((_seen(row) for row in rows), key=lambda one: one.key.encode())
+
+
+def standing_of(key: str, *, now: datetime | None = None) -> Operation[SlotSeen]:
+    """Tell how it stands with one key."""
+    [seen] = yield from _standing([key], now)
+    return seen
+
+
+def _override(
+    name: str, said: dict[str, Any] | None, *, reason: str, by: Actor, now: datetime | None
+) -> Operation[bool]:
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    reason = check_reason(reason)
+    rows = yield Statement(
+        "override_limit",
+        {
+            "name": name,
+            "override": None if said is None else as_json(said),
+            "event": "limit.reset" if said is None else "limit.set",
+            "detail": as_json({"name": name, **(said or {}), "reason": reason}),
+            "reason": reason,
+            "actor_type": by[0],
+            "actor_id": by[1],
+            "now": moment(now),
+        },
+    )
+    return bool(rows)
+
+
+def _list(name: str | None, keys: int) -> Operation[list[LimitSeen]]:
+    whole("keys", keys, 1, MOST_KEYS)
+    rows = yield Statement("list_limits", {"name": name, "cap": _CAP})
+    found = []
+    for row in rows:
+        limit = _limit(row)
+        if limit.active or limit.waiting:
+            busiest = yield Statement("list_slots", {"name": limit.name, "cap": _CAP, "limit": keys})
+            limit = _limit(row, tuple(KeySeen(key, value_of(key), int(a), int(w)) for key, a, w in busiest))
+        found.append(limit)
+    return found
+
+
+def _limit(row: Row, keys: tuple[KeySeen, ...] = ()) -> LimitSeen:
+    name, declared, declared_at, over, set_at, reason, actor_type, actor_id, active, waiting = row
+    return LimitSeen(
+        name=name,
+        terms=Terms.read(declared, over),
+        declared=decode(declared),
+        declared_at=instant(declared_at),
+        override=None if over is None else decode(over),
+        set_at=None if set_at is None or over is None else instant(set_at),
+        reason=None if over is None else reason,
+        actor_type=None if over is None else actor_type,
+        actor_id=None if over is None else actor_id,
+        active=active,
+        waiting=waiting,
+        keys=keys,
+    )
+
+
+def _standing(keys: Sequence[str], now: datetime | None) -> Operation[list[SlotSeen]]:
+    rows = yield Statement("read_standing", {"keys": as_json(keys), "now": moment(now)})
+    return [_seen(row) for row in rows]
+
+
+def _seen(row: Row) -> SlotSeen:
+    key, ready, running, begun, away, paid_at, declared, over, now = row
+    standing = Standing(ready=ready, running=running, begun=begun, away=away, paid_at=paid_at)
+    return SlotSeen(key, standing, None if declared is None else Terms.read(declared, over), now)
+
+
+def _now(seen: Sequence[SlotSeen]) -> datetime | None:
+    return instant(seen[0].now) if seen else None
+
+
+def _first(instants: Sequence[int]) -> datetime | None:
+    return instant(min(instants)) if instants else None
+
+
+def _check_name(name: str) -> None:
+    check_text("name", name, longest=LONGEST["job_type"])
+
+
+def _unknown(name: str) -> InvalidSetting:
+    about = f"; {name_of(name)!r} is its limit" if name_of(name) != name else ""
+    return InvalidSetting(f"no worker has declared a limit {name!r}{about}; `onward limits list` shows them")

@@ -1,0 +1,243 @@
+"""What an operator or a caller does to jobs that are already there, and to the claims of all workers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import JobState, instant
+from onward.errors import InvalidSetting
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "Controls",
+    "Gate",
+    "Hold",
+    "Pause",
+    "Scope",
+    "Stopped",
+    "cancel",
+    "close_gate",
+    "controls",
+    "open_gate",
+    "pause",
+    "read_controls",
+    "resume",
+    "stop",
+]
+
+Scope = Literal["queue", "org", "job_type"]
+Hold = Literal["queue", "org", "job_type", "budget"]
+"""What can hold jobs back: a pause of one of the scopes, or the spent budget of an org."""
+
+_FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
+_GATE = "gate"
+
+Actor = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The gate is closed: no worker claims anything."""
+
+    reason: str
+    actor_type: str | None
+    actor_id: str | None
+    closed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Of this queue, org or job type nothing is claimed; what runs goes on.
+
+    A pause of scope `budget` is not anyone's: the org of that name has spent its budget.
+    """
+
+    scope: Hold
+    name: str
+    reason: str
+    actor_type: str | None
+    actor_id: str | None
+    paused_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """What holds claims back: the gate, if it is closed, and the pauses."""
+
+    gate: Gate | None = None
+    pauses: frozenset[Pause] = frozenset()
+
+    def paused(self, scope: Hold) -> frozenset[str]:
+        """Name the queues, the orgs or the job types that are paused, or the orgs whose budget is spent."""
+        return frozenset(pause.name for pause in self.pauses if pause.scope == scope)
+
+    @property
+    def held_orgs(self) -> frozenset[str]:
+        """Name the orgs of which nothing is claimed, for whatever reason."""
+        return self.paused("org") | self.paused("budget")
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The state of jobs that were to be cancelled; which are tied, and whose slots they held."""
+
+    states: Mapping[JobId, JobState]
+    tied: frozenset[JobId] = frozenset()
+    slots: frozenset[str] = frozenset()
+
+
+def cancel(
+    ids: Collection[JobId],
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[dict[JobId, JobState]]:
+    """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
+    stopped = yield from stop(ids, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+    return dict(stopped.states)
+
+
+def stop(
+    ids: Collection[JobId],
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[Stopped]:
+    """Cancel as `cancel` does, and tell as well from whose end something follows."""
+    reason = check_reason(reason)
+    check_texts({"actor_type": actor_type, "actor_id": actor_id})
+    asked = as_json(sorted(ids))
+    rows = yield Statement(
+        "cancel_jobs",
+        {
+            "ids": asked,
+            "error": as_json({"reason": reason}),
+            "actor_type": actor_type,
+            "actor_id": actor_id,
+            "now": moment(now),
+        },
+    )
+    states = {job_id: JobState(state) for job_id, state, _, _ in rows}
+    tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
+    slots = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
+    if len(states) < len(set(ids)):
+        # What is not live has ended, perhaps while we asked: a new statement sees it.
+        rows = yield Statement("get_jobs", {"ids": asked})
+        states = {row[0]: JobState(row[6]) for row in rows} | states
+    return Stopped(states, tied, slots)
+
+
+def pause(
+    scope: Scope,
+    name: str,
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Have nothing claimed of a queue, an org or a job type; False if it is paused for that reason already.
+
+    Another reason replaces the first one, and its actor; the pause still counts from its beginning.
+    """
+    _check_scope(scope, name)
+    return (yield from _set(f"{scope}.paused", name, reason, (actor_type, actor_id), now))
+
+
+def resume(
+    scope: Scope,
+    name: str,
+    *,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """End a pause; False if there was none."""
+    _check_scope(scope, name)
+    return (yield from _lift(f"{scope}.resumed", name, reason, (actor_type, actor_id), now))
+
+
+def close_gate(
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Have nothing claimed at all; False if the gate is closed for that reason already."""
+    return (yield from _set(f"{_GATE}.closed", "", reason, (actor_type, actor_id), now))
+
+
+def open_gate(
+    *,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Let workers claim again; False if the gate was open."""
+    return (yield from _lift(f"{_GATE}.opened", "", reason, (actor_type, actor_id), now))
+
+
+def controls(*, now: datetime | None = None) -> Operation[Controls]:
+    """Read the gate, the pauses, and which orgs have spent their budget."""
+    return read_controls((yield Statement("list_controls", {"now": moment(now)})))
+
+
+def read_controls(rows: Sequence[Row]) -> Controls:
+    """Make the gate and the pauses of their rows."""
+    gate: Gate | None = None
+    pauses: set[Pause] = set()
+    for scope, name, reason, actor_type, actor_id, set_at in rows:
+        if scope == _GATE:
+            gate = Gate(reason, actor_type, actor_id, instant(set_at))
+        else:
+            pauses.add(Pause(scope, name, reason, actor_type, actor_id, instant(set_at)))
+    return Controls(gate=gate, pauses=frozenset(pauses))
+
+
+def _set(event: str, name: str, reason: str, actor: Actor, now: datetime | None) -> Operation[bool]:
+    reason = check_reason(reason)
+    params = {**_described(event, name, reason, actor), "reason": reason, "now": moment(now)}
+    return bool((yield Statement("set_control", params)))
+
+
+def _lift(event: str, name: str, reason: str | None, actor: Actor, now: datetime | None) -> Operation[bool]:
+    if reason is not None:
+        reason = check_reason(reason)
+    params = {**_described(event, name, reason, actor), "now": moment(now)}
+    return bool((yield Statement("lift_control", params)))
+
+
+def _described(event: str, name: str, reason: str | None, actor: Actor) -> dict[str, Scalar]:
+    """Give what is changed, and its line in the audit."""
+    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
+    scope = event.partition(".")[0]
+    detail = {"name": name, "reason": reason}
+    return {
+        "scope": scope,
+        "name": name,
+        "event": event,
+        "job_type": name if scope == "job_type" else None,
+        "org_id": name if scope == "org" else None,
+        "actor_type": actor[0],
+        "actor_id": actor[1],
+        "detail": as_json({key: value for key, value in detail.items() if value}),
+    }
+
+
+def _check_scope(scope: str, name: str) -> None:
+    if scope not in get_args(Scope):
+        raise InvalidSetting(f"scope is {scope!r:.80}; give 'queue', 'org' or 'job_type'")
+    field = _FIELDS[scope]
+    check_text(field, name, longest=LONGEST[field])

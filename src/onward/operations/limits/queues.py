@@ -1,0 +1,192 @@
+"""The rules of queues: what applications declare of them, and what an operator sets instead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.job import instant
+from onward.core.jobs.payload import decode
+from onward.core.limits import gcra
+from onward.core.limits.queue_policy import Bound, QueueRule, RateBound, bounds_of
+from onward.core.upkeep.facts import QueueLoad
+from onward.errors import InvalidSetting
+from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
+
+__all__ = [
+    "Queue",
+    "declare",
+    "get_queue",
+    "limit_queue",
+    "list_queues",
+    "load_of",
+    "loads_of",
+    "reset_queue",
+]
+
+Actor = tuple[str | None, str | None]
+
+DECLARED = ("name", "settings")
+
+_MOST_LINES = 10_000
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue and its rule: as it holds, as it was declared, and what an operator set instead, why and when.
+
+    `wait` is how long none of its jobs may start, by its rate.
+    """
+
+    name: str
+    rule: QueueRule
+    declared: QueueRule
+    override: Mapping[str, Any] | None = None
+    reason: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    set_at: datetime | None = None
+    wait: timedelta = timedelta()
+
+
+def declare(rules: Mapping[str, QueueRule]) -> Operation[None]:
+    """Write what an application declares of its queues; the last one to declare a queue holds."""
+    rows = [(name, as_json(rule.stored())) for name, rule in sorted(rules.items())]
+    yield Statement("declare_queues", {"declared": Rows.of(DECLARED, rows)})
+
+
+def list_queues(*, limit: int = 1000, now: datetime | None = None) -> Operation[list[Queue]]:
+    """Read the queues of which something was declared or set, by name."""
+    whole("limit", limit, 1, _MOST_LINES)
+    rows = yield Statement("list_queues", {"limit": limit, "now": moment(now)})
+    return [_queue(row) for row in rows]
+
+
+def get_queue(name: str, *, now: datetime | None = None) -> Operation[Queue]:
+    """Read a queue; one of which nothing was said has no rule."""
+    _check_name(name)
+    rows = yield Statement("get_queue", {"queue": name, "now": moment(now)})
+    return _queue(rows[0]) if rows else Queue(name=name, rule=QueueRule(), declared=QueueRule())
+
+
+def load_of(name: str, *, now: datetime | None = None) -> Operation[QueueLoad | None]:
+    """Tell how far a queue has come to its bounds; None for one that has none."""
+    return (yield from _load((yield from get_queue(name, now=now))))
+
+
+def loads_of(names: Collection[str], *, now: datetime | None = None) -> Operation[dict[str, QueueLoad]]:
+    """Tell the same of those of these queues that have bounds."""
+    if not names:
+        return {}
+    found: dict[str, QueueLoad] = {}
+    for queue in (yield from list_queues(now=now)):
+        if queue.name in names and (load := (yield from _load(queue))):
+            found[queue.name] = load
+    return found
+
+
+def _load(queue: Queue) -> Operation[QueueLoad | None]:
+    rule, running = queue.rule, 0
+    if rule.concurrency is None and rule.rate is None:
+        return None
+    if rule.concurrency is not None:
+        rows = yield Statement("count_running", {"queue": queue.name, "most": rule.concurrency})
+        running = rows[0][0]
+    return QueueLoad(queue.name, running, rule.concurrency, rule.rate, queue.wait)
+
+
+def limit_queue(
+    name: str,
+    *,
+    concurrency: Bound | None = None,
+    rate: RateBound | None = None,
+    burst: int | None = None,
+    reason: str,
+    by: Actor = (None, None),
+    now: datetime | None = None,
+) -> Operation[Queue]:
+    """Set other bounds than the declared ones; what is not named stays as it was set before.
+
+    In one transaction: the caller sees to that.
+    """
+    _check_name(name)
+    reason = check_reason(reason)
+    said = bounds_of(concurrency, rate, burst)
+    if not said:
+        raise InvalidSetting("limit() was given no bound; give concurrency=, rate= or burst=")
+    before = yield from _locked(name, now)
+    override = {**(before.override or {}), **said}
+    if burst is not None and before.declared.overridden(override).rate is None:
+        raise InvalidSetting("burst is what a rate lets go at once; give rate= too")
+    return (yield from _put(before, override, "queue.limited", reason=reason, by=by, now=now))
+
+
+def reset_queue(
+    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
+) -> Operation[bool]:
+    """Let the declared bounds hold again; False if none were set. In one transaction."""
+    _check_name(name)
+    reason = check_reason(reason)
+    before = yield from _locked(name, now)
+    if before.override is None:
+        return False
+    yield from _put(before, None, "queue.reset", reason=reason, by=by, now=now)
+    return True
+
+
+def _locked(name: str, now: datetime | None) -> Operation[Queue]:
+    yield Statement("lock_queue", {"queue": name, "claims": 0, "now": moment(now)})
+    return (yield from get_queue(name, now=now))
+
+
+def _put(
+    before: Queue,
+    override: Mapping[str, Any] | None,
+    event: str,
+    *,
+    reason: str,
+    by: Actor,
+    now: datetime | None,
+) -> Operation[Queue]:
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    detail = {"name": before.name, "reason": reason, "before": before.override, "after": override}
+    yield Statement(
+        "override_queue",
+        {
+            "queue": before.name,
+            "override": None if override is None else as_json(override),
+            "reason": None if override is None else reason,
+            "actor_type": by[0],
+            "actor_id": by[1],
+            "event": event,
+            "detail": as_json({key: value for key, value in detail.items() if value is not None}),
+            "now": moment(now),
+        },
+    )
+    return (yield from get_queue(before.name, now=now))
+
+
+def _queue(row: Row) -> Queue:
+    name, settings, override, reason, actor_type, actor_id, set_at, paid_at, now = row
+    rule = QueueRule.read(settings, override)
+    wait = 0 if rule.every is None else gcra.wait(paid_at, now, rule.every, rule.at_once)
+    return Queue(
+        name=name,
+        rule=rule,
+        declared=QueueRule.read(settings, None),
+        override=None if override is None else decode(override),
+        reason=reason,
+        actor_type=actor_type,
+        actor_id=actor_id,
+        set_at=None if set_at is None else instant(set_at),
+        wait=wait * _MICROSECOND,
+    )
+
+
+def _check_name(name: str) -> None:
+    check_text("queue", name, longest=LONGEST["queue"])

@@ -1,0 +1,220 @@
+"""The rows of artifacts; their content was stored before, and is read by whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import check_reason, check_text, check_texts
+from onward.core.jobs.filters import MOST_PER_PAGE
+from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.job import Job, instant, micros
+from onward.core.jobs.payload import decode
+from onward.core.policy.rules import Rules
+from onward.core.records.artifact import DATABASE, LONGEST_NAME, Artifact, ArtifactPage, NewArtifact
+from onward.core.secrets.redaction import redact_text
+from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllowed
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.tenancy import check_org
+
+__all__ = [
+    "Kept", "Owner", "add", "add_of_job", "delete", "expire", "get", "installation", "list_artifacts",
+    "owner_of", "used",
+]  # fmt: skip
+
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_EXPIRED = 1000
+_MOST_ATTEMPTS = 2**31 - 1
+_MOST_LEASES = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Content that is stored: `data` in the row itself, in base64, or at that place."""
+
+    sha256: str
+    size: int
+    place: str = DATABASE
+    data: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """To whom an artifact belongs that no running job has made, and who brought it."""
+
+    org_id: str | None = None
+    project_id: str | None = None
+    job_id: JobId | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+
+
+def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[Owner]:
+    """Fill in org and project from the job that is named; one of another org is not found."""
+    given = {"org_id": owner.org_id, "project_id": owner.project_id}
+    check_texts({**given, "actor_type": owner.actor_type, "actor_id": owner.actor_id})
+    if owner.org_id is not None:
+        check_org(owner.org_id, confined_to, rules)
+    if owner.job_id is None:
+        if owner.org_id is None and rules.tenancy == "required":
+            raise ContractBroken("an artifact has no org, and tenancy='required'; give org_id= or job_id=")
+        return owner
+    rows = yield Statement("get_jobs", {"ids": as_json([normalise_id(owner.job_id)])})
+    for row in rows:
+        job = Job.from_row(row)
+        if owner.org_id in {None, job.org_id}:
+            return Owner(
+                org_id=job.org_id,
+                project_id=owner.project_id or job.project_id,
+                job_id=job.id,
+                actor_type=owner.actor_type,
+                actor_id=owner.actor_id,
+            )
+    raise JobNotFound(f"no job {owner.job_id!r:.80}; it was never enqueued here, or has been removed")
+
+
+def installation() -> Operation[str]:
+    """Tell by what the files of this database are told from those of others."""
+    [[name]] = yield Statement("installation", {})
+    return str(name)
+
+
+def add(
+    artifact_id: str, new: NewArtifact, kept: Kept, owner: Owner, *, now: datetime | None = None
+) -> Operation[Artifact]:
+    """Write the row of an artifact that somebody brought."""
+    of = {
+        "org_id": owner.org_id,
+        "project_id": owner.project_id,
+        "job_id": owner.job_id,
+        "actor_type": owner.actor_type,
+        "actor_id": owner.actor_id,
+    }
+    rows = yield Statement("add_artifact", {**_described(artifact_id, new, kept, now), **of})
+    if not rows:
+        raise NotAllowed(f"org_id is {owner.org_id!r:.80}, and this client is confined to another org")
+    return _artifact(rows[0])
+
+
+def add_of_job(
+    artifact_id: str, new: NewArtifact, kept: Kept, job: Job, *, now: datetime | None = None
+) -> Operation[Artifact | None]:
+    """Write the row of an artifact that a running job made; None if its lease was lost, which is audited."""
+    check_texts({"org_id": job.org_id})
+    of: dict[str, Scalar] = {
+        "job_id": normalise_id(job.id),
+        "lease": whole("lease", job.lease, 0, _MOST_LEASES),
+        "attempt": whole("attempt", job.attempt, 0, _MOST_ATTEMPTS),
+        "org_id": job.org_id,
+    }
+    rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, kept, now), **of})
+    return _artifact(rows[0]) if rows else None
+
+
+def get(
+    artifact_id: str, *, job: Job | None = None, now: datetime | None = None
+) -> Operation[tuple[Artifact, str | None]]:
+    """Read an artifact, and its content if that is in the database; for a job only what is of its org."""
+    asked: dict[str, Scalar] = {"id": artifact_id, "of_org": int(job is not None), "now": moment(now)}
+    rows = yield Statement("get_artifact", {**asked, "org_id": job.org_id if job else None})
+    if not rows:
+        raise _not_found(artifact_id)
+    return _artifact(rows[0][:-1]), rows[0][-1]
+
+
+def list_artifacts(
+    *,
+    org_id: str | None = None,
+    job_id: JobId | None = None,
+    name: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    now: datetime | None = None,
+) -> Operation[ArtifactPage]:
+    """Read a page of artifacts, newest first."""
+    whole("limit", limit, 1, MOST_PER_PAGE)
+    check_texts({"org_id": org_id})
+    if name is not None:
+        check_text("name", name, longest=LONGEST_NAME)
+    rows = yield Statement(
+        "list_artifacts",
+        {
+            "org_id": org_id,
+            "job_id": None if job_id is None else normalise_id(job_id),
+            "name": name,
+            "below": None if cursor is None else normalise_id(cursor),
+            "limit": limit + 1,
+            "now": moment(now),
+        },
+    )
+    found = tuple(_artifact(row) for row in rows[:limit])
+    return ArtifactPage(found, found[-1].id if len(rows) > limit else None)
+
+
+def delete(
+    artifact_id: str,
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[Artifact]:
+    """Remove the row of an artifact; gives what it was."""
+    reason = check_reason(reason)
+    check_texts({"actor_type": actor_type, "actor_id": actor_id})
+    who = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
+    rows = yield Statement("delete_artifact", {"id": artifact_id, **who, "now": moment(now)})
+    if not rows:
+        raise _not_found(artifact_id)
+    return _artifact(rows[0])
+
+
+def expire(limit: int, *, now: datetime | None = None) -> Operation[list[Artifact]]:
+    """Remove the rows of artifacts whose time is over; gives what they were."""
+    whole("limit", limit, 1, _MOST_EXPIRED)
+    rows = yield Statement("expire_artifacts", {"limit": limit, "now": moment(now)})
+    return [_artifact(row) for row in rows]
+
+
+def used(digests: Collection[str]) -> Operation[set[tuple[str | None, str]]]:
+    """Tell of some content which of it is still referred to, and by which orgs."""
+    rows = yield Statement("used_content", {"digests": as_json(sorted(digests))})
+    if any(hidden for _, _, hidden in rows):
+        raise NotAllowed(
+            "row-level security hides artifacts from this role, whose files would seem unused; "
+            "prune as the owner of the tables, or with a role that has BYPASSRLS"
+        )
+    return {(org_id, sha256) for org_id, sha256, _ in rows}
+
+
+def _described(artifact_id: str, new: NewArtifact, kept: Kept, now: datetime | None) -> dict[str, Scalar]:
+    about: dict[str, Scalar] = {"name": new.name, "size": kept.size, "sha256": kept.sha256}
+    return {
+        "id": artifact_id,
+        **about,
+        "content_type": new.content_type,
+        "place": kept.place,
+        "data": kept.data,
+        "roles": None if new.roles is None else as_json(new.roles),
+        "keep_for": None if new.keep_for is None else new.keep_for // _MICROSECOND,
+        "keep_until": None if new.keep_until is None else micros(new.keep_until),
+        "detail": as_json({"artifact_id": artifact_id, **about, "name": redact_text(new.name)}),
+        "now": moment(now),
+    }
+
+
+def _artifact(row: Row) -> Artifact:
+    values: dict[str, Any] = dict(zip(Artifact.__dataclass_fields__, row, strict=True))
+    values["roles"] = None if values["roles"] is None else tuple(decode(values["roles"]))
+    values["created_at"] = instant(values["created_at"])
+    values["expires_at"] = None if values["expires_at"] is None else instant(values["expires_at"])
+    return Artifact(**values)
+
+
+def _not_found(artifact_id: str) -> ArtifactNotFound:
+    return ArtifactNotFound(
+        f"no artifact {artifact_id}; it was never stored here, has expired or was deleted"
+    )

@@ -1,0 +1,264 @@
+"""What runs have used and cost: written with their ends, summed in reports, held against budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import islice
+from typing import Literal, get_args
+
+from onward.core.inputs.checks import check_kind, whole, zoned
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import instant, micros
+from onward.core.work.lifecycle import End
+from onward.errors import InvalidSetting
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "METERED",
+    "SPENT",
+    "Budget",
+    "Group",
+    "Period",
+    "UsageEvent",
+    "UsageTotal",
+    "budgets",
+    "events_of",
+    "prune",
+    "record",
+    "remove_budget",
+    "report",
+    "set_budget",
+    "spend",
+]
+
+Group = Literal["org", "job_type", "queue", "day", "unit"]
+Period = Literal["day", "month", "total"]
+
+Actor = tuple[str | None, str | None]
+
+METERED = ("id", "lease", "ran", "unit", "amount", "cost")
+SPENT = ("org_id", "cost")
+
+_GROUPS: tuple[Group, ...] = get_args(Group)
+_MOST_ENDS = 500
+_MOST_LINES = 100_000
+_MOST_MICROS = 9 * 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class UsageEvent:
+    """How much of one unit one run of a job has used, and what that cost."""
+
+    job_id: JobId
+    lease: int
+    attempt: int
+    unit: str
+    amount: float
+    cost_micros: int
+    at: datetime
+    org_id: str | None
+    project_id: str | None
+    job_type: str
+    queue: str
+    category: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageTotal:
+    """A line of a report; what it is not grouped by is None, and so is an amount of different units."""
+
+    org_id: str | None = None
+    job_type: str | None = None
+    queue: str | None = None
+    day: date | None = None
+    unit: str | None = None
+    runs: int
+    amount: float | None
+    cost_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much an org may spend in a period, and how much it has; `spent_at` is when that was all of it."""
+
+    org_id: str
+    limit_micros: int
+    period: Period
+    period_started_at: datetime
+    spent_micros: int
+    spent_at: datetime | None
+    set_at: datetime
+    actor_type: str | None
+    actor_id: str | None
+    reason: str | None
+
+    @property
+    def spent(self) -> bool:
+        """Tell whether the org's jobs are held."""
+        return self.spent_at is not None
+
+
+def record(ends: Collection[End], *, now: datetime | None = None) -> Operation[dict[str, int]]:
+    """Write what runs have used, before their ends and in one transaction with them.
+
+    Gives the costs of those orgs that have a budget: to `spend` after the ends are written.
+    """
+    costs: dict[str, int] = {}
+    metered = iter(ends)
+    while part := list(islice(metered, _MOST_ENDS)):
+        rows = [
+            (end.job_id, end.lease, end.ran, used.unit, used.amount, used.cost_micros)
+            for end in part
+            for used in end.usage
+        ]
+        found = yield Statement("record_usage", {"metered": Rows.of(METERED, rows), "now": moment(now)})
+        for org_id, cost in found:
+            costs[org_id] = min(costs.get(org_id, 0) + cost, _MOST_MICROS)
+    return costs
+
+
+def spend(costs: dict[str, int], *, now: datetime | None = None) -> Operation[frozenset[str]]:
+    """Take costs off the budgets of their orgs; names the orgs that have none left."""
+    spent = Rows.of(SPENT, list(costs.items()))
+    rows = yield Statement("spend_budgets", {"spent": spent, "now": moment(now)})
+    return frozenset(org_id for (org_id,) in rows)
+
+
+def events_of(job_id: JobId) -> Operation[list[UsageEvent]]:
+    """Read what the runs of a job have used, oldest run first."""
+    rows = yield Statement("list_usage", {"id": job_id})
+    return [
+        UsageEvent(found, lease, attempt, unit, amount, cost, instant(at), *rest)
+        for found, lease, attempt, unit, amount, cost, at, *rest in rows
+    ]
+
+
+def report(
+    by: Sequence[Group],
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    org_id: str | None = None,
+    limit: int = 1000,
+) -> Operation[list[UsageTotal]]:
+    """Sum what was used by the groups that are named, from `since` to before `until`; the dearest first."""
+    groups = _checked_groups(by)
+    whole("limit", limit, 1, _MOST_LINES)
+    rows = yield Statement(
+        "report_usage",
+        {
+            **{f"by_{group}": int(group in groups) for group in _GROUPS},
+            "since": None if since is None else micros(zoned("since", since)),
+            "until": None if until is None else micros(zoned("until", until)),
+            "org_id": _org(org_id),
+            "limit": limit,
+        },
+    )
+    return [_total(row, summed="unit" in groups) for row in rows]
+
+
+def prune(*, before: datetime, limit: int = 10_000) -> Operation[int]:
+    """Delete usage of before an instant, the oldest first; gives how many rows that were."""
+    whole("limit", limit, 1, _MOST_LINES)
+    rows = yield Statement("prune_usage", {"before": micros(zoned("before", before)), "limit": limit})
+    return len(rows)
+
+
+def set_budget(
+    org_id: str,
+    *,
+    limit_micros: int,
+    period: Period,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[Budget]:
+    """Say how much an org may spend; one that goes on keeps what was spent in its period."""
+    whole("limit_micros", limit_micros, 1, _MOST_MICROS)
+    if period not in get_args(Period):
+        raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
+    actor = (actor_type, actor_id)
+    reason = None if reason is None else check_reason(reason)
+    about = _described("budget.set", org_id, actor, reason, limit_micros=limit_micros, period=period)
+    asked = {"limit": limit_micros, "period": period, "reason": reason, "now": moment(now)}
+    [row] = yield Statement("set_budget", {**about, **asked})
+    return _budget(row)
+
+
+def remove_budget(
+    org_id: str,
+    *,
+    reason: str | None = None,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Let an org spend what it will; False if it had no budget."""
+    reason = None if reason is None else check_reason(reason)
+    about = _described("budget.removed", org_id, (actor_type, actor_id), reason)
+    return bool((yield Statement("remove_budget", {**about, "now": moment(now)})))
+
+
+def budgets(
+    org_id: str | None = None, *, limit: int = 1000, now: datetime | None = None
+) -> Operation[list[Budget]]:
+    """Read the budgets by the order of their orgs, or that of one org."""
+    whole("limit", limit, 1, _MOST_LINES)
+    rows = yield Statement("list_budgets", {"org_id": _org(org_id), "limit": limit, "now": moment(now)})
+    return [_budget(row) for row in rows]
+
+
+def _checked_groups(by: Sequence[Group]) -> Sequence[Group]:
+    advice = f"give some of {', '.join(_GROUPS)}, such as by=('org', 'day')"
+    check_kind("by", by, list | tuple, advice)
+    for group in by:
+        if group not in _GROUPS:
+            raise InvalidSetting(f"by has {group!r:.80}; {advice}")
+    return by
+
+
+def _org(org_id: str | None) -> str | None:
+    if org_id is not None:
+        check_text("org_id", org_id, longest=LONGEST["org_id"])
+    return org_id
+
+
+def _total(row: Row, *, summed: bool) -> UsageTotal:
+    org_id, job_type, queue, day, unit, runs, amount, cost = row
+    return UsageTotal(
+        org_id=org_id,
+        job_type=job_type,
+        queue=queue,
+        day=None if day is None else date.fromisoformat(day),
+        unit=unit,
+        runs=runs,
+        amount=amount if summed else None,
+        cost_micros=cost,
+    )
+
+
+def _budget(row: Row) -> Budget:
+    org_id, most, period, started, spent, spent_at, set_at, *rest = row
+    since = None if spent_at is None else instant(spent_at)
+    return Budget(org_id, most, period, instant(started), spent, since, instant(set_at), *rest)
+
+
+def _described(
+    event: str, org_id: str, actor: Actor, reason: str | None, **detail: Scalar
+) -> dict[str, Scalar]:
+    """Give whose budget is changed, and its line in the audit."""
+    check_text("org_id", org_id, longest=LONGEST["org_id"])
+    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
+    if reason is not None:
+        detail = {**detail, "reason": reason}
+    return {
+        "org_id": org_id,
+        "event": event,
+        "actor_type": actor[0],
+        "actor_id": actor[1],
+        "detail": as_json(detail),
+    }

@@ -1,0 +1,1 @@
+"""Schedules: cron, time zones, occurrences, firing."""

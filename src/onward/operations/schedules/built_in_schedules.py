@@ -1,0 +1,36 @@
+"""The schedules of the built-in jobs: made once, when a worker first comes to a database."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from onward.core.jobs.job import NewJob
+from onward.core.policy.built_in import Q_ONWARD, SCHEDULES
+from onward.core.schedules.schedule import NewSchedule
+from onward.operations.schedules import schedules
+from onward.operations.statement import Operation, Statement, as_json
+from onward.operations.upkeep.prune import clock
+
+__all__ = ["declare"]
+
+_BY = ("system", "code")
+_MICROSECOND = timedelta(microseconds=1)
+_LOWEST_PRIORITY = 10
+
+
+def declare(*, now: datetime | None = None) -> Operation[None]:
+    """Store what is missing; their hours are counted from this moment, so those of two databases differ."""
+    rows = yield Statement("find_built_in_schedules", {"names": as_json(sorted(SCHEDULES))})
+    known = {str(name): every for name, every in rows}
+    missing = {name: every for name, every in SCHEDULES.items() if known.get(name) != every // _MICROSECOND}
+    if not missing:
+        return
+    at = yield from clock(now)
+    for name, every in missing.items():
+        job = NewJob(
+            job_type=name, category="maintenance", queue=Q_ONWARD, priority=_LOWEST_PRIORITY,
+            actor_type="system", actor_id=name,
+        )  # fmt: skip
+        # One that has not come to its end goes on by itself; what was missed is made up for once.
+        options = {"every": every, "anchor": at, "overlap": "skip", "missed": "last"}
+        yield from schedules.put(NewSchedule.of(name, job, options, source="code"), by=_BY, now=now)

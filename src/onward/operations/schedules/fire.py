@@ -1,0 +1,278 @@
+"""Fire schedules: of all slots that are due each becomes one job, whoever fires and whatever breaks off.
+
+Who fires locks the schedules that are due, and writes their runs, their jobs and their next slots in the same
+transaction. Should a slot come up twice all the same, the primary key of its run lets one through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Enqueued, NewJob, instant, micros
+from onward.core.policy.contract import complete
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.schedules.schedule import Schedule, is_late
+from onward.errors import OnwardError, ScheduleNotFound, StoreError
+from onward.operations.jobs.enqueue import enqueue_many
+from onward.operations.jobs.new_rows import asked_row
+from onward.operations.schedules.schedules import RUN_ENDS, read_schedule
+from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json, moment
+
+__all__ = ["FIRED", "MOVES", "Fired", "Known", "LateSlot", "fire", "run_now"]
+
+FIRED = ("schedule", "slot", "source", "fired_at", "late", "job_id", "outcome", "error")
+MOVES = ("name", "next_at", "last_slot")
+
+_MOST = 1000
+_MOST_TRIES = 100
+_MICROSECOND = timedelta(microseconds=1)
+_LONGEST_ERROR = 1000
+
+Actor = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What one who fires knows: the job types, the schedules that its code defines, and how long it is up."""
+
+    job_types: Collection[str]
+    own: Collection[str] = ()
+    up: timedelta = timedelta.max
+
+    def params(self) -> dict[str, Scalar]:
+        """Give this as parameters."""
+        # A century is enough of a start.
+        up = min(self.up, timedelta(days=36_525)) // _MICROSECOND
+        return {"types": as_json(sorted(self.job_types)), "own": as_json(sorted(self.own)), "up": up}
+
+
+@dataclass(frozen=True, slots=True)
+class LateSlot:
+    """A slot that was fired more than a minute late."""
+
+    schedule: str
+    slot: datetime
+    drift: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """What firing came to: the jobs of each schedule, the slots that were late, and what went wrong where.
+
+    `moved` is how many schedules went on to another slot, and `more` says that slots are due still.
+    """
+
+    jobs: dict[str, list[JobId]] = field(default_factory=dict)
+    queues: frozenset[str] = frozenset()
+    late: tuple[LateSlot, ...] = ()
+    errors: dict[str, str] = field(default_factory=dict)
+    moved: int = 0
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A slot on its way: a job to be enqueued, or why there is none."""
+
+    schedule: Schedule
+    slot: datetime
+    at: datetime
+    job_id: JobId
+    new: NewJob | None = None
+    outcome: str | None = None
+    error: str | None = None
+    asked: bool = False
+
+    def row(self) -> tuple[Scalar, ...]:
+        late = not self.asked and is_late(self.slot, self.at)
+        source = "run_now" if self.asked else "slot"
+        return (
+            self.schedule.name, micros(self.slot), source, micros(self.at), int(late),
+            None if self.new is None else self.job_id, self.outcome, self.error,
+        )  # fmt: skip
+
+
+def fire(
+    known: Known,
+    make_id: Callable[[], JobId],
+    rules: Rules = DEFAULT_RULES,
+    *,
+    limit: int = 100,
+    now: datetime | None = None,
+) -> Operation[Fired]:
+    """Enqueue what is due, and move each schedule to its next slot; to be run in one transaction."""
+    whole("limit", limit, 1, _MOST)
+    rows = yield Statement("lock_due_schedules", {**known.params(), "limit": limit, "now": moment(now)})
+    if not rows:
+        return Fired()
+    at = instant(rows[0][0])
+    schedules = [read_schedule(row[1:]) for row in rows]
+    open_runs = yield from _open_runs(schedules)
+    runs: list[_Run] = []
+    moves: list[tuple[Scalar, ...]] = []
+    errors: dict[str, str] = {}
+    more = len(rows) == limit
+    for schedule in schedules:
+        try:
+            slots, next_at = schedule.slots_due(at)
+        except OnwardError as error:
+            # A time zone, say, that this machine does not have: another one may know it.
+            errors[schedule.name] = str(error)
+            continue
+        ids = {slot: make_id() for slot in slots}
+        runs += _planned(schedule, ids, at, open_runs.get(schedule.name), rules)
+        moves.append((schedule.name, micros(next_at), micros(slots[-1]) if slots else None))
+        more = more or next_at <= at
+    taken = yield from _add_runs(runs)
+    jobs = yield from _enqueue(taken, rules, now)
+    if moves:
+        yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
+    return replace_fields(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
+
+
+def _told(runs: Sequence[_Run], jobs: dict[str, list[JobId]], errors: dict[str, str], rules: Rules) -> Fired:
+    refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
+    late = (run for run in runs if is_late(run.slot, run.at))
+    return Fired(
+        jobs,
+        frozenset(_queues(runs, rules)),
+        tuple(LateSlot(run.schedule.name, run.slot, run.at - run.slot) for run in late),
+        errors | refused,
+    )
+
+
+def run_now(
+    name: str,
+    make_id: Callable[[], JobId],
+    rules: Rules = DEFAULT_RULES,
+    *,
+    reason: str | None = None,
+    by: Actor = (None, None),
+    now: datetime | None = None,
+) -> Operation[Enqueued]:
+    """Enqueue the job of a schedule beside its slots; to be run in one transaction.
+
+    Where runs may not overlap, it comes after the one that has not ended.
+    """
+    check_text("name", name, longest=LONGEST["queue"])
+    reason = None if reason is None else check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    rows = yield Statement("lock_schedule", {"name": name, "now": moment(now)})
+    if not rows:
+        raise ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
+    at, schedule = instant(rows[0][0]), read_schedule(rows[0][1:])
+    before = (yield from _open_runs([schedule])).get(name)
+    job_id, new = yield from _asked_run(schedule, at, before, make_id, rules)
+    [enqueued] = yield from enqueue_many([new], [job_id], rules, now=now)
+    detail = {"name": name, "job_id": job_id, **({} if reason is None else {"reason": reason})}
+    yield Statement(
+        "note_schedule",
+        {
+            "event": "schedule.run_now",
+            "job_type": schedule.job_type,
+            "org_id": schedule.org_id,
+            "actor_type": by[0],
+            "actor_id": by[1],
+            "detail": as_json(detail),
+            "now": moment(now),
+        },
+    )
+    return enqueued
+
+
+def _asked_run(
+    schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], rules: Rules
+) -> Operation[tuple[JobId, NewJob]]:
+    """Take a place in the history for a run beside the slots."""
+    for tries in range(_MOST_TRIES):
+        slot, job_id = at + tries * _MICROSECOND, make_id()
+        new = _after(complete(schedule.job_at(slot, asked=True), rules), before)
+        asked_row(new, job_id, rules)
+        if (yield from _add_runs([_Run(schedule, slot, at, job_id, new, asked=True)])):
+            return job_id, new
+    raise StoreError(f"the schedule {schedule.name!r} is run by others all the time; try again")
+
+
+def _open_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, JobId]]:
+    """Find the newest job of each schedule that has not ended, where that makes a difference."""
+    orgs = {schedule.name: schedule.org_id for schedule in schedules if schedule.overlap != "allow"}
+    if not orgs:
+        return {}
+    rows = yield Statement("find_open_runs", {"names": as_json(sorted(orgs))})
+    # Of another org it was before the schedule was changed: no job waits for one of another org.
+    return {name: str(job_id) for name, job_id, org_id in rows if org_id == orgs[name]}
+
+
+def _planned(
+    schedule: Schedule, slots: Mapping[datetime, JobId], at: datetime, before: JobId | None, rules: Rules
+) -> Iterator[_Run]:
+    """Say what becomes of each slot; `before` is the job of an earlier run that has not ended."""
+    for slot, job_id in slots.items():
+        if schedule.overlap == "skip" and before is not None:
+            why = f"the run of job {before} had not ended"
+            yield _Run(schedule, slot, at, job_id, outcome="skipped", error=why)
+            continue
+        try:
+            new = complete(schedule.job_at(slot), rules)
+            new = _after(new, before if schedule.overlap == "wait" else None)
+            asked_row(new, job_id, rules)
+        except OnwardError as error:
+            text = rules.redact.redact_text(str(error))[:_LONGEST_ERROR]
+            yield _Run(schedule, slot, at, job_id, outcome="refused", error=text)
+            continue
+        yield _Run(schedule, slot, at, job_id, new)
+        before = job_id
+
+
+def _after(new: NewJob, before: JobId | None) -> NewJob:
+    return new if before is None else replace(new, after=(before,), after_needs="ended")
+
+
+def _add_runs(runs: Sequence[_Run]) -> Operation[list[_Run]]:
+    """Take the slots; gives those that nobody had taken."""
+    if not runs:
+        return []
+    rows = yield Statement("add_runs", {"fired": Rows(FIRED, [run.row() for run in runs])})
+    free = {(name, slot) for name, slot in rows}
+    taken = [run for run in runs if (run.schedule.name, micros(run.slot)) in free]
+    # Nobody waits for a run that is not made here; there is none unless the clock of a database was set back.
+    lost = {run.job_id for run in runs} - {run.job_id for run in taken}
+    return [_freed(run) if run.new is not None and lost & set(run.new.after) else run for run in taken]
+
+
+def _freed(run: _Run) -> _Run:
+    return replace_fields(run, new=None if run.new is None else replace(run.new, after=()))
+
+
+def _enqueue(runs: Sequence[_Run], rules: Rules, now: datetime | None) -> Operation[dict[str, list[JobId]]]:
+    asked = [(run, run.new) for run in runs if run.new is not None]
+    if not asked:
+        return {}
+    answers = yield from enqueue_many(
+        [new for _, new in asked], [run.job_id for run, _ in asked], rules, now=now
+    )
+    jobs: dict[str, list[JobId]] = {}
+    doubles: list[tuple[Scalar, ...]] = []
+    for (run, new), answer in zip(asked, answers, strict=True):
+        if answer.created:
+            jobs.setdefault(run.schedule.name, []).append(run.job_id)
+        else:
+            why = f"job {answer.id} holds the key {new.key}"
+            doubles.append((run.job_id, "duplicate", why, micros(run.at)))
+    if doubles:
+        yield Statement("end_runs", {"run_ends": Rows(RUN_ENDS, doubles)})
+    return jobs
+
+
+def _queues(runs: Sequence[_Run], rules: Rules) -> set[str]:
+    """Name the queues in which a worker now finds something to do."""
+    made = [run.new for run in runs if run.new is not None]
+    return {new.queue or rules.queue_of(new.job_type, new.category) for new in made}

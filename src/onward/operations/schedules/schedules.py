@@ -1,0 +1,381 @@
+"""Schedules: to define, look at, pause and remove them, and to keep the history of their runs.
+
+Each change is read, decided here, and written if nobody changed the schedule meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.job import JobState, NewJob, instant, micros
+from onward.core.jobs.payload import decode
+from onward.core.policy.contract import check_scheduling, complete
+from onward.core.policy.rules import Rules
+from onward.core.schedules.schedule import (
+    NewSchedule,
+    Schedule,
+    SchedulePause,
+    ScheduleRun,
+    job_of_run,
+    run_error,
+)
+from onward.core.schedules.timing import Missed, Timing
+from onward.errors import InvalidSetting, ScheduleNotFound, StoreError
+from onward.operations.flows.ended_job import Settled
+from onward.operations.jobs.new_rows import asked_row
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "RUN_ENDS", "checked_schedule", "declare", "get_schedule", "list_runs", "list_schedules", "pause",
+    "put", "read_schedule", "remove", "resume", "settle_runs",
+]  # fmt: skip
+
+RUN_ENDS = ("job_id", "outcome", "error", "ended_at")
+
+_MOST_LINES = 10_000
+# Each time that somebody else was first, somebody got on: this many never meet.
+_MOST_TRIES = 200
+_MICROSECOND = timedelta(microseconds=1)
+_ANY_SLOT = datetime(2026, 1, 1, tzinfo=UTC)
+_NO_ID = "00000000-0000-7000-8000-000000000000"
+
+Actor = tuple[str | None, str | None]
+_CODE: Actor = ("system", "code")
+Change = Callable[[Schedule | None, datetime], Schedule]
+
+
+def checked_schedule(
+    name: str,
+    job: NewJob,
+    options: Mapping[str, Any],
+    rules: Rules,
+    *,
+    allowed: timedelta | None = None,
+    source: Literal["code", "database"] = "database",
+) -> NewSchedule:
+    """Check a schedule and the jobs that it would enqueue; gives it without the secrets of its payload."""
+    new = NewSchedule.of(name, job, options, allowed=allowed, source=source)
+    check_scheduling(rules.category(job.category), _ANY_SLOT, None)
+    if check := rules.checks.get(job.job_type):
+        check(job.payload)
+    row = asked_row(complete(job_of_run(name, new.template, _ANY_SLOT), rules), _NO_ID, rules)
+    return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
+
+
+def list_schedules(*, limit: int = 1000) -> Operation[list[Schedule]]:
+    """Read the schedules by name, each with its last run."""
+    whole("limit", limit, 1, _MOST_LINES)
+    rows = yield Statement("list_schedules", {"limit": limit})
+    found = [read_schedule(row) for row in rows]
+    return (yield from _with_last_runs(found)) if found else []
+
+
+def get_schedule(name: str, *, now: datetime | None = None) -> Operation[tuple[datetime, Schedule]]:
+    """Read a schedule with its last run, and the time; raises ScheduleNotFound."""
+    at, schedule = yield from _read(name, now)
+    schedule = _known(name, schedule)
+    [schedule] = yield from _with_last_runs([schedule])
+    return at, schedule
+
+
+def put(
+    new: NewSchedule,
+    *,
+    reason: str | None = None,
+    by: Actor = (None, None),
+    now: datetime | None = None,
+) -> Operation[Schedule]:
+    """Store a schedule, or change the one of its name; one that is the same is left as it is.
+
+    New times begin now. A schedule that is defined in code is changed there alone.
+    """
+    if reason is not None:
+        reason = check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+
+    def change(before: Schedule | None, at: datetime) -> Schedule:
+        if before is not None and before.removed_at is not None:
+            before = None
+        if before is not None and (before.source, new.source) == ("code", "database"):
+            raise InvalidSetting(
+                f"the schedule {new.name!r} is defined in code, by its job type; change it there, "
+                "or give this one another name"
+            )
+        return _defined(new, before, at)
+
+    return (yield from _change(new.name, change, None, by=by, reason=reason, now=now))
+
+
+def declare(schedules: Sequence[NewSchedule], *, now: datetime | None = None) -> Operation[list[Schedule]]:
+    """Store what a worker's code defines; what is there already, and the same, is only read."""
+    stored = {}
+    for new in schedules:
+        stored[new.name] = yield from put(new, by=_CODE, now=now)
+    return list(stored.values())
+
+
+def pause(
+    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
+) -> Operation[bool]:
+    """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
+    reason = check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    changed = False
+
+    def change(before: Schedule | None, at: datetime) -> Schedule:
+        nonlocal changed
+        known = _known(name, before)
+        changed = known.pause is None or known.pause.reason != reason
+        since = at if known.pause is None else known.pause.at
+        return replace(known, pause=SchedulePause(since, reason, *by)) if changed else known
+
+    yield from _change(name, change, "schedule.paused", by=by, reason=reason, now=now)
+    return changed
+
+
+def resume(
+    name: str, *, reason: str | None = None, by: Actor = (None, None), now: datetime | None = None
+) -> Operation[bool]:
+    """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
+    reason = None if reason is None else check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+    changed = False
+
+    def change(before: Schedule | None, at: datetime) -> Schedule:
+        nonlocal changed
+        known = _known(name, before)
+        changed = known.pause is not None
+        return replace(known, pause=None, next_at=known.timing.next_after(at)) if changed else known
+
+    yield from _change(name, change, "schedule.resumed", by=by, reason=reason, now=now)
+    return changed
+
+
+def remove(
+    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
+) -> Operation[bool]:
+    """Have a schedule be no more, but for its history; a worker whose code defines it makes it anew."""
+    reason = check_reason(reason)
+    check_texts({"actor_type": by[0], "actor_id": by[1]})
+
+    def change(before: Schedule | None, at: datetime) -> Schedule:
+        return replace(_known(name, before), removed_at=at)
+
+    yield from _change(name, change, "schedule.removed", by=by, reason=reason, now=now)
+    return True
+
+
+def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[ScheduleRun]]:
+    """Read the last runs of a schedule, also of one that was removed, or of all, the newest first."""
+    whole("limit", limit, 1, _MOST_LINES)
+    if name is None:
+        rows = yield Statement("list_runs", {"limit": limit})
+    else:
+        _check_name(name)
+        rows = yield Statement("list_runs_of", {"name": name, "limit": limit})
+        if not rows and (yield from _read(name, None))[1] is None:
+            raise _not_found(name)
+    return [_run(row) for row in rows]
+
+
+def settle_runs(ended: Sequence[Settled], *, now: datetime | None = None) -> Operation[None]:
+    """Write into the history of schedules how their runs have ended."""
+    del now  # An end has its own time.
+    ends = [
+        (
+            one.id,
+            "skipped" if one.state == JobState.SUCCEEDED and one.outcome == "skipped" else one.state.value,
+            run_error(one.error),
+            micros(one.ended_at),
+        )
+        for one in ended
+    ]
+    yield Statement("end_runs", {"run_ends": Rows(RUN_ENDS, ends)})
+
+
+def read_schedule(row: Row) -> Schedule:
+    """Read a row of `schedule_columns`."""
+    name, version, source, org_id, job_type, job, cron, every, tz, anchor, jitter, missed, overlap, *rest = (
+        row
+    )
+    warm_up, next_at, last_slot, created_at, changed_at, paused_at, reason, by_type, by_id, removed_at = rest
+    # Not checked again: what another version of Onward has stored may be more than this one would take.
+    timing = (
+        Timing(cron=cron, tz=tz)
+        if every is None
+        else Timing(every=every * _MICROSECOND, anchor=instant(anchor))
+    )
+    return Schedule(
+        name=name,
+        source=source,
+        org_id=org_id,
+        job_type=job_type,
+        job=job,
+        timing=timing,
+        jitter=jitter * _MICROSECOND,
+        missed=_missed(missed),
+        overlap=overlap,
+        warm_up=warm_up * _MICROSECOND,
+        next_at=None if next_at is None or paused_at is not None else instant(next_at),
+        last_slot=_instant(last_slot),
+        created_at=instant(created_at),
+        changed_at=instant(changed_at),
+        pause=None if paused_at is None else SchedulePause(instant(paused_at), reason or "", by_type, by_id),
+        removed_at=_instant(removed_at),
+        version=version,
+    )
+
+
+def _defined(new: NewSchedule, before: Schedule | None, at: datetime) -> Schedule:
+    """Give a schedule as it is to be stored; the pause of the one before lasts on."""
+    same_times = before is not None and new.keeps_times_of(before)
+    timing = before.timing if before is not None and same_times else new.begun(at)
+    return Schedule(
+        name=new.name,
+        source=new.source,
+        org_id=new.template.org_id,
+        job_type=new.template.job_type,
+        job=new.job,
+        timing=timing,
+        jitter=new.jitter,
+        missed=new.missed,
+        overlap=new.overlap,
+        warm_up=new.warm_up,
+        next_at=before.next_at if before is not None and same_times else timing.next_after(at),
+        last_slot=None if before is None else before.last_slot,
+        created_at=at if before is None else before.created_at,
+        changed_at=at if before is None else before.changed_at,
+        pause=None if before is None else before.pause,
+        last_run=None if before is None else before.last_run,
+        version=0 if before is None else before.version,
+    )
+
+
+def _change(
+    name: str,
+    change: Change,
+    event: str | None,
+    *,
+    by: Actor,
+    reason: str | None,
+    now: datetime | None,
+) -> Operation[Schedule]:
+    """Read, decide and write, again until nobody else was first; what stays the same is not written."""
+    _check_name(name)
+    for _ in range(_MOST_TRIES):
+        at, before = yield from _read(name, now)
+        after = change(before, at)
+        if before is not None and after == before:
+            return before
+        there = before if before is not None and before.removed_at is None else None
+        params = _columns(after, there, at) | {
+            "version": 0 if before is None else before.version,
+            "event": event or _event(there, after),
+            "detail": _detail(after, reason),
+            "actor_type": by[0],
+            "actor_id": by[1],
+        }
+        rows = yield Statement("put_schedule", params)
+        if rows:
+            return read_schedule(rows[0])
+    raise StoreError(f"the schedule {name!r} is changed by others all the time; try again")
+
+
+def _event(before: Schedule | None, after: Schedule) -> str | None:
+    """Name what the audit is told; that code which is new has schedules is nobody's act."""
+    if before is None:
+        return None if after.source == "code" else "schedule.added"
+    return "schedule.changed"
+
+
+def _detail(schedule: Schedule, reason: str | None) -> str:
+    said: dict[str, Any] = {
+        "name": schedule.name,
+        "source": schedule.source,
+        "timing": schedule.timing.in_words(),
+        "reason": reason,
+    }
+    return as_json({key: value for key, value in said.items() if value is not None})
+
+
+def _read(name: str, now: datetime | None) -> Operation[tuple[datetime, Schedule | None]]:
+    _check_name(name)
+    [row] = yield Statement("get_schedule", {"name": name, "now": moment(now)})
+    return instant(row[0]), None if row[1] is None else read_schedule(row[1:])
+
+
+def _with_last_runs(schedules: Sequence[Schedule]) -> Operation[list[Schedule]]:
+    rows = yield Statement("last_runs", {"names": as_json([one.name for one in schedules])})
+    runs = {run.schedule: run for run in map(_run, rows)}
+    return [replace(one, last_run=runs.get(one.name)) for one in schedules]
+
+
+def _columns(schedule: Schedule, before: Schedule | None, at: datetime) -> dict[str, Scalar]:
+    timing, held = schedule.timing, schedule.pause
+    moved = before is None or schedule.timing != before.timing or schedule.next_at != before.next_at
+    return {
+        "name": schedule.name,
+        "source": schedule.source,
+        "org_id": schedule.org_id,
+        "job_type": schedule.job_type,
+        "job": schedule.job,
+        "cron": timing.cron,
+        "every": None if timing.every is None else timing.every // _MICROSECOND,
+        "tz": timing.tz,
+        "anchor": micros(timing.anchor),
+        "jitter": schedule.jitter // _MICROSECOND,
+        "missed": str(schedule.missed),
+        "overlap": schedule.overlap,
+        "warm_up": schedule.warm_up // _MICROSECOND,
+        # Null leaves it to those who fire.
+        "next_at": micros(schedule.next_at) if moved and schedule.next_at is not None else None,
+        "at": micros(at),
+        "paused_at": None if held is None else micros(held.at),
+        "pause_reason": None if held is None else held.reason,
+        "paused_by_type": None if held is None else held.actor_type,
+        "paused_by_id": None if held is None else held.actor_id,
+        "removed_at": None if schedule.removed_at is None else micros(schedule.removed_at),
+    }
+
+
+def _known(name: str, schedule: Schedule | None) -> Schedule:
+    if schedule is None or schedule.removed_at is not None:
+        raise _not_found(name)
+    return schedule
+
+
+def _not_found(name: str) -> ScheduleNotFound:
+    return ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
+
+
+def _run(row: Row) -> ScheduleRun:
+    schedule, slot, source, fired_at, late, job_id, outcome, error, ended_at = row
+    return ScheduleRun(
+        schedule=schedule,
+        slot=instant(slot),
+        source=source,
+        fired_at=instant(fired_at),
+        late=bool(late),
+        job_id=job_id,
+        outcome=outcome,
+        error=error,
+        ended_at=_instant(ended_at),
+    )
+
+
+def _missed(text: str) -> Missed:
+    return int(text) if text.isdigit() else text  # type: ignore[return-value]
+
+
+def _instant(at: Any) -> datetime | None:
+    return None if at is None else instant(at)
+
+
+def _check_name(name: str) -> None:
+    check_text("name", name, longest=LONGEST["queue"])

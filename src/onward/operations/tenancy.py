@@ -1,0 +1,196 @@
+"""What a client that is confined to one org may do: only what is listed here, and only to that org.
+
+SQL narrows what is read and changed, by `:only_org`. Here is refused what concerns all orgs, and what would
+write a job into another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import NewJob
+from onward.core.policy.rules import Rules
+from onward.errors import InvalidSetting, NotAllowed
+from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
+
+__all__ = ["OF_ONE_ORG", "check_confined", "check_org", "in_org", "not_allowed", "org_of", "set_org"]
+
+OF_ONE_ORG = frozenset({
+    "add_artifact",
+    "add_followers",
+    "add_job_artifact",
+    "begin_effect",
+    "cancel_followers",
+    "cancel_jobs",
+    "change_held_jobs",
+    "close_batch",
+    "count_jobs",
+    "delete_artifact",
+    "delete_jobs",
+    "discard_dead_letters",
+    "end_batches",
+    "enqueue_jobs",
+    "enqueue_keyed_jobs",
+    "explain_refusals",
+    "find_batch_members",
+    "find_dead_ids",
+    "find_dependents",
+    "find_idle_batches",
+    "find_origin",
+    "find_parents",
+    "find_signal",
+    "find_subject_jobs",
+    "fix_dead_letter",
+    "follow_dead_jobs",
+    "follow_jobs",
+    "forget_followers",
+    "forget_key",
+    "get_artifact",
+    "get_batches",
+    "get_dead_letter",
+    "get_jobs",
+    "get_key",
+    "hand_over_followers",
+    "insert_batch",
+    "installation",
+    "join_batches",
+    "last_audit",
+    "keep_effect",
+    "lift_control",
+    "list_artifacts",
+    "list_attempts",
+    "list_audit",
+    "list_awaited",
+    "list_batch_jobs",
+    "list_batches",
+    "list_budgets",
+    "list_children",
+    "list_controls",
+    "list_dead_groups",
+    "list_dead_letters",
+    "list_dead_of_group",
+    "list_dead_of_subject",
+    "list_effects",
+    "list_jobs",
+    "list_keys",
+    "list_links",
+    "list_resolutions",
+    "list_signals",
+    "list_usage",
+    "lock_followers",
+    "lock_batches",
+    "lock_held_job",
+    "mark_batch_cancelled",
+    "move_followers",
+    "note_audit",
+    "note_cancel_request",
+    "pick_dead_letters",
+    "pick_dead_of_group",
+    "pick_dead_of_subject",
+    "pick_jobs",
+    "pick_jobs_by_id",
+    "pick_jobs_of_batch",
+    "pick_jobs_of_subject",
+    "read_audit",
+    "read_effect",
+    "read_held_job",
+    "replay_dead_letters",
+    "report_usage",
+    "reset_effect",
+    "resolve_followers",
+    "set_control",
+    "store_signal",
+    "tie_followers",
+    "untie_followers",
+    "wake_waiting",
+})  # fmt: skip
+"""The statements that a confined client may run."""
+
+_CONTROLS = frozenset({"lift_control", "set_control"})
+
+
+def check_org(org_id: str, confined_to: str | None, rules: Rules) -> None:
+    """Refuse what is no org, and another one than that to which the asking client is confined."""
+    check_text("org_id", org_id, longest=LONGEST["org_id"])
+    if rules.tenancy == "off":
+        raise InvalidSetting('the application has tenancy="off": its jobs have no org to confine a client to')
+    if confined_to not in {None, org_id}:
+        raise _other_org(org_id, str(confined_to))
+
+
+def set_org(org_id: str | None, *, local: bool = True) -> Operation[None]:
+    """Tell the database whose rows its policies should show, until the end of the transaction or for good."""
+    yield Statement("set_org", {"org": org_id or "", "local": int(local)})
+
+
+def org_of(jobs: Iterable[NewJob]) -> str | None:
+    """Name the org of jobs that are stored together; row-level security lets one statement write for one."""
+    orgs = {new.org_id for new in jobs if isinstance(new, NewJob)}
+    if len(orgs) > 1:
+        raise NotAllowed(
+            f"one call would store jobs of {len(orgs)} orgs, and with row_security a call is for one; "
+            "enqueue those of each org by themselves"
+        )
+    return next(iter(orgs), None)
+
+
+def in_org(jobs: Iterable[NewJob], org: str | None) -> list[NewJob]:
+    """Give jobs to a confined client's org where they name none; refuse those of another one."""
+    if org is None:
+        return list(jobs)
+    return [_given(new, org) if isinstance(new, NewJob) else new for new in jobs]
+
+
+def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]:
+    """Refuse statements that are not for a client of this org; asks whose the parents of new jobs are."""
+    parents: set[JobId] = set()
+    for statement in statements:
+        if statement.name not in OF_ONE_ORG:
+            raise not_allowed("this concerns all orgs", org)
+        params = statement.params
+        if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
+            what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
+            raise not_allowed(f"to pause or resume {what} concerns more than one org", org)
+        # New jobs, and what becomes of those that hold their keys.
+        for rows in (params.get("jobs"), params.get("changes")):
+            if isinstance(rows, Rows):
+                if strange := _column(rows, "org_id") - {org}:
+                    raise _other_org(strange.pop(), org)
+                parents |= {str(parent) for parent in _column(rows, "parent_id") - {None}}
+    if parents:
+        found = yield Statement("get_jobs", {"ids": as_json(sorted(parents))})
+        # One of another org is told from one that never was by nothing.
+        if missing := sorted(parents - {row[0] for row in found}):
+            raise NotAllowed(f"parent_id {missing[0]} is no job of org {org!r}; nothing was stored")
+
+
+def not_allowed(what: str, org: str) -> NotAllowed:
+    """Say what a confined client may not do."""
+    return NotAllowed(
+        f"{what}, and this client is confined to org {org!r}; use the one that for_org() was called on"
+    )
+
+
+def _given(new: NewJob, org: str) -> NewJob:
+    if new.org_id not in {None, org}:
+        raise _other_org(new.org_id, org)
+    return msgspec.structs.replace(new, org_id=org)
+
+
+def _column(rows: Rows, name: str) -> set[Scalar]:
+    """Give the values of a column; one that is in neither part of a set is null in all of its rows."""
+    if name in rows.columns:
+        at = rows.columns.index(name)
+        return {row[at] for row in rows.values}
+    return {rows.common.get(name)}
+
+
+def _other_org(other: Scalar, org: str) -> NotAllowed:
+    return NotAllowed(
+        f"org_id is {other!r:.80}, and this client is confined to org {org!r}; "
+        "leave it out, or use a client of that org"
+    )

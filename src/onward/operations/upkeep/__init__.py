@@ -1,0 +1,1 @@
+"""Upkeep: pruning, sizes, migrations, doctor."""

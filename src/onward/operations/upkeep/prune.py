@@ -1,0 +1,288 @@
+"""Remove what has been kept for its time: one bounded page of one kind after the other.
+
+Every kind is walked by its primary key or an index, so that a page costs the same however large a table is.
+A page that has nothing to remove still counts: the next one begins behind it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.inputs.fields import check_texts
+from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.job import instant, micros
+from onward.core.policy.retention import RUNS_KEPT, EndedJob
+from onward.core.policy.rules import Rules
+from onward.operations.flows import signals
+from onward.operations.jobs import key_conflicts
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+
+__all__ = [
+    "KINDS", "Page", "Place", "PruneRound", "Walk", "Walked", "clock", "count_audit",
+    "count_expired", "keep_place", "read_place",
+]  # fmt: skip
+
+Place = Mapping[str, str]
+"""Where a walk goes on: for each kind that is not at its end, the last key that was looked at."""
+
+_DAY = timedelta(days=1)
+_LOWEST = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRound:
+    """How many of each kind were removed, or in a dry run would be; `place` is where to go on, if at all."""
+
+    counts: Mapping[str, int]
+    place: Place | None = None
+
+    @property
+    def more(self) -> bool:
+        """Tell whether something was not looked at yet."""
+        return self.place is not None
+
+    @property
+    def total(self) -> int:
+        """Give the sum of the counts."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a step of a walk is about: where it begins, how far it goes, and who asks for it."""
+
+    now: datetime
+    place: str = ""
+    limit: int = 1000
+    dry_run: bool = False
+    actor_type: str | None = None
+    actor_id: str | None = None
+    given: datetime | None = None
+    """The time that a test has said it is; None lets the database's clock decide."""
+
+    def before(self, kept: timedelta) -> int:
+        """Give the instant before which what was kept for so long may go."""
+        return micros(self.now - kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a step has removed, and the key behind which the next one begins; None at the end."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    place: str | None = None
+
+
+Walk = Callable[[Rules, Page], Operation[Walked]]
+
+
+def clock(now: datetime | None = None) -> Operation[datetime]:
+    """Tell what time it is for the database."""
+    [(at,)] = yield Statement("read_clock", {"now": moment(now)})
+    return instant(at)
+
+
+def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove jobs with their earlier runs, effects and dead letters; to be run in one transaction.
+
+    The rules are asked here, in one place for both databases; what protects a job is asked by the database,
+    when the job is locked.
+    """
+    check_texts({"actor_type": page.actor_type, "actor_id": page.actor_id})
+    retention = rules.retention
+    if retention.shortest is None:
+        return Walked()
+    # Of which category a line of the audit is, only its job tells: that goes after them, not before.
+    least = {
+        name: one.audit_retention + _DAY for name, one in rules.categories.items() if one.audit_retention
+    }
+    below = first_id_at(page.now - retention.shortest)
+    asked: dict[str, Scalar] = {"after": page.place or _LOWEST, "below": below, "limit": page.limit}
+    rows = yield Statement("find_old_jobs", asked)
+    jobs = [
+        EndedJob(job_id, state, category, queue, instant(at)) for job_id, state, category, queue, at in rows
+    ]
+    none = timedelta()
+    over = [job.id for job in jobs if retention.is_over(job, page.now, least=least.get(job.category, none))]
+    states = (yield from _remove(over, page)) if over else []
+    return Walked(Counter(states), jobs[-1].id if len(jobs) == page.limit else None)
+
+
+def _remove(ids: list[str], page: Page) -> Operation[list[str]]:
+    """Remove those of the jobs that nothing protects; gives their states."""
+    range_: dict[str, Scalar] = {"ids": as_json(ids), "first": ids[0], "last": ids[-1]}
+    at: dict[str, Scalar] = {"now": moment(page.given)}
+    if page.dry_run:
+        rows = yield Statement("find_prunable_jobs", {**range_, **at})
+        return [state for (state,) in rows]
+    rows = yield Statement("lock_prunable_jobs", {**range_, **at})
+    states = [state for _, state in rows]
+    if rows:
+        detail = as_json({**Counter(states), "first": rows[0][0], "last": rows[-1][0]})
+        who: dict[str, Scalar] = {"actor_type": page.actor_type, "actor_id": page.actor_id, "detail": detail}
+        gone = as_json([job_id for job_id, _ in rows])
+        range_ = {"ids": gone, "first": rows[0][0], "last": rows[-1][0]}
+        yield Statement("prune_jobs", {**range_, **who, **at})
+    return states
+
+
+def prune_keys(_rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove idempotency keys whose lifetime is over; to be run in one transaction."""
+    cursor = _read_key(page.place, ["", "", ""])
+    if not page.dry_run:
+        removed, place = yield from key_conflicts.prune(page.limit, cursor=tuple(cursor), now=page.given)
+        return Walked({"keys": removed}, _key(place))
+    start: dict[str, Scalar] = dict(zip(("org_id", "project_id", "key"), cursor, strict=True))
+    ends = yield Statement("end_of_keys", {**start, "limit": page.limit})
+    if not ends:
+        return Walked()
+    end = dict(zip(("end_org", "end_project", "end_key"), ends[0], strict=True))
+    lapsed = yield Statement("find_lapsed_keys", {**start, **end, "now": moment(page.given)})
+    return Walked({"keys": len(lapsed)}, _key(ends[0]))
+
+
+def prune_usage(rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove what runs have used; budgets keep their sums."""
+    kept = rules.retention.span_of("usage")
+    if kept is None:
+        return Walked()
+    job_id, lease, unit = _read_key(page.place, [_LOWEST, 0, ""])
+    start: dict[str, Scalar] = {"job_id": job_id, "lease": lease, "unit": unit}
+    below = first_id_at(page.now - kept)
+    ends = yield Statement("end_of_usage", {**start, "below": below, "limit": page.limit})
+    if not ends:
+        return Walked()
+    end = dict(zip(("end_job", "end_lease", "end_unit"), ends[0], strict=True))
+    asked = {**start, **end, "before": page.before(kept)}
+    if page.dry_run:
+        gone = yield Statement("find_old_usage", asked)
+    else:
+        gone = yield Statement("prune_old_usage", asked)
+    return Walked({"usage": len(gone)}, _key(ends[0]))
+
+
+def prune_workers(rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove the rows of workers that are long gone and hold no job."""
+    kept = rules.retention.span_of("workers")
+    if kept is None:
+        return Walked()
+    ends = yield Statement("end_of_workers", {"after": page.place, "limit": page.limit})
+    if not ends:
+        return Walked()
+    [(upto,)] = ends
+    asked: dict[str, Scalar] = {"after": page.place, "upto": upto, "before": page.before(kept)}
+    if page.dry_run:
+        gone = yield Statement("find_old_workers", asked)
+    else:
+        gone = yield Statement("prune_workers", asked)
+    return Walked({"workers": len(gone)}, upto)
+
+
+def prune_schedule_runs(rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove old lines of the history of schedules, but for the last of each."""
+    kept = rules.retention.span_of("schedule_runs")
+    if kept is None:
+        return Walked()
+    names = ("fired_at", "schedule", "slot", "source")
+    start = dict(zip(names, _read_key(page.place, [0, "", 0, ""]), strict=True))
+    before = page.before(kept)
+    ends = yield Statement("end_of_runs", {**start, "before": before, "limit": page.limit})
+    if not ends:
+        return Walked()
+    end = dict(zip(("end_fired", "end_schedule", "end_slot", "end_source"), ends[0], strict=True))
+    asked = {**start, **end, "last": RUNS_KEPT - 1}
+    if page.dry_run:
+        gone = yield Statement("find_old_runs", asked)
+    else:
+        gone = yield Statement("prune_runs", asked)
+    return Walked({"schedule_runs": len(gone)}, _key(ends[0]))
+
+
+def prune_batches(rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove batches that have ended, once their jobs are gone."""
+    kept = rules.retention.span_of("batches")
+    if kept is None:
+        return Walked()
+    start: dict[str, Scalar] = {"after": page.place or _LOWEST}
+    below = first_id_at(page.now - kept)
+    ends = yield Statement("end_of_batches", {**start, "below": below, "limit": page.limit})
+    if not ends:
+        return Walked()
+    asked = {**start, "upto": ends[0][0], "before": page.before(kept)}
+    if page.dry_run:
+        gone = yield Statement("find_old_batches", asked)
+    else:
+        gone = yield Statement("prune_batches", asked)
+    return Walked({"batches": len(gone)}, ends[0][0])
+
+
+def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
+    """Remove signals that are not kept any longer, and what is left of waits that are over."""
+    if page.dry_run:
+        asked: dict[str, Scalar] = {"limit": page.limit, "now": moment(page.given)}
+        lapsed = yield Statement("find_lapsed_signals", asked)
+        over = yield Statement("find_ended_waits", {"limit": page.limit})
+        return Walked({"signals": len(lapsed), "waits": len(over)})
+    gone, ended = yield from signals.prune(page.limit, now=page.given)
+    return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
+
+
+def count_expired(page: Page) -> Operation[Walked]:
+    """Tell how many artifacts a prune would remove, up to the limit."""
+    rows = yield Statement("find_expired_artifacts", {"limit": page.limit, "now": moment(page.given)})
+    return Walked({"artifacts": len(rows)})
+
+
+def count_audit(
+    cutoffs: Mapping[datetime, Sequence[str]], known: Sequence[str], limit: int
+) -> Operation[Walked]:
+    """Tell how many lines of the audit a prune would remove, up to the limit."""
+    found = 0
+    for before, categories in cutoffs.items():
+        named = {"known": as_json(sorted(known)), "categories": as_json(sorted(categories))}
+        rows = yield Statement(
+            "find_prunable", {**named, "before": moment(before), "chained": 0, "limit": limit}
+        )
+        found += len(rows)
+    return Walked({"audit": found})
+
+
+def read_place() -> Operation[Place | None]:
+    """Tell where the last run of the maintenance stopped; None if it came to the end."""
+    rows = yield Statement("read_place", {})
+    found = [msgspec.json.decode(value) for (value,) in rows]
+    return found[0] if found and isinstance(found[0], dict) and found[0] else None
+
+
+def keep_place(place: Place | None) -> Operation[None]:
+    """Remember where the next run goes on."""
+    yield Statement("keep_place", {"place": as_json(place or {})})
+
+
+def _key(row: Row | None) -> str | None:
+    return None if row is None else as_json(list(row))
+
+
+def _read_key(place: str, start: list[Any]) -> list[Any]:
+    if not place:
+        return start
+    found: list[Any] = msgspec.json.decode(place)
+    return found
+
+
+KINDS: dict[str, Walk] = {
+    "jobs": prune_jobs,
+    "keys": prune_keys,
+    "usage": prune_usage,
+    "workers": prune_workers,
+    "batches": prune_batches,
+    "schedule_runs": prune_schedule_runs,
+    "signals": prune_signals,
+}
+"""How one page of each kind is removed."""

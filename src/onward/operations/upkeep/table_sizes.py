@@ -1,0 +1,52 @@
+"""What the tables take up, and the partitions that PostgreSQL keeps ended jobs in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from onward.core.jobs.job import instant
+from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize
+from onward.operations.statement import Operation, Statement, moment
+
+__all__ = ["Tended", "inspect_sizes", "tend_partitions"]
+
+# Few: who reads `ended` without an id opens each partition with all its indexes, anew on every connection.
+_MONTHS_AHEAD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """What became of a partition: it was made, with so many jobs moved into it, or dropped, or why not."""
+
+    done: str
+    name: str
+    detail: str | None
+
+
+def inspect_sizes() -> Operation[SizeReport]:
+    """Read what the tables take up; counts nothing, and is quick however large they are."""
+    [(size, free, oldest, held_back)] = yield Statement("inspect_file", {})
+    tables = yield Statement("inspect_tables", {})
+    indexes = yield Statement("inspect_indexes", {})
+    return SizeReport(
+        file=FileSize(bytes=size, free_bytes=free, oldest_transaction=oldest, held_back=held_back),
+        tables=tuple(
+            TableSize(
+                name=name, bytes=whole, heap_bytes=heap, live_rows=live, dead_rows=dead, row_bytes=width,
+                fill=fill, vacuumed_at=None if vacuumed is None else instant(vacuumed),
+                analyzed_at=None if analyzed is None else instant(analyzed),
+            )
+            for name, whole, heap, live, dead, width, fill, vacuumed, analyzed in tables
+        ),
+        indexes=tuple(
+            IndexSize(name=name, table=table, bytes=whole, entries=entries, key_bytes=width)
+            for name, table, whole, entries, width in indexes
+        ),
+    )  # fmt: skip
+
+
+def tend_partitions(*, now: datetime | None = None) -> Operation[list[Tended]]:
+    """Make the partitions of the next months, and drop empty ones of the past; SQLite has none."""
+    rows = yield Statement("tend_partitions", {"ahead": _MONTHS_AHEAD, "now": moment(now)})
+    return [Tended(*row) for row in rows]

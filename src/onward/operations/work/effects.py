@@ -1,0 +1,127 @@
+"""The record of effects: written only under the newest lease of a running job.
+
+A refused write does not raise here: on SQLite its line in the audit would be rolled back with it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from onward.core.inputs.checks import check_kind
+from onward.core.inputs.fields import check_reason, check_text, check_texts
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import Job, instant
+from onward.core.jobs.payload import decode, encode
+from onward.core.policy.rules import Rules
+from onward.core.secrets.redaction import redact_text
+from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
+from onward.errors import EffectNotFound
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+
+__all__ = ["begin", "check_name", "keep", "list_effects", "read", "reset"]
+
+_LONGEST_NAME = 200
+
+
+def check_name(name: str) -> str:
+    """Refuse what can't name an effect."""
+    check_text("effect", name, longest=_LONGEST_NAME)
+    return name
+
+
+def begin(job: Job, name: str, *, now: datetime | None = None) -> Operation[Effect | None]:
+    """Record that an effect is about to be done, unless it was; None if the lease was lost, which is audited.
+
+    What was begun before and never done is begun again, under its old key.
+    """
+    params = _of_run(job, name) | {"payload_hash": payload_hash(job.payload), "now": moment(now)}
+    rows = yield Statement("begin_effect", params)
+    return _effect(rows[0]) if rows else None
+
+
+def keep(
+    job: Job,
+    name: str,
+    result: Any,
+    *,
+    kind: Literal["once", "step"],
+    after: Effect | None,
+    now: datetime | None = None,
+) -> Operation[bool]:
+    """Record that an effect was done, and its result; False if the lease was lost, which is audited.
+
+    `after` is what was recorded before. An effect that was reset since stays to be done again.
+    """
+    mark = payload_hash(job.payload)
+    seen = 0 if after is None else after.generation
+    changed = after is not None and after.payload_hash != mark
+    text = encode(result, limit=MAX_RESULT_BYTES, what=f"the result of {name!r}")
+    params = _of_run(job, name) | {
+        "kind": kind,
+        "payload_hash": mark,
+        "seen": seen,
+        "generation": seen + changed,
+        "result": None if result is None else text,
+        "now": moment(now),
+    }
+    return bool((yield Statement("keep_effect", params)))
+
+
+def read(job_id: JobId, name: str) -> Operation[Effect | None]:
+    """Read one effect of a job; None if there is no record of it."""
+    rows = yield Statement("read_effect", {"job_id": job_id, "name": check_name(name)})
+    return _effect(rows[0]) if rows else None
+
+
+def list_effects(job_id: JobId) -> Operation[list[Effect]]:
+    """Read all effects of a job, in the order of their names."""
+    return [_effect(row) for row in (yield Statement("list_effects", {"job_id": job_id}))]
+
+
+def reset(
+    job_id: JobId,
+    name: str,
+    rules: Rules,
+    *,
+    reason: str,
+    actor_type: str | None = None,
+    actor_id: str | None = None,
+    now: datetime | None = None,
+) -> Operation[Effect]:
+    """Have an effect done again, under a new key, the next time its job comes to it."""
+    said = check_reason(reason, hide=rules.redact.redact_text)
+    check_texts({"actor_type": actor_type, "actor_id": actor_id})
+    params: dict[str, Scalar] = {
+        "job_id": job_id,
+        "name": check_name(name),
+        "actor_type": actor_type,
+        "actor_id": actor_id,
+        "detail": as_json({"effect": rules.redact.redact_text(name), "reason": said}),
+        "now": moment(now),
+    }
+    rows = yield Statement("reset_effect", params)
+    if not rows:
+        raise EffectNotFound(
+            f"no effect {name!r:.80} of job {job_id} is recorded; which are: onward effects list {job_id}"
+        )
+    return _effect(rows[0])
+
+
+def _of_run(job: Job, name: str) -> dict[str, Scalar]:
+    check_kind("job", job, Job, "give a job that claim() gave you")
+    return {
+        "job_id": job.id,
+        "lease": job.lease,
+        "attempt": job.attempt,
+        "name": check_name(name),
+        "detail": as_json({"effect": redact_text(name)}),
+    }
+
+
+def _effect(row: Row) -> Effect:
+    values: dict[str, Any] = dict(zip(Effect.__struct_fields__, row, strict=True))
+    values["result"] = None if values["result"] is None else decode(values["result"])
+    for name in ("begun_at", "done_at"):
+        values[name] = None if values[name] is None else instant(values[name])
+    return Effect(**values)

@@ -1,0 +1,39 @@
+"""One worker at a time for what only one should do: a row that runs out by the database's clock."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from onward.core.inputs.checks import span
+from onward.core.inputs.fields import LONGEST, check_text
+from onward.operations.statement import Operation, Statement, moment
+
+__all__ = ["abdicate", "lead"]
+
+_MICROSECOND = timedelta(microseconds=1)
+_SHORTEST = timedelta(milliseconds=1)
+
+
+def lead(name: str, worker_id: str, *, ttl: timedelta, now: datetime | None = None) -> Operation[bool]:
+    """Take the lead, or keep it; False while another worker has it.
+
+    Writes nothing for who does not lead, nor for who does before half of its time is over.
+    """
+    check_text("name", name, longest=LONGEST["queue"])
+    check_text("worker_id", worker_id, longest=LONGEST["worker_id"])
+    rows = yield Statement(
+        "lead",
+        {
+            "name": name,
+            "worker": worker_id,
+            "ttl": span("ttl", ttl, least=_SHORTEST) // _MICROSECOND,
+            "now": moment(now),
+        },
+    )
+    return bool(rows)
+
+
+def abdicate(worker_id: str) -> Operation[frozenset[str]]:
+    """Give up every lead of a worker, so that nobody has to wait for its end; tells which it had."""
+    rows = yield Statement("abdicate", {"worker": worker_id})
+    return frozenset(name for (name,) in rows)

@@ -1,0 +1,242 @@
+"""The claim of a queue that has a rule: as many as have room and may start now, and in whose turn.
+
+Who claims holds the queue's row until the end of the transaction, so claims of one such queue take turns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from onward.core.inputs.checks import whole
+from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.jobs.job import Job
+from onward.core.jobs.payload import decode
+from onward.core.limits import gcra
+from onward.core.limits.fairness import Candidate, Org, Turn, by_age, in_turn, pick, quotas
+from onward.core.limits.queue_policy import QueueRule
+from onward.operations.limits.queues import declare
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.work import work
+
+__all__ = ["RuledClaim", "claim_ruled"]
+
+HEADS = ("org_id", "share")
+LEVELS = ("org_id", "priority", "share")
+AGES = ("priority", "share")
+
+_PRIORITIES = range(1, 11)
+_MOST_ORGS = 100
+# Orgs with few jobs leave their share to the others; how often the others are asked for more.
+_MOST_ROUNDS = 4
+_MICROSECOND = timedelta(microseconds=1)
+
+Params = Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class RuledClaim:
+    """What a claim took, in the order in which it is to run.
+
+    `full` says that the queue now runs as many as may; `wait` for how long none of it may start.
+    """
+
+    jobs: list[Job]
+    full: bool = False
+    wait: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Locked:
+    """A queue as the claim that has locked it finds it."""
+
+    rule: QueueRule
+    paid_at: int | None
+    turn: Turn | None
+    now: int
+
+
+def claim_ruled(
+    queue: str,
+    limit: int,
+    *,
+    worker_id: str,
+    declared: QueueRule | None = None,
+    paused_orgs: Collection[str] = (),
+    paused_types: Collection[str] = (),
+    now: datetime | None = None,
+) -> Operation[RuledClaim]:
+    """Claim by the rule of a queue; `declared` is what holds where no worker has declared one yet.
+
+    In one transaction: the caller sees to that.
+    """
+    check_text("queue", queue, longest=LONGEST["queue"])
+    whole("limit", limit, 1, work.MOST_AT_ONCE)
+    locked = yield from _lock(queue, declared, now)
+    paused = (frozenset(paused_orgs), frozenset(paused_types))
+    if locked is None or locked.rule.plain:
+        jobs = yield from _claim_next(queue, limit, worker_id, paused, now)
+        return RuledClaim(jobs)
+    rule = locked.rule
+    room = yield from _room(queue, rule)
+    may = _may_start(locked)
+    count = min(limit, limit if room is None else room, limit if may is None else may)
+    jobs, turn = [], locked.turn
+    if count > 0 and rule.picks:
+        picked, turn = yield from _pick(queue, count, locked, paused)
+        # By the clock of that moment: else jobs would have started before those ended whose place they take.
+        jobs = yield from _claim_picked(picked, worker_id, now)
+    elif count > 0:
+        jobs = yield from _claim_next(queue, count, worker_id, paused, now)
+    paid_at = locked.paid_at
+    if jobs and rule.every is not None:
+        paid_at = gcra.take(paid_at, locked.now, rule.every, rule.at_once, len(jobs))
+    if (paid_at, turn) != (locked.paid_at, locked.turn):
+        noted = None if turn is None else as_json(turn)
+        yield Statement("note_turn", {"queue": queue, "paid_at": paid_at, "turn": noted})
+    return RuledClaim(jobs, room is not None and room <= len(jobs), _wait(rule, paid_at, locked.now))
+
+
+def _lock(queue: str, declared: QueueRule | None, now: datetime | None) -> Operation[_Locked | None]:
+    asked = Statement("lock_queue", {"queue": queue, "claims": 1, "now": moment(now)})
+    rows = yield asked
+    if not rows and declared is not None:
+        yield from declare({queue: declared})
+        rows = yield asked
+    if not rows:
+        return None
+    [(settings, override, paid_at, turn, at)] = rows
+    rule = QueueRule.read(settings, override)
+    return _Locked(rule, paid_at, None if turn is None else Turn(*decode(turn)), at)
+
+
+def _room(queue: str, rule: QueueRule) -> Operation[int | None]:
+    """Tell how many more may run; None: as many as there are."""
+    if rule.concurrency is None:
+        return None
+    [(running,)] = yield Statement("count_running", {"queue": queue, "most": rule.concurrency})
+    return int(rule.concurrency - running)
+
+
+def _may_start(locked: _Locked) -> int | None:
+    every = locked.rule.every
+    return None if every is None else gcra.tokens(locked.paid_at, locked.now, every, locked.rule.at_once)
+
+
+def _wait(rule: QueueRule, paid_at: int | None, now: int) -> timedelta | None:
+    if rule.every is None:
+        return None
+    return gcra.wait(paid_at, now, rule.every, rule.at_once) * _MICROSECOND or None
+
+
+def _claim_next(
+    queue: str,
+    count: int,
+    worker_id: str,
+    paused: tuple[frozenset[str], frozenset[str]],
+    now: datetime | None,
+) -> Operation[list[Job]]:
+    orgs, types = paused
+    return (
+        yield from work.claim(
+            queue, count, worker_id=worker_id, paused_orgs=orgs, paused_types=types, now=now
+        )
+    )
+
+
+def _claim_picked(picked: Sequence[Candidate], worker_id: str, now: datetime | None) -> Operation[list[Job]]:
+    places = {job.id: at for at, job in enumerate(picked)}
+    # Also if there is none: so a worker that has lost its lease is told.
+    params: Params = {"picked": as_json(list(places)), "worker": worker_id, "now": moment(now)}
+    rows = yield Statement("claim_picked_jobs", params)
+    return (yield from work.read_claimed(rows, worker_id, now, lambda row: places.get(row[0], 0)))
+
+
+def _pick(
+    queue: str, count: int, locked: _Locked, paused: tuple[frozenset[str], frozenset[str]]
+) -> Operation[tuple[list[Candidate], Turn | None]]:
+    rule = locked.rule
+    orgs, types = paused
+    asked: Params = {"queue": queue, "types": as_json(sorted(types))}
+    if rule.fair:
+        return (yield from _pick_by_turns(asked, count, locked, orgs))
+    ages = Rows.of(AGES, [(priority, count) for priority in _PRIORITIES])
+    rows = yield Statement("find_aged_jobs", {**asked, "ages": ages, "orgs": as_json(sorted(orgs))})
+    return by_age(_candidates(rows), locked.now, _ageing(rule))[:count], locked.turn
+
+
+def _pick_by_turns(
+    asked: Params, count: int, locked: _Locked, paused: frozenset[str]
+) -> Operation[tuple[list[Candidate], Turn | None]]:
+    rule, turn = locked.rule, locked.turn
+    orgs, more_orgs = yield from _orgs(asked, count, turn, paused)
+    found: dict[str, Candidate] = {}
+    # Nearly always there are none of those; looked for once.
+    unmarked = count
+    shares = quotas(orgs, rule.weights, turn, count)
+    for _ in range(_MOST_ROUNDS):
+        rows = yield _heads(asked, shares, unmarked, rule)
+        found |= {job.id: job for job in _candidates(rows) if job.org_id not in paused}
+        missing, unmarked = count - len(found), 0
+        # Who has as many as were asked for may have more.
+        had = Counter(job.org_id for job in found.values())
+        more = [org for org, share in shares.items() if had[org] >= share]
+        if missing <= 0 or not more:
+            break
+        further = quotas(more, rule.weights, None, missing)
+        shares = {org: shares[org] + extra for org, extra in further.items()}
+    waiting = _by_org(found.values(), locked)
+    picked, at = pick(waiting, rule.weights, turn, count)
+    last = orgs[-1] if more_orgs else None
+    if (
+        last is not None
+        and at is not None
+        and at.org_id != last
+        and any(job.org_id == last for job in picked)
+    ):
+        # All of these have had a turn: it goes on behind them, or whoever is there would never have one.
+        at = Turn(last, rule.weights.get(last, 1))
+    return picked, at
+
+
+def _orgs(
+    asked: Params, count: int, turn: Turn | None, paused: frozenset[str]
+) -> Operation[tuple[list[Org], bool]]:
+    """Name the next orgs, and tell whether there are more.
+
+    One more than jobs are asked for, because the first one may have had its turn.
+    """
+    most = min(count + 1, _MOST_ORGS)
+    first = "" if turn is None or turn.org_id is None else turn.org_id
+    rows = yield Statement(
+        "find_orgs", {"queue": asked["queue"], "first": first, "limit": most + 1 + len(paused)}
+    )
+    orgs = in_turn({org for (org,) in rows} - paused, turn)
+    return orgs[:most], len(orgs) > most
+
+
+def _heads(asked: Params, shares: Mapping[Org, int], unmarked: int, rule: QueueRule) -> Statement:
+    params = {**asked, "unmarked": unmarked}
+    if rule.ageing is None:
+        heads = Rows.of(HEADS, list(shares.items()))
+        return Statement("find_fair_jobs", {**params, "heads": heads})
+    levels = [(org, priority, share) for org, share in shares.items() for priority in _PRIORITIES]
+    rows = Rows.of(LEVELS, levels)
+    return Statement("find_aged_fair_jobs", {**params, "levels": rows})
+
+
+def _by_org(found: Iterable[Candidate], locked: _Locked) -> dict[Org, list[Candidate]]:
+    by_org: dict[Org, list[Candidate]] = {}
+    for job in by_age(list(found), locked.now, _ageing(locked.rule)):
+        by_org.setdefault(job.org_id, []).append(job)
+    return {org: by_org[org] for org in in_turn(by_org, locked.turn)}
+
+
+def _candidates(rows: Sequence[Row]) -> list[Candidate]:
+    return list(map(Candidate._make, rows))
+
+
+def _ageing(rule: QueueRule) -> int | None:
+    return None if rule.ageing is None else rule.ageing // _MICROSECOND

@@ -1,0 +1,74 @@
+"""What a worker must know before it claims, and while it runs: questions only, asked often and cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import instant
+from onward.core.jobs.payload import decode
+from onward.operations.limits.pauses import Controls, read_controls
+from onward.operations.statement import Operation, Statement, moment
+
+__all__ = ["Look", "Watch", "look", "watch"]
+
+_OTHERS = frozenset({"worker", "cancel", "breaker", "ruled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which queues have a ready job, and when the next one is due; in the past means: promote it now."""
+
+    ready: frozenset[str]
+    next_due: datetime | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch(Controls):
+    """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
+
+    `breakers` are those of which not all is well: how long each still holds, None for without an end.
+    `ruled` are the queues that have a rule, which a claim must ask for.
+    """
+
+    alive: bool
+    cancel_requested: Mapping[JobId, str] = field(default_factory=dict)
+    breakers: Mapping[str, timedelta | None] = field(default_factory=dict)
+    ruled: frozenset[str] = frozenset()
+
+
+def look(*, now: datetime | None = None) -> Operation[Look]:
+    """Tell where there is work, by the database's clock; costs the same for one job and for a million."""
+    rows = yield Statement("look", {"now": moment(now)})
+    [(next_due, read_at)] = [(due, at) for queue, due, at in rows if queue is None]
+    return Look(
+        frozenset(queue for queue, _, _ in rows if queue is not None),
+        None if next_due is None else instant(next_due),
+        instant(read_at),
+    )
+
+
+def watch(worker_id: str, *, now: datetime | None = None) -> Operation[Watch]:
+    """Tell a worker what has changed for it since it last asked."""
+    rows = yield Statement("watch", {"worker": worker_id, "now": moment(now)})
+    controls = read_controls([row for row in rows if row[0] not in _OTHERS])
+    return Watch(
+        gate=controls.gate,
+        pauses=controls.pauses,
+        alive=any(row[0] == "worker" for row in rows),
+        cancel_requested={row[1]: _reason(row[2]) for row in rows if row[0] == "cancel"},
+        breakers={row[1]: _left(row[5]) for row in rows if row[0] == "breaker"},
+        ruled=frozenset([row[1] for row in rows if row[0] == "ruled"]),
+    )
+
+
+def _left(micros: int | None) -> timedelta | None:
+    return None if micros is None else timedelta(microseconds=max(0, micros))
+
+
+def _reason(detail: str | None) -> str:
+    found = decode(detail) if detail else None
+    return str(found.get("reason", "cancelled")) if isinstance(found, dict) else "cancelled"

@@ -1,0 +1,163 @@
+"""Bring jobs back: those whose worker is gone, and those whose time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from onward.core.inputs.checks import check_kind, whole
+from onward.core.jobs.job import Job, instant
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.work.lifecycle import Lost
+from onward.operations.statement import Operation, Row, Statement, as_json, moment
+from onward.operations.work.leader import lead
+from onward.operations.work.work import MOST_AT_ONCE, Leases, finish, retire
+
+__all__ = [
+    "SWEEPER",
+    "Promoted",
+    "Swept",
+    "find_held",
+    "find_lost",
+    "promote",
+    "rescue",
+    "rescue_worker",
+    "sweep",
+]
+
+SWEEPER = "sweeper"
+"""The lead that a worker must have to rescue the jobs of others by itself."""
+
+_NOTHING = Leases(frozenset(), frozenset())
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """How many jobs of each queue became ready, and when the next one is due.
+
+    `slots` are the keys of limits for which others of them wait now.
+    """
+
+    queues: dict[str, int]
+    next_due: datetime | None
+    slots: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Whether this worker leads, and what it took back."""
+
+    leader: bool
+    leases: Leases
+
+
+def find_lost(
+    limit: int = 500, *, rules: Rules = DEFAULT_RULES, now: datetime | None = None
+) -> Operation[list[Job]]:
+    """Declare workers lost whose lease ran out, and give the jobs that they held.
+
+    Not those of a category with a lease of its own, until the worker has been silent for that long.
+    """
+    whole("limit", limit, 1, MOST_AT_ONCE)
+    own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
+    rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own), "now": moment(now)})
+    return [_read(row) for row in rows]
+
+
+def rescue(
+    limit: int = 500,
+    *,
+    rules: Rules = DEFAULT_RULES,
+    dice: Callable[[], float] = lambda: 1.0,
+    now: datetime | None = None,
+) -> Operation[Leases]:
+    """Take back the jobs of lost workers; one that finishes meanwhile keeps its end, by its lease."""
+    lost = yield from find_lost(limit, rules=rules, now=now)
+    return (yield from _give_back(lost, rules, dice, now))
+
+
+def rescue_worker(
+    worker_id: str,
+    *,
+    how: str | None = None,
+    rules: Rules = DEFAULT_RULES,
+    dice: Callable[[], float] = lambda: 1.0,
+    now: datetime | None = None,
+) -> Operation[Leases]:
+    """Take back all that a worker held which is known to be dead, without waiting for its lease.
+
+    `how` it died, such as "was ended by SIGKILL", becomes part of what its jobs say.
+    """
+    if how is not None:
+        check_kind("how", how, str, "say how it died, or leave it out")
+    yield from retire(worker_id, now=now)
+    taken = _NOTHING
+    # A retired worker claims no more, and what was settled it no longer holds: this ends.
+    while True:
+        rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+        held = [_read(row) for row in rows]
+        more = yield from _give_back(held, rules, dice, now, how)
+        taken = taken.joined(more)
+        if len(held) < MOST_AT_ONCE:
+            return taken
+
+
+def find_held(worker_id: str) -> Operation[list[Job]]:
+    """Give the running jobs of a worker."""
+    rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+    return Job.from_rows(rows)
+
+
+def sweep(
+    worker_id: str,
+    *,
+    ttl: timedelta,
+    limit: int = 500,
+    rules: Rules = DEFAULT_RULES,
+    dice: Callable[[], float] = lambda: 1.0,
+    now: datetime | None = None,
+) -> Operation[Swept]:
+    """Rescue, if this worker leads; one that was frozen and replaced finds out before it touches a job."""
+    if not (yield from lead(SWEEPER, worker_id, ttl=ttl, now=now)):
+        return Swept(leader=False, leases=_NOTHING)
+    return Swept(leader=True, leases=(yield from rescue(limit, rules=rules, dice=dice, now=now)))
+
+
+def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promoted]:
+    """Make due jobs ready."""
+    whole("limit", limit, 1, MOST_AT_ONCE)
+    rows = yield Statement("promote_jobs", {"limit": limit, "now": moment(now)})
+    queues: dict[str, int] = {}
+    next_due = None
+    slots: set[str] = set()
+    for queue, value, limit_key in rows:
+        if limit_key is not None:
+            slots.add(limit_key)
+        elif queue is not None:
+            queues[queue] = queues.get(queue, 0) + value
+        elif value is not None:
+            next_due = instant(value)
+    return Promoted(queues, next_due, frozenset(slots))
+
+
+def _read(row: Row) -> Job:
+    """Read a job to give it back: one that somebody has spoilt must not keep the others from it."""
+    try:
+        return Job.from_row(row)
+    except (ValueError, TypeError, OverflowError):
+        # Whoever claims it next says what is wrong with it.
+        return Job.salvaged(row)
+
+
+def _give_back(
+    jobs: Sequence[Job],
+    rules: Rules,
+    dice: Callable[[], float],
+    now: datetime | None,
+    how: str | None = None,
+) -> Operation[Leases]:
+    if not jobs:
+        return _NOTHING
+    return (yield from finish([rules.end_of(job, Lost(how), dice()) for job in jobs], now=now))

@@ -1,0 +1,127 @@
+"""Where a piece of code comes from: who asked for it, in which org, by which request, or as which job.
+
+What is enqueued there inherits it. It follows the code as context variables do: into tasks and `to_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from onward.core.jobs.job import Job, NewJob
+from onward.core.policy.contract import check_child, complete
+from onward.core.policy.rules import Rules
+
+__all__ = ["AMBIENT", "Origin", "ambient", "ambient_actor", "ambient_org", "filled", "inherit", "running"]
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What an enqueue inherits; `job` is the one whose handler runs here."""
+
+    org_id: str | None = None
+    project_id: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    request_id: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    parent_id: str | None = None
+    job: Job | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> Origin:
+        """Give what the children of a job inherit."""
+        return cls(
+            org_id=job.org_id,
+            project_id=job.project_id,
+            actor_type=job.actor_type,
+            actor_id=job.actor_id,
+            request_id=job.request_id,
+            correlation_id=job.correlation_id or job.id,
+            traceparent=job.traceparent,
+            parent_id=job.id,
+            job=job,
+        )
+
+
+AMBIENT: ContextVar[Origin | Job | None] = ContextVar("onward_ambient", default=None)
+"""A worker sets the job itself, for every job it runs: few handlers ever ask what follows from it."""
+
+_FIELDS = (
+    "org_id", "project_id", "request_id", "correlation_id", "traceparent", "parent_id",
+)  # fmt: skip
+
+
+@contextmanager
+def ambient(**fields: str | None) -> Iterator[None]:
+    """Have what is enqueued here inherit these fields, and what was set around it."""
+    outer = _current() or Origin()
+    given = {name: value for name, value in fields.items() if value is not None}
+    token = AMBIENT.set(msgspec.structs.replace(outer, **given))
+    try:
+        yield
+    finally:
+        AMBIENT.reset(token)
+
+
+@contextmanager
+def running(job: Job) -> Iterator[None]:
+    """Have what is enqueued here be a child of a job."""
+    current = _current()
+    if current is not None and current.job is not None and current.job.id == job.id:
+        yield
+        return
+    token = AMBIENT.set(job)
+    try:
+        yield
+    finally:
+        AMBIENT.reset(token)
+
+
+def inherit(jobs: Iterable[NewJob], rules: Rules) -> Iterable[NewJob]:
+    """Fill in what jobs leave unset, and refuse what the job that runs here may not enqueue."""
+    if AMBIENT.get() is None and rules.contract != "required":
+        return jobs
+    return [complete(filled(new, rules), rules) for new in jobs]
+
+
+def filled(new: NewJob, rules: Rules) -> NewJob:
+    """Give a job with what it inherits here."""
+    origin = _current()
+    if origin is None or not isinstance(new, NewJob):
+        return new
+    unset: dict[str, Any] = {name: getattr(origin, name) for name in _FIELDS if getattr(new, name) is None}
+    # The two name one actor together.
+    if new.actor_type is None and new.actor_id is None:
+        unset |= {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
+    if rules.tenancy == "off":
+        unset.pop("org_id", None)
+    child = msgspec.structs.replace(new, **unset)
+    if origin.job is not None:
+        check_child(child, origin.job, rules)
+    return child
+
+
+def ambient_actor() -> dict[str, str | None] | None:
+    """Tell who acts here, for an operator's action that does not say."""
+    if AMBIENT.get() is None:
+        return None
+    origin = _current()
+    if origin is None or origin.actor_type is None:
+        return None
+    return {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
+
+
+def ambient_org(rules: Rules) -> str | None:
+    """Tell in which org this is, for what is done here without saying so."""
+    origin = _current()
+    return None if origin is None or rules.tenancy == "off" else origin.org_id
+
+
+def _current() -> Origin | None:
+    current = AMBIENT.get()
+    return Origin.of(current) if isinstance(current, Job) else current

@@ -1,0 +1,227 @@
+"""Statements that follow each other on one connection: the next is sent before the last is answered.
+
+So the server never waits for a worker that claims or writes on and on. Two connections would see to that too,
+but two claims at once step over each other's rows, and all that write at once wait for each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.adapt import Transformer
+
+from onward.connections.driver_calls import postgres_call
+from onward.connections.libpq.prepared import MOST_PREPARED, Parameters, encoded, new_name, rows_of
+from onward.operations.statement import Row, Rows, Scalar, Statement
+from onward.sql.catalogue import Query, catalogue
+from onward.stores.postgres.pool import LONGEST_WAIT, AsyncPool, AsyncPooled
+
+__all__ = ["Pipeline"]
+
+# The levels at which a claim is no event.
+_UNAUDITED = {0, 1}
+_BROKEN = "the connection broke before the answer came"
+
+
+class Pipeline:
+    """A pooled connection while statements follow each other on it; each is a transaction of its own."""
+
+    def __init__(self, connection: AsyncPooled, pool: AsyncPool, prefix: str) -> None:
+        self._connection, self._pool = connection, pool
+        self._server = connection.pgconn
+        self._encoding = connection.info.encoding
+        self._queries = catalogue("postgres", "arrays", prefix)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Asked] = deque()
+        self._socket = self._server.socket
+        if connection.prepared is None:
+            connection.prepared = {}
+        self._prepared = connection.prepared
+        self._server.enter_pipeline_mode()
+        self._loop.add_reader(self._socket, self._read)
+        self._reader = Transformer(connection)
+        self._written: dict[Query, tuple[Mapping[str, Scalar | Rows], Parameters]] = {}
+        self._rests_since = time.monotonic()
+        self._half_sent = 0
+        self.broken = False
+        self.users = 0
+
+    @property
+    def usable(self) -> bool:
+        """Tell whether more can be sent from here; a loop that was closed may have left one behind."""
+        if self.broken or self._loop is not asyncio.get_running_loop():
+            return False
+        return bool(self._waiting) or time.monotonic() - self._rests_since < LONGEST_WAIT
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Send a statement behind those that are not answered yet, and wait for its rows."""
+        query = self._queries[statement.name]
+        rows: Sequence[Row] = ()
+        if query.unaudited is not None and statement.params.get("audited") in _UNAUDITED:
+            rows = await self._run(query.unaudited, statement)
+        # Nothing is no answer: perhaps the worker has no right to claim.
+        return rows or await self._run(query, statement)
+
+    async def _run(self, query: Query, statement: Statement) -> Sequence[Row]:
+        query, parameters = self._call(query, statement)
+        try:
+            result = await self._ask(query.encoded, parameters, prepare=query.steady)
+        except errors.InvalidSqlStatementName:
+            # All of them were forgotten here, as psycopg does after a rollback.
+            self._prepared.clear()
+            result = await self._ask(query.encoded, parameters, prepare=query.steady)
+        return rows_of(result, self._reader)
+
+    def _call(self, query: Query, statement: Statement) -> tuple[Query, Parameters]:
+        """Give the form to send and its parameters; who waits for jobs asks for the same each time."""
+        params, parameters = self._written.get(query, (None, None))
+        if parameters is not None and params == statement.params:
+            return query, parameters
+        formed, values = postgres_call(query, statement)
+        parameters = encoded(values, self._encoding)
+        if not query.sets:
+            self._written[query] = statement.params, parameters
+        return formed, parameters
+
+    def abandon(self) -> None:
+        """End the connection without waiting; who waits for an answer is told that it broke."""
+        self._break(psycopg.OperationalError(_BROKEN))
+
+    async def close(self) -> None:
+        """Give the connection back to the pool; one that owes an answer is closed."""
+        if self._waiting:
+            self.abandon()
+        try:
+            if not self.broken:
+                self._let_go()
+                self._server.exit_pipeline_mode()
+        except psycopg.Error as error:
+            self._break(error)
+        finally:
+            await self._pool.give(self._connection)
+
+    async def _ask(self, text: bytes, parameters: Parameters, *, prepare: bool) -> pq.abc.PGresult:
+        if self.broken:
+            raise psycopg.OperationalError(_BROKEN)
+        asked = _Asked(self._loop.create_future())
+        try:
+            self._send(text, parameters, asked, prepare=prepare)
+        except BaseException:
+            # What was sent of it, nobody knows; and libpq may have closed the connection already.
+            self.abandon()
+            raise
+        try:
+            return await asked.answer
+        except asyncio.CancelledError:
+            # Whoever comes next would wait for the answer that nobody wants.
+            self.abandon()
+            raise
+
+    def _send(self, text: bytes, parameters: Parameters, asked: _Asked, *, prepare: bool) -> None:
+        name = self._prepared.get(text)
+        if name is None and prepare and len(self._prepared) < MOST_PREPARED:
+            asked.preparing = text
+            name = self._prepared[text] = new_name()
+            self._server.send_prepare(name, text)
+        if name is None:
+            self._server.send_query_params(text, parameters.values, param_formats=parameters.formats)
+        else:
+            self._server.send_query_prepared(name, parameters.values, parameters.formats)
+        self._server.pipeline_sync()
+        if not self._waiting:
+            self._pool.note(self._connection)
+        self._waiting.append(asked)
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            left = self._server.flush()
+        except psycopg.Error as error:
+            self._break(error)
+            return
+        if left:
+            self._loop.add_writer(self._socket, self._write)
+        elif self._half_sent:
+            self._loop.remove_writer(self._socket)
+        self._half_sent = left
+
+    def _read(self) -> None:
+        try:
+            self._server.consume_input()
+            while self._waiting and not self._server.is_busy():
+                result = self._server.get_result()
+                if result is None and self._server.status == pq.ConnStatus.BAD:
+                    raise psycopg.OperationalError(_BROKEN)
+                self._take(result)
+        except psycopg.Error as error:
+            self._break(error)
+
+    def _take(self, result: pq.abc.PGresult | None) -> None:
+        asked = self._waiting[0]
+        match None if result is None else result.status:
+            case pq.ExecStatus.COMMAND_OK:
+                asked.preparing = None
+            case pq.ExecStatus.TUPLES_OK:
+                asked.result = result
+            case pq.ExecStatus.FATAL_ERROR if result is not None:
+                asked.error = errors.error_from_result(result, self._encoding)
+            case pq.ExecStatus.PIPELINE_SYNC:
+                self._waiting.popleft()
+                self._answer(asked)
+
+    def _answer(self, asked: _Asked) -> None:
+        # The next one's time begins now; who waits for nothing may wait for ever.
+        if self._waiting:
+            self._pool.note(self._connection)
+        else:
+            self._pool.forget(self._connection)
+            self._rests_since = time.monotonic()
+        if asked.preparing is not None:
+            self._prepared.pop(asked.preparing, None)
+        asked.tell()
+
+    def _break(self, error: Exception) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._let_go()
+        self._server.finish()
+        while self._waiting:
+            asked = self._waiting.popleft()
+            asked.error = asked.error or error
+            asked.tell()
+
+    def _let_go(self) -> None:
+        with suppress(ValueError, OSError, RuntimeError):
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+
+
+class _Asked:
+    """A statement that was sent, and what has come back so far."""
+
+    __slots__ = ("answer", "error", "preparing", "result")
+
+    def __init__(self, answer: asyncio.Future[pq.abc.PGresult]) -> None:
+        self.answer = answer
+        self.result: pq.abc.PGresult | None = None
+        self.error: Exception | None = None
+        self.preparing: bytes | None = None
+
+    def tell(self) -> None:
+        """Tell whoever waits, if anybody still does."""
+        # Nobody waits any more, or on a loop that was closed.
+        if self.answer.done() or self.answer.get_loop().is_closed():
+            return
+        if self.error is not None:
+            self.answer.set_exception(self.error)
+        elif self.result is not None:
+            self.answer.set_result(self.result)
+        else:
+            self.answer.set_exception(psycopg.InternalError("the server answered with no rows"))

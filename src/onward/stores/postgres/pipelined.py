@@ -1,0 +1,113 @@
+"""The store of a worker on PostgreSQL: what it does over and over goes through a pipeline."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+
+from onward.connections.run import run_async
+from onward.operations.statement import Operation, Row, Statement
+from onward.stores.postgres.pipeline import Pipeline
+from onward.stores.postgres.postgres_store import TROUBLE, AsyncPostgresStore
+
+__all__ = ["PipelinedStore"]
+
+T = TypeVar("T")
+
+_FOLLOW_EACH_OTHER = frozenset({"claim_jobs", "claim_unpaused_jobs", "finish_jobs"})
+
+
+class PipelinedStore(AsyncPostgresStore):
+    """Has claims follow each other on one connection, and writes of ends on another."""
+
+    def __init__(self, url: str, *, pool_size: int = 10, **options: Any) -> None:
+        # They are kept, beside those that come and go.
+        super().__init__(url, pool_size=pool_size + len(_FOLLOW_EACH_OTHER), **options)
+        self._pipelines: dict[str, Pipeline] = {}
+        self._supported = psycopg.Pipeline.is_supported()
+        # As the pool does with its own.
+        weakref.finalize(self, _abandon, self._pipelines, os.getpid())
+
+    async def _try(self, make: Callable[[], Operation[T]], *, atomic: bool, org_id: str | None) -> T:
+        # What is set for one transaction, or by one connection of a pooler, is not for the next statement.
+        alone = atomic or self.row_security or self.pooler is not False
+        if alone or not self._supported:
+            return await super()._try(make, atomic=atomic, org_id=org_id)
+        try:
+            return await run_async(make(), self)
+        except TROUBLE as error:
+            await self._explain(error)
+            raise
+
+    async def fetch(self, statement: Statement) -> Sequence[Row]:
+        """Run a statement that commits by itself: behind those like it, or on any connection."""
+        if statement.name in _FOLLOW_EACH_OTHER:
+            return await self._follow(statement)
+        connection = await self._take()
+        try:
+            return await self._adapted(connection).fetch(statement)
+        finally:
+            await self.pool.give(connection)
+
+    async def close(self) -> None:
+        """Give the connections back to the database; who waits for an answer there still gets it."""
+        await self._give_back()
+        await super().close()
+
+    async def _drop(self) -> None:
+        await self._give_back()
+        await super()._drop()
+
+    async def _give_back(self) -> None:
+        for name, pipeline in list(self._pipelines.items()):
+            if not pipeline.users:
+                await self._let_go(name, pipeline)
+
+    async def _follow(self, statement: Statement) -> Sequence[Row]:
+        """Run a statement behind those like it; the connection is kept, since the next will come soon."""
+        self._require_open()
+        name = statement.name
+        pipeline = self._open_one(name) or await self._opened(name)
+        pipeline.users += 1
+        try:
+            return await pipeline.fetch(statement)
+        finally:
+            pipeline.users -= 1
+            if not pipeline.users and (pipeline.broken or self._closed):
+                await self._let_go(name, pipeline)
+
+    async def _let_go(self, name: str, pipeline: Pipeline) -> None:
+        if self._pipelines.get(name) is pipeline:
+            del self._pipelines[name]
+        await pipeline.close()
+
+    def _open_one(self, name: str) -> Pipeline | None:
+        pipeline = self._pipelines.get(name)
+        return pipeline if pipeline is not None and pipeline.usable else None
+
+    async def _opened(self, name: str) -> Pipeline:
+        old = self._pipelines.get(name)
+        if old is not None and not old.users:
+            await self._let_go(name, old)
+        connection = await self._take(name)
+        made = None
+        try:
+            # Another may have been faster.
+            if found := self._open_one(name):
+                return found
+            made = self._pipelines[name] = Pipeline(connection, self.pool, self.prefix)
+            return made
+        finally:
+            if made is None:
+                # One at rest goes back at once: nothing can happen meanwhile to what was found.
+                await self.pool.give(connection)
+
+
+def _abandon(pipelines: dict[str, Pipeline], process: int) -> None:
+    """End connections without waiting; not those of a parent, who still uses them."""
+    for pipeline in pipelines.values() if os.getpid() == process else ():
+        pipeline.abandon()

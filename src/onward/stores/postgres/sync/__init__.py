@@ -1,0 +1,1 @@
+"""Generated sync twins; nothing here is written by hand."""

@@ -1,0 +1,200 @@
+"""A SQLite file as a store, for sync and async callers; created and migrated by itself on first use."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TypeVar
+
+from onward.connections.drivers.sqlite_async import AsyncSqlite
+from onward.errors import InvalidSetting, StoreClosed
+from onward.operations.statement import Operation
+from onward.sql.catalogue import Database
+from onward.stores.migrations import Plan, bundled, check_prefix, plan, statements
+from onward.stores.sqlite.file import SqliteFile, translated
+from onward.stores.sqlite.threads import Reader, Writer
+
+__all__ = ["AsyncSqliteStore", "SqliteStore", "check_no_row_security"]
+
+T = TypeVar("T")
+
+
+class _SqliteStore:
+    """What both faces share: the file, its two threads, and its schema."""
+
+    database: Database = "sqlite"
+    row_security = False
+
+    def __init__(
+        self, path: Path, *, prefix: str = "onward_", busy_seconds: float = 30.0, patience: float = 0.0
+    ) -> None:
+        self.file = SqliteFile(path)
+        self.prefix = check_prefix("sqlite", prefix)
+        self._busy_seconds, self._patience = busy_seconds, patience
+        self._opening = threading.Lock()
+        self._closed = False
+        self._threads: tuple[Reader, Writer] | None = None
+
+    def hang_up(self, seconds: float) -> None:
+        """Do nothing: a file answers, or fails."""
+
+    def _submit(self, make: Callable[[], Operation[T]], *, write: bool) -> Future[T]:
+        reader, writer = self._threads or self._open()
+        return (writer if write else reader).submit(make)
+
+    def _open(self) -> tuple[Reader, Writer]:
+        with self._opening:
+            if self._closed:
+                raise StoreClosed("this store was closed; open a new one")
+            if self._threads is None:
+                self._migrate()
+                arguments = (self.file, self.prefix, self._busy_seconds)
+                self._threads = Reader(*arguments), Writer(*arguments, self._patience)
+        return self._threads
+
+    def _plan(self) -> Plan:
+        if not self.file.path.exists():
+            return plan("sqlite", self.prefix, ())
+        connection = self.file.connect(read_only=True)
+        try:
+            return plan("sqlite", self.prefix, _applied(connection, self.prefix))
+        except sqlite3.Error as error:
+            raise translated(error, self.file.path) from error
+        finally:
+            connection.close()
+
+    def _migrate(self) -> Plan:
+        self.file.create()
+        connection = self.file.connect()
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+            before = plan("sqlite", self.prefix, _applied(connection, self.prefix))
+            for step in bundled("sqlite", self.prefix) if before.pending else ():
+                connection.execute("BEGIN IMMEDIATE")
+                # Looked up again under the lock: another process may have been faster.
+                if step.version not in _applied(connection, self.prefix):
+                    for statement in statements(step.sql):
+                        connection.execute(statement)
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise translated(error, self.file.path) from error
+        finally:
+            connection.close()
+        return before
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._threads is None:
+            self._open()
+        connection = self.file.connect()
+        connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+        return connection
+
+    def _close(self) -> None:
+        with self._opening:
+            self._closed = True
+            for thread in self._threads or ():
+                thread.close()
+
+
+class SqliteStore(_SqliteStore):
+    """Runs operations of sync callers."""
+
+    def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
+        """Run an operation in one transaction; it is durable when this returns."""
+        del atomic, org_id
+        return self._submit(make, write=write).result()
+
+    def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        return self._plan()
+
+    def migrate(self) -> Plan:
+        """Bring the schema up to this code; of two migrators at once, one waits for the other."""
+        return self._migrate()
+
+    def protect_orgs(self, *, enable: bool) -> None:
+        """Refuse: SQLite has no roles that it could keep apart."""
+        check_no_row_security(enable=enable)
+
+    def vacuum(self) -> bool:
+        """Do nothing: SQLite uses the space of deleted rows again at once."""
+        return False
+
+    def connect(self) -> sqlite3.Connection:
+        """Open a connection to the file for a caller, who closes it; outside a transaction."""
+        return self._connect()
+
+    def close(self) -> None:
+        """Finish what was handed over and close the file."""
+        self._close()
+
+
+class AsyncSqliteStore(_SqliteStore):
+    """Runs operations of async callers; the event loop never waits for the disk."""
+
+    async def run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
+        """Run an operation in one transaction; it is durable when this returns."""
+        del atomic, org_id
+        if self._threads is None:
+            await asyncio.to_thread(self._open)
+        return await asyncio.wrap_future(self._submit(make, write=write))
+
+    async def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        return await asyncio.to_thread(self._plan)
+
+    async def migrate(self) -> Plan:
+        """Bring the schema up to this code; of two migrators at once, one waits for the other."""
+        return await asyncio.to_thread(self._migrate)
+
+    async def protect_orgs(self, *, enable: bool) -> None:
+        """Refuse: SQLite has no roles that it could keep apart."""
+        check_no_row_security(enable=enable)
+
+    async def vacuum(self) -> bool:
+        """Do nothing: SQLite uses the space of deleted rows again at once."""
+        return False
+
+    async def connect(self) -> AsyncSqlite:
+        """Open a connection to the file for a caller, who closes it; outside a transaction."""
+        return await AsyncSqlite.opened(self._connect)
+
+    async def close(self) -> None:
+        """Finish what was handed over and close the file."""
+        await asyncio.to_thread(self._close)
+
+
+def check_no_row_security(*, enable: bool) -> None:
+    """Refuse row-level security, which is PostgreSQL's."""
+    if enable:
+        raise InvalidSetting(
+            "row_security is PostgreSQL's, and this is SQLite: who can open the file can read it all; "
+            "for_org() confines a client here too"
+        )
+
+
+def _applied(connection: sqlite3.Connection, prefix: str) -> set[int]:
+    known = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE name = ?", (f"{prefix}migrations",)
+    ).fetchall()
+    if not known:
+        return set()
+    return {version for (version,) in connection.execute(f"SELECT version FROM {prefix}migrations")}  # noqa: S608

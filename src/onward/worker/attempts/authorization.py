@@ -1,0 +1,70 @@
+"""What a worker asks before and after a handler, where the application's rules say so."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from onward.core.failures.classify import describe
+from onward.core.jobs.job import Job
+from onward.core.policy.built_in import BUILT_IN
+from onward.core.policy.contract import owed_artifact
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import Failed, Outcome, Succeeded
+from onward.worker.attempts.attempt import Running, isolated
+from onward.worker.attempts.thread_slots import Threads
+
+__all__ = ["Authorize", "Guard"]
+
+Authorize = Callable[[Job], bool | Awaitable[bool | None] | None]
+"""Tells whether a job may run: False or a PermissionError end it."""
+
+
+class Guard:
+    """Keeps out jobs that may not run, and holds those that ran to what their category asks."""
+
+    def __init__(self, rules: Rules, authorize: Authorize | None, threads: Threads) -> None:
+        self._rules = rules
+        self._authorize = authorize
+        self._threads = threads
+        self._orgs = rules.tenancy == "required"
+        artifacts = any(category.needs_artifact for category in rules.categories.values())
+        self.idle = not (self._orgs or artifacts or authorize)
+
+    async def refusal(self, job: Job) -> Outcome | None:
+        """Give the end of a job that may not run; raises what the application's own check raises."""
+        if job.job_type in BUILT_IN:
+            return None
+        if self._orgs and job.org_id is None:
+            return _refused("OrgMissing", "the job has no org, and tenancy='required'", "org_missing")
+        if self._authorize is None:
+            return None
+        try:
+            allowed = await self._ask(self._authorize, job)
+        except PermissionError as error:
+            described = describe(error, self._rules.redact.hider(job.payload))
+            refused = {"rule": "not_authorised", "reason": "not_authorised"}
+            return Failed({**described, **refused}, retryable=False)
+        if allowed is False:
+            return _refused("NotAuthorised", "the application's check refused the job", "not_authorised")
+        return None
+
+    def judged(self, run: Running, outcome: Outcome) -> Outcome:
+        """Give the end of a job that ran; one that owes an artifact has not succeeded without it."""
+        if not isinstance(outcome, Succeeded):
+            return outcome
+        missing = owed_artifact(run.job, run.artifacts, self._rules)
+        return outcome if missing is None else _refused("ArtifactMissing", missing, "artifact_missing")
+
+    async def _ask(self, authorize: Authorize, job: Job) -> bool | None:
+        if inspect.iscoroutinefunction(authorize):
+            allowed: bool | None = await isolated(authorize(job))
+        else:
+            # It may ask a database, and the loop must not wait for that.
+            allowed = await self._threads.call(partial(authorize, job), {})
+        return allowed
+
+
+def _refused(kind: str, message: str, reason: str) -> Failed:
+    return Failed({"class": kind, "message": message, "rule": reason, "reason": reason}, retryable=False)

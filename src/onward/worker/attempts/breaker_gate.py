@@ -1,0 +1,339 @@
+"""Circuit breakers as one worker process sees them: who may call a provider now, and what is held.
+
+As long as a provider is well this costs no statement. A process that does not know it yet has one call under
+way; each answer that does not push back allows twice as many. After one that does, every call needs a turn,
+and in all processes together there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context
+from datetime import timedelta
+from typing import Any
+
+from onward.clients.client import AsyncClient
+from onward.core.failures.breaker import (
+    QUEUE,
+    Answer,
+    Breaker,
+    answer_of,
+    check_provider,
+    settings_of,
+)
+from onward.core.jobs.job import Job
+from onward.core.policy.rules import Rules
+from onward.core.work.lifecycle import Outcome, Released
+from onward.handlers.handler import Handler
+from onward.logs import get_logger
+from onward.operations.failures.breakers import Standing
+from onward.worker.attempts.attempt import Running
+from onward.worker.attempts.provider_queue import Line, Ticket
+
+__all__ = ["Breakers"]
+
+log = get_logger("onward.worker")
+
+_ASK_SECONDS = 0.2
+_WARN_SECONDS = 10.0
+_APART_SECONDS = 0.05
+_LONGEST_AWAY = 60.0
+# Not until the hold ends: somebody may close the breaker long before.
+_HELD_SECONDS, _HELD_SPREAD = 10.0, 5.0
+_LAST_WORDS = 1.0
+_MANY_LINES = 1000
+
+
+class Breakers:
+    """Lets the jobs of a worker through to their providers, and tells the database how those answer."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        rules: Rules,
+        client: AsyncClient,
+        worker_id: Callable[[], str],
+    ) -> None:
+        self._handlers = handlers
+        self._settings = rules.breakers
+        self._client = client
+        self._worker_id = worker_id
+        self._queues = {name.removeprefix(QUEUE) for name in rules.breakers if name.startswith(QUEUE)}
+        self._lines: dict[str, Line] = {}
+        self._tickets: dict[tuple[str, int], Ticket] = {}
+        self._warned_at: dict[str, float] = {}
+        self._known_open: set[str] = set()
+        self._looking_at: set[str] = set()
+        self._turns = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @classmethod
+    def of(
+        cls,
+        handlers: Mapping[str, Handler],
+        rules: Rules,
+        client: AsyncClient,
+        worker_id: Callable[[], str],
+    ) -> Breakers | None:
+        """Give the breakers of a worker; None if none of its jobs can have one."""
+        wanted = rules.breakers or any(handler.provider is not None for handler in handlers.values())
+        return cls(handlers, rules, client, worker_id) if wanted else None
+
+    @property
+    def hold(self) -> bool:
+        """Some jobs may be held now."""
+        now = time.monotonic()
+        return any(line.is_closed(now) for line in self._lines.values())
+
+    def held_types(self) -> frozenset[str]:
+        """Name the job types that are held by the breaker of their only provider."""
+        now = time.monotonic()
+        held = {name for name, line in self._lines.items() if line.is_closed(now)}
+        if not held:
+            return frozenset()
+        return frozenset(
+            name
+            for name, handler in self._handlers.items()
+            if isinstance(handler.provider, str) and handler.provider in held
+        )
+
+    def holds_queue(self, queue: str) -> bool:
+        """Tell whether a queue is held by its own breaker."""
+        line = self._lines.get(f"{QUEUE}{queue}") if queue in self._queues else None
+        # Jobs that name a provider are no business of their queue's breaker, so then it holds one by one.
+        return line is not None and line.is_closed(time.monotonic()) and not self._mixed
+
+    @property
+    def _mixed(self) -> bool:
+        return any(handler.provider is not None for handler in self._handlers.values())
+
+    async def enter(self, run: Running) -> Outcome | None:
+        """Wait until the job may call its provider; gives its end if it may not, or was asked to give way."""
+        line = self._line_of(run.job, run.handler)
+        if line is None:
+            return None
+        try:
+            return await self._wait_in(line, run)
+        finally:
+            self._pass_on(line)
+
+    async def _wait_in(self, line: Line, run: Running) -> Outcome | None:
+        began = now = time.monotonic()
+        while True:
+            if run.why is not None:
+                return run.gave_way()
+            if now < line.held_until:
+                return self._held(line, run.handler, line.held_until - now)
+            if (ticket := line.admit(now)) is not None:
+                self._tickets[run.job.id, run.job.lease] = ticket
+                run.waited = now - began
+                return None
+            if self._closed:
+                return Released()
+            if now < line.crowded_until:
+                return self._outside(line, run.handler, line.crowded_until - now)
+            if now - began >= line.patience:
+                # Its slot is for others; what it waits for takes long.
+                line.crowd(now)
+                continue
+            if line.suspect and not line.asking and not line.writing and now >= line.ask_at:
+                line.asking = True
+                self._start(self._ask(line))
+            await line.wait()
+            now = time.monotonic()
+
+    def leave(self, job: Job, outcome: Outcome) -> None:
+        """Take note of how the provider has answered, if the job was let through to one."""
+        ticket = self._tickets.pop((job.id, job.lease), None)
+        if ticket is None:
+            return
+        line, answer = ticket.line, answer_of(outcome)
+        line.running -= 1
+        if answer.pushed_back:
+            line.doubt()
+        elif ticket.turn is None:
+            if ticket.epoch == line.epoch:
+                line.grow()
+            line.wake()
+            return
+        self._tell(line, ticket, answer)
+
+    def told(self, suspects: Mapping[str, timedelta | None]) -> None:
+        """Take note of what the database says of all breakers."""
+        if len(self._lines) > _MANY_LINES:
+            self._forget(suspects)
+        for name, left in suspects.items():
+            line = self._line(name)
+            if not line.suspect:
+                line.doubt()
+            line.hold(left)
+            line.wake()
+            if left != timedelta() and name not in self._known_open:
+                self._look_at(line)
+        for name in self._known_open - suspects.keys():
+            self._look_at(self._line(name))
+        for name, line in self._lines.items():
+            if line.held_until and name not in suspects:
+                # The word may be older than what we know, so it frees nobody: it makes us ask.
+                line.held_until = line.ask_at = 0.0
+                line.wake()
+
+    def give_back(self) -> None:
+        """Let nobody wait here any longer."""
+        self._closed = True
+        for line in self._lines.values():
+            line.wake()
+
+    async def close(self) -> None:
+        """Write what is left to write, for a moment."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_WORDS)
+        for task in self._tasks:
+            task.cancel()
+
+    def _forget(self, suspects: Mapping[str, timedelta | None]) -> None:
+        """Let go of lines of which neither the database nor we have known anything for a while."""
+        old = time.monotonic() - _WARN_SECONDS
+        self._lines = {
+            name: line
+            for name, line in self._lines.items()
+            if name in suspects or not line.idle or (line.suspect and line.doubted_at > old)
+        }
+
+    def _pass_on(self, line: Line) -> None:
+        """Give back a turn for which nobody is left: another process may have someone."""
+        if (turn := line.unused()) is not None:
+            self._tell(line, Ticket(line, line.epoch, turn), Answer())
+
+    def _outside(self, line: Line, handler: Handler, seconds: float) -> Released:
+        """Have a job wait in the queue, where the claim passes it over, or else for some time."""
+        if self._passes_over(line, handler):
+            return _after(0.1, 0.8)
+        # Else all of a long queue would be claimed and given back every few seconds.
+        line.turned_away += 1
+        wait = min(seconds + line.turned_away * _APART_SECONDS, _LONGEST_AWAY)
+        return _after(wait, max(1.0, wait / 10))
+
+    def _held(self, line: Line, handler: Handler, seconds: float) -> Released:
+        """Have a job wait in the queue, where the claim passes it over, or else come back to ask."""
+        if self._passes_over(line, handler):
+            return _after(0.1, 0.8)
+        return _after(min(seconds, _HELD_SECONDS), _HELD_SPREAD)
+
+    def _passes_over(self, line: Line, handler: Handler) -> bool:
+        """Tell whether the claim leaves out all jobs like this while the line is closed."""
+        return handler.provider == line.name or (handler.provider is None and not self._mixed)
+
+    def _tell(self, line: Line, ticket: Ticket, answer: Answer) -> None:
+        line.writing += 1
+        self._start(self._count(line, ticket, answer))
+
+    def _warn(self, text: str, line: Line, error: Exception) -> None:
+        now = time.monotonic()
+        if now - self._warned_at.get(text, -_WARN_SECONDS) >= _WARN_SECONDS:
+            self._warned_at[text] = now
+            log.warning(text, line.name, error)
+
+    def _look_at(self, line: Line) -> None:
+        if line.name not in self._looking_at:
+            self._looking_at.add(line.name)
+            self._start(self._look(line))
+
+    async def _look(self, line: Line) -> None:
+        """See what has become of a breaker that somebody else has opened or closed, and tell of it."""
+        try:
+            self._saw(await self._client.breakers.get(line.name))
+        except Exception as error:  # noqa: BLE001 - it is only to be told; what is held is known
+            self._warn("the breaker of %s can't be read: %s", line, error)
+        finally:
+            self._looking_at.discard(line.name)
+
+    def _saw(self, breaker: Breaker) -> None:
+        """Log that a breaker has opened or closed, once."""
+        name, until = breaker.name, breaker.until
+        if breaker.state == "closed" and name in self._known_open:
+            self._known_open.discard(name)
+            log.info("the breaker of %s is closed: its jobs run again", name)
+        elif breaker.state == "open" and name not in self._known_open:
+            self._known_open.add(name)
+            end = "somebody closes it" if until is None else until.isoformat(timespec="seconds")
+            log.info("the breaker of %s is open until %s: %s", name, end, breaker.reason)
+
+    def _line_of(self, job: Job, handler: Handler) -> Line | None:
+        provider = handler.provider
+        if provider is None:
+            return self._line(f"{QUEUE}{job.queue}") if job.queue in self._queues else None
+        if not isinstance(provider, str):
+            provider = provider(job)
+            if provider is None:
+                return None
+            check_provider(provider)
+        return self._line(provider)
+
+    def _line(self, name: str) -> Line:
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = Line(name, settings_of(name, self._settings))
+        return line
+
+    async def _ask(self, line: Line) -> None:
+        """Ask the database for a turn."""
+        self._turns += 1
+        turn = f"{self._worker_id()}/{self._turns}"
+        line.ask_at = time.monotonic() + _ASK_SECONDS
+        try:
+            async with line.one_at_a_time:
+                standing = await self._client.breakers.ask(line.name, turn, line.settings)
+                self._saw(standing.breaker)
+                if standing.entry == "turn":
+                    line.give_turn(turn)
+                elif not line.writing:
+                    _learn(line, standing, allowed=1)
+        except Exception as error:  # noqa: BLE001 - a job must not fail because its breaker can't be asked
+            self._warn("the breaker of %s can't be asked: %s", line, error)
+        finally:
+            line.asking = False
+            line.wake()
+            self._pass_on(line)
+
+    async def _count(self, line: Line, ticket: Ticket, answer: Answer) -> None:
+        """Tell the database what an answer says of the provider."""
+        try:
+            async with line.one_at_a_time:
+                breakers = self._client.breakers
+                standing = await breakers.answered(line.name, ticket.turn, answer, line.settings)
+                self._saw(standing.breaker)
+                # Others that push back are still to be counted.
+                if line.writing == 1 or standing.entry == "held":
+                    _learn(line, standing, allowed=2)
+        except Exception as error:  # noqa: BLE001 - the job's own end is written in any case
+            self._warn("the breaker of %s could not be told of an answer: %s", line, error)
+            if answer.pushed_back:
+                line.hold(line.settings.held_for(0, answer.retry_after))
+        finally:
+            line.writing -= 1
+            line.ask_at = 0.0
+            line.wake()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        # In a context of its own: what the worker counts is not done by the job that happens to run here.
+        task = asyncio.get_running_loop().create_task(work, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _learn(line: Line, standing: Standing, allowed: int) -> None:
+    match standing.entry:
+        case "go":
+            line.trust(allowed)
+        case "held":
+            line.hold(standing.wait)
+
+
+def _after(seconds: float, spread: float) -> Released:
+    """Give a job back for some time; spread, so that they do not all come at once."""
+    return Released(timedelta(seconds=seconds + random.uniform(0, spread)))  # noqa: S311

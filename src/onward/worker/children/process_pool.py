@@ -1,0 +1,328 @@
+"""Runs handlers in child processes: CPU work, and code that must not take the worker down with it.
+
+A child runs one job at a time and is used again. One that was told to end, or that died, is never used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from onward.core.jobs.job import Job
+from onward.core.records.usage import Usage
+from onward.core.work.lifecycle import Cancelled, End
+from onward.errors import InvalidSetting
+from onward.handlers.clients import check_not_importing
+from onward.handlers.handler import Handler
+from onward.worker.children.protocol import (
+    HEADER,
+    LARGEST,
+    Answer,
+    Ask,
+    Completed,
+    Completing,
+    Metered,
+    Note,
+    Returned,
+    Said,
+    Start,
+    pack,
+    rebuilt,
+)
+
+__all__ = ["ProcessDied", "ProcessPool"]
+
+_KILL_AFTER = 1.0
+_IDLE_SECONDS = 60.0
+_LAST_WORDS = 0.5
+_BOOT = "import sys; sys.path[:] = sys.argv[3:]; from onward.worker.children.child import main; main()"
+
+_said: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+
+
+class ProcessDied(Exception):
+    """The process of a job ended before its handler did."""
+
+
+class _Run(Protocol):
+    artifacts: int
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def cancel_reason(self) -> str | None: ...
+    def meter(self, used: Usage) -> None: ...
+    def completing(self, end: End) -> None: ...
+    def completed(self, spent: frozenset[str]) -> None: ...
+
+
+class ProcessPool:
+    """At most `size` child processes, each with at most one job; the first starts with the first job.
+
+    It belongs to the event loop that runs its jobs; call its methods there.
+    """
+
+    def __init__(self, size: int, *, url: str | None = None, schema: str = "onward") -> None:
+        check_not_importing()
+        self._url = url
+        self._schema = schema
+        self._slots = asyncio.Semaphore(size)
+        self._idle: list[_Child] = []
+        self._children: set[_Child] = set()
+        self._attempts: set[_Attempt] = set()
+        self._closed = False
+
+    async def run(self, handler: Handler, run: _Run, *, timeout: float | None) -> Any:  # noqa: ASYNC109
+        """Give what the handler returned, or raise what it raised.
+
+        A process that dies raises ProcessDied, one that is ended TimeoutError or Cancelled. Whatever is
+        raised, the handler no longer runs.
+        """
+        if self._closed:
+            raise RuntimeError("the process pool is closed")
+        attempt = _Attempt(run.job.id, asyncio.ensure_future(self._work(handler, run, timeout)))
+        self._attempts.add(attempt)
+        try:
+            answer = await attempt.task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if attempt.cancelled and not (current and current.cancelling()):
+                raise Cancelled(run.cancel_reason or "cancelled") from None
+            raise
+        finally:
+            self._attempts.discard(attempt)
+        if isinstance(answer, Returned):
+            run.artifacts += answer.artifacts
+            return answer.result
+        raise rebuilt(answer)
+
+    def cancel(self, job_id: str) -> None:
+        """End the process that runs a job, or take the job out of the queue for one; else do nothing."""
+        for attempt in self._attempts:
+            if attempt.job_id == job_id:
+                attempt.cancelled = True
+                attempt.task.cancel()
+
+    async def close(self, grace: float = 0) -> None:
+        """Wait that many seconds for running jobs, then end all processes; what still ran is cancelled."""
+        self._closed = True
+        tasks = [attempt.task for attempt in self._attempts]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        await asyncio.gather(*(child.end() for child in list(self._children)))
+
+    async def _work(self, handler: Handler, run: _Run, timeout: float | None) -> Answer:  # noqa: ASYNC109
+        message = pack(Ask(handler.reference, handler.memory, run.job))
+        async with self._slots:
+            child = self._take()
+            sound = False
+            try:
+                async with asyncio.timeout(timeout):
+                    answer = await child.ask(message, partial(_hear, run))
+                # What a failed allocation has left half done is not for the next job to find.
+                sound = isinstance(answer, Returned) or answer.described.get("class") != "MemoryError"
+            except TimeoutError:
+                # It may be what was left of a round number.
+                raise TimeoutError(f"ran longer than {round(timeout or 0, 2):g} s") from None
+            finally:
+                if sound and not self._closed:
+                    self._rest(child)
+                else:
+                    await child.end()
+        return answer
+
+    def _take(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.wake():
+                return child
+        child = _Child(pack(_start(self._url, self._schema)))
+        self._children.add(child)
+        child.exited.add_done_callback(lambda _: self._children.discard(child))
+        return child
+
+    def _rest(self, child: _Child) -> None:
+        """Keep a child for the next job, for a while."""
+        self._idle.append(child)
+        child.rest(_IDLE_SECONDS)
+
+
+class _Attempt:
+    """One call of `run`: its work, and whether it was cancelled through the pool."""
+
+    def __init__(self, job_id: str, task: asyncio.Task[Answer]) -> None:
+        self.job_id = job_id
+        self.task = task
+        self.cancelled = False
+
+
+class _Child:
+    """A child process, from its start to its end."""
+
+    def __init__(self, start: bytes) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._start: bytes = start
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking = False
+        self._ending = False
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        with ExitStack() as unless_started:
+            ours, theirs = socket.socketpair()
+            unless_started.enter_context(ours)
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                    _command(theirs.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    # A Ctrl-C for our group is for us; and what the child starts can be ended with it.
+                    process_group=0,
+                )
+            unless_started.pop_all()
+        self._line = ours
+        # A thread, not the end of the line: what a handler has forked may hold the line open.
+        name = f"onward child {self._process.pid}"
+        threading.Thread(target=self._wait, name=name, daemon=True).start()
+
+    async def ask(self, message: bytes, hear: Callable[[Note], None]) -> Answer:
+        """Have a job run, and hear what it says meanwhile; raises ProcessDied if there is no answer."""
+        self._asking = True
+        exchange = asyncio.ensure_future(self._exchange(message, hear))
+        try:
+            either: set[asyncio.Future[Any]] = {exchange, self.exited}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            # The answer may still be on its way, or the exit may be.
+            await asyncio.wait({exchange}, timeout=_LAST_WORDS)
+            answer = exchange.result() if exchange.done() else None
+        except (msgspec.DecodeError, InvalidSetting):
+            raise ProcessDied("the process sent something that is no answer") from None
+        finally:
+            exchange.cancel()
+            self._asking = False
+            if self.exited.done():
+                self._hang_up()
+        if answer is None:
+            await asyncio.wait({self.exited}, timeout=_LAST_WORDS)
+            raise ProcessDied(self._epitaph())
+        return answer
+
+    def rest(self, seconds: float) -> None:
+        """Wait for another job, but not for ever."""
+        self._timer = self._loop.call_later(seconds, self._terminate)
+
+    def wake(self) -> bool:
+        """Get ready for a job; False if the process has ended or is about to."""
+        if self._ending or self.exited.done():
+            return False
+        if self._timer is not None:
+            self._timer.cancel()
+        return True
+
+    async def end(self) -> None:
+        """End the process; returns when it is gone, and it goes also if nobody waits."""
+        self._terminate()
+        await asyncio.wait({self.exited})
+        # The line is closed in the next turn of the loop, which may be the last.
+        await asyncio.sleep(0)
+
+    async def _exchange(self, message: bytes, hear: Callable[[Note], None]) -> Answer | None:
+        """Send a message and wait for the answer; None if the line breaks."""
+        try:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection(sock=self._line)
+                self._streams[1].write(self._start)
+            reader, writer = self._streams
+            writer.write(message)
+            await writer.drain()
+            while True:
+                (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
+                said = _said.decode(await reader.readexactly(length) if length <= LARGEST else b"")
+                if isinstance(said, Answer):
+                    return said
+                hear(said)
+        except (OSError, EOFError):
+            return None
+
+    def _terminate(self) -> None:
+        if not self._ending:
+            self._ending = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._signal(signal.SIGTERM)
+            self._timer = self._loop.call_later(_KILL_AFTER, self._signal, signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        # Once it has been waited for, its number may be another's.
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        # The loop may have been closed without closing the pool.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._ended, code)
+
+    def _ended(self, code: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.exited.set_result(code)
+        # Its last answer may still have to be read.
+        if not self._asking:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._streams is None:
+            self._line.close()
+        else:
+            self._streams[1].transport.abort()
+
+    def _epitaph(self) -> str:
+        if not self.exited.done():
+            return "the process no longer answers"
+        code = self.exited.result()
+        if code >= 0:
+            return f"the process ended with exit code {code} before the handler did"
+        with suppress(ValueError):
+            return f"the process was killed by {signal.Signals(-code).name}"
+        return f"the process was killed by signal {-code}"
+
+
+def _hear(run: _Run, said: Note) -> None:
+    match said:
+        case Metered(used):
+            run.meter(Usage.checked(*msgspec.structs.astuple(used)))
+        case Completing(end):
+            run.completing(end)
+        case Completed(spent):
+            run.completed(spent)
+
+
+def _command(descriptor: int) -> list[str]:
+    # What multiprocessing uses, for -O, -W, -X and the like.
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+    path = [entry or str(Path.cwd()) for entry in sys.path]
+    return [sys.executable, *flags, "-c", _BOOT, str(descriptor), str(os.getpid()), *path]
+
+
+def _start(url: str | None, schema: str) -> Start:
+    script = sys.modules["__main__"]
+    spec = getattr(script, "__spec__", None)
+    name = None if spec is None or spec.name in {"__main__", "__mp_main__"} else spec.name
+    file = getattr(script, "__file__", None)
+    return Start(sys.argv, name, None if file is None else str(Path(file).absolute()), url, schema)

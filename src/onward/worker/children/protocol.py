@@ -1,0 +1,215 @@
+"""What a worker and its child process say to each other: JSON, with its length before it.
+
+Exceptions travel as data. Only those listed here come back as what they were; the name of any other class
+stays a name, so that nothing a child sends can choose what is called.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from onward.core.failures.app_rules import Classification
+from onward.core.failures.causes import sole
+from onward.core.failures.classify import Retry, Unrecoverable, describe, judge
+from onward.core.failures.http_response import peek
+from onward.core.failures.verdict import Verdict
+from onward.core.jobs.job import Job
+from onward.core.jobs.payload import encode, lenient
+from onward.core.records.usage import Usage
+from onward.core.secrets.redaction import Hide, redact_text
+from onward.core.work.error_record import LONGEST_MESSAGE, message_of, shorten
+from onward.core.work.lifecycle import Cancelled, End, Parked, RateLimited, Skip, Snooze
+from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
+
+__all__ = [
+    "HEADER",
+    "LARGEST",
+    "Answer",
+    "Ask",
+    "ChildError",
+    "Completed",
+    "Completing",
+    "Metered",
+    "Note",
+    "Raised",
+    "Returned",
+    "Said",
+    "Start",
+    "pack",
+    "rebuilt",
+    "to_answer",
+]
+
+HEADER = struct.Struct(">I")
+LARGEST = 64 * 1024 * 1024
+"""The most bytes of one answer: a child must not be able to exhaust its worker."""
+
+_LARGEST_FIELDS = 65_536
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Said first: where the child finds what its parent has."""
+
+    argv: list[str]
+    main_name: str | None
+    main_path: str | None
+    url: str | None
+    schema: str
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Run this job, with at most so many bytes of memory more than now."""
+
+    reference: str
+    memory: int | None
+    job: Job
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    """The handler returned, and left so many artifacts."""
+
+    result: Any
+    artifacts: int = 0
+
+
+class Raised(msgspec.Struct, frozen=True, tag=True):
+    """The handler raised: what `describe` and `judge` say of it, and of one of our own its name and fields.
+
+    It is judged where it was raised, because the exception itself does not travel.
+    """
+
+    described: dict[str, Any]
+    name: str | None = None
+    fields: dict[str, Any] = {}
+    verdict: Verdict | None = None
+
+
+class Metered(msgspec.Struct, frozen=True, tag=True):
+    """The handler has used something; said at once, since a child that is ended gives no answer."""
+
+    used: Usage
+
+
+class Completing(msgspec.Struct, frozen=True, tag=True):
+    """The handler is about to commit its own end; a child that dies now leaves that to the database."""
+
+    end: End
+
+
+class Completed(msgspec.Struct, frozen=True, tag=True):
+    """The handler has committed its own end, and these orgs have spent their budget by it."""
+
+    spent: frozenset[str]
+
+
+Answer = Returned | Raised
+Note = Metered | Completing | Completed
+Said = Answer | Note
+"""What a child says while it has a job: the answer is the last of it."""
+
+
+class ChildError(Exception):
+    """What a handler raised in another process; `described` shows its own class, message and traceback."""
+
+    def __init__(self, described: Mapping[str, Any], verdict: Verdict | None = None) -> None:
+        super().__init__(f"{described.get('class')}: {described.get('message')}")
+        self.described = described
+        self.verdict = verdict
+
+
+# What comes back as it was, and the arguments to make it again; `message` stands for its text.
+_OURS: Mapping[type[BaseException], tuple[str, ...]] = {
+    Skip: ("reason",),
+    Snooze: ("delay",),
+    Parked: ("until", "event", "key", "seen"),
+    RateLimited: ("after", "error", "counted"),
+    Cancelled: ("reason",),
+    Retry: ("message", "after"),
+    Unrecoverable: ("message", "hint", "link"),
+    InvalidJob: ("message",),
+    NotAllowed: ("message",),
+}
+_BY_NAME = {kind.__name__: kind for kind in _OURS}
+
+
+def pack(message: msgspec.Struct) -> bytes:
+    """Write a message with its length before it."""
+    body = msgspec.json.encode(message)
+    return HEADER.pack(len(body)) + body
+
+
+def to_answer(
+    end: object, artifacts: int = 0, hide: Hide = redact_text, own: Classification | None = None
+) -> bytes:
+    """Write what a handler returned or raised; a result that is no JSON is a failure like any other."""
+    if isinstance(end, BaseException):
+        return pack(_raised(end, hide, own or Classification()))
+    try:
+        return pack(Returned(_checked(end), artifacts))
+    except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
+        # Never as one of our own: an InvalidJob would blame the arguments.
+        return pack(Raised(_plain(describe(error.with_traceback(None), hide))))
+
+
+def rebuilt(raised: Raised) -> BaseException:
+    """Make the exception again that a child told of."""
+    kind = None if raised.name is None else _BY_NAME.get(raised.name)
+    if kind is None:
+        return ChildError(raised.described, raised.verdict)
+    fields = dict(raised.fields)
+    message = fields.pop("message", None)
+    error = kind(**fields) if message is None else kind(message, **fields)
+    # A subclass of the handler's own, or the place where it was raised, is still shown.
+    error.described, error.verdict = raised.described, raised.verdict  # type: ignore[attr-defined]
+    return error
+
+
+def _checked(result: object) -> msgspec.Raw:
+    """Write a result as JSON; the error names what in it is none."""
+    try:
+        # Tuples, dates, UUIDs, dataclasses and the like have an obvious form.
+        raw = msgspec.json.encode(result)
+    except Exception:  # noqa: BLE001 - whatever it was, the stricter encoder says where and what to do
+        raw = encode(result, limit=LARGEST, what="result").encode()
+    if len(raw) > LARGEST - _LARGEST_FIELDS:
+        raise PayloadTooLarge(
+            f"result takes {len(raw)} bytes of JSON; the limit is {LARGEST}: store it and return a reference"
+        )
+    return msgspec.Raw(raw)
+
+
+def _raised(error: BaseException, hide: Hide, own: Classification) -> Raised:
+    described = _plain(describe(error, hide))
+    verdict = judge(error, hide, own, datetime.now(UTC))
+    # Of a group with a single error, that one is what the handler meant.
+    error = sole(error)
+    for kind, names in _OURS.items():
+        # By its type: an object may fail when it is asked for its class.
+        if issubclass(type(error), kind):
+            fields = {name: _field(error, name, hide) for name in names}
+            return Raised(described, kind.__name__, _plain(fields), verdict)
+    return Raised(described, verdict=verdict)
+
+
+def _field(error: BaseException, name: str, hide: Hide) -> object:
+    value = message_of(error) if name == "message" else peek(error, name)
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case datetime():
+            return value.isoformat()
+        case BaseException():
+            return describe(value, hide)
+        case str():
+            return shorten(value, LONGEST_MESSAGE, hide)
+    return value
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(lenient(dict(value), _LARGEST_FIELDS))
+    return plain

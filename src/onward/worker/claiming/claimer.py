@@ -1,0 +1,390 @@
+"""Claims jobs ahead of the slots, and waits for new ones when there are none."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from onward.clients.client import AsyncClient
+from onward.core.jobs.job import Job
+from onward.errors import StoreError, WorkerLost
+from onward.operations.limits.pauses import Controls
+from onward.operations.work.polls import Watch
+from onward.stores.wakeups import Wakeups
+from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.claiming.buffer import Buffer, Lane
+from onward.worker.claiming.queue_policies import RuledQueues
+from onward.worker.claiming.standby import Standby
+from onward.worker.claiming.throughput import AT_ONCE, Pace
+from onward.worker.clock_skew import Skew
+from onward.worker.loops.lease_keeper import Keeper
+from onward.worker.outage import Outage
+from onward.worker.stopping import Stopping
+
+__all__ = ["Claimer"]
+
+# A claim by a rule asks several questions, whatever it brings.
+_MOST_BY_RULE = 1000
+_CLAIMS = 2
+_POLL_SECONDS = 1.0
+_TOLD_SECONDS = 2.0
+_MOMENT = 0.1
+_DOUBT_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
+
+
+class _Held(NamedTuple):
+    """What is paused, worked out when it changes: it is asked several times for each claim."""
+
+    queues: frozenset[str] = frozenset()
+    orgs: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+
+
+class Claimer:
+    """Keeps the buffer filled from those queues that have ready jobs."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        keeper: Keeper,
+        outage: Outage,
+        wakeups: Wakeups,
+        *,
+        stopping: Stopping,
+        buffer: Buffer,
+        pace: Pace,
+        standby: Standby,
+        feed: Callable[[], None],
+        known: Callable[[], set[str]],
+        behind: Callable[[], bool],
+        queues: Collection[str] | None,
+        budget: int | None,
+        drain: bool,
+        breakers: Breakers | None = None,
+    ) -> None:
+        self._client, self._breakers = client, breakers
+        self._at_once = AT_ONCE[client.store.database]
+        self._keeper, self._outage = keeper, outage
+        self._wakeups, self._stopping = wakeups, stopping
+        self._buffer, self._pace, self._standby = buffer, pace, standby
+        self._feed = feed
+        self._known, self._behind = known, behind
+        self._queues = None if queues is None else frozenset(queues)
+        self._budget, self._drain = budget, drain
+        self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
+        self._room, self._free = asyncio.Event(), asyncio.Event()
+        self._free.set()
+        self._controls, self._held, self._skew = Controls(), _Held(), Skew()
+        self._ruled = RuledQueues(client.rules.queues)
+        self._closing = self.quiet = False
+        self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
+        self._doubted_at: float | None = None
+        self._adopt_at = 0.0
+        self.dry = asyncio.Event()
+        self.waited_at = self._looked_at = time.monotonic()
+        self._asked_at = float("-inf")
+
+    @property
+    def spent(self) -> bool:
+        """As many jobs were claimed as were asked for."""
+        return self._budget is not None and self._budget <= 0
+
+    @property
+    def _over(self) -> bool:
+        return self._closing or self._stopping.asked
+
+    def told(self, watch: Watch) -> None:
+        """Take note of the gate, of what is paused, and which queues have a rule."""
+        self._ruled.told(watch.ruled)
+        if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
+            return
+        self._controls = watch
+        self._held = _Held(watch.paused("queue"), watch.held_orgs, watch.paused("job_type"))
+        self._ready = {queue for queue in self._ready if self._serves(queue)}
+        self._set_free()
+        self._room.set()
+        self._wakeups.wake()
+
+    @property
+    def spent_orgs(self) -> frozenset[str]:
+        """Name the orgs that have just spent their budget, until the database has told everyone."""
+        if self._spent_at:
+            since = time.monotonic() - _TOLD_SECONDS
+            self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
+        return frozenset(self._spent_at)
+
+    def hold(self, orgs: Collection[str]) -> None:
+        """Claim nothing more of orgs that have just spent their budget."""
+        self._spent_at.update(dict.fromkeys(orgs, time.monotonic()))
+
+    def set_quiet(self, on: bool) -> None:
+        """Claim nothing, or again."""
+        self.quiet = on
+        self._set_free()
+
+    def close(self) -> None:
+        """Claim no more; a claim under way is waited for, because its jobs are ours already."""
+        self._closing = True
+        self._buffer.close()
+        self._free.set()
+        self._room.set()
+        self._wakeups.wake()
+
+    def ended(self) -> None:
+        """Note that a slot is free."""
+        self._room.set()
+        if self._drain and self._buffer.running == 0 and self._buffer.length == 0:
+            self._wakeups.wake()
+
+    def caught_up(self, queues: Iterable[str] = ()) -> None:
+        """Note that results were written, of jobs of these queues."""
+        self._room.set()
+        self.ready(self._ruled.ended(queues))
+
+    def ready(self, queues: Iterable[str]) -> None:
+        """Note that these queues may have jobs."""
+        served = {queue for queue in queues if self._serves(queue)}
+        if served:
+            self._ready |= served
+            self._room.set()
+            self._wakeups.wake()
+
+    async def more(self, claims: int, admitted: Callable[[], Awaitable[bool]]) -> bool:
+        """Tell whether there may be anything to claim, now or within a second, or was claimed since."""
+        try:
+            if await self._client.settle() or await admitted():
+                return True
+            look = await self._client.look()
+        except StoreError as error:
+            await asyncio.sleep(self._outage.pause("drain", error))
+            return True
+        self._outage.over("drain")
+        wait = _POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
+        holds = self._controls.pauses or (self._breakers is not None and self._breakers.hold)
+        held_back = self._ruled.held_longer(_POLL_SECONDS) | (self._barren if holds else set())
+        if any(self._serves(queue) for queue in look.ready - held_back):
+            self.dry.clear()
+            self._wakeups.wake()
+        elif wait < _POLL_SECONDS:
+            await asyncio.sleep(max(wait, _MOMENT))
+            return True
+        # What was claimed meanwhile is neither ready nor written yet.
+        return claims != self.claims or not self.dry.is_set()
+
+    async def run(self) -> None:
+        """Claim until closed, or until as many jobs as were asked for are claimed."""
+        try:
+            await self._claim_on()
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+        finally:
+            for claim in self._under_way:
+                claim.cancel()
+            self.dry.set()
+
+    async def _claim_on(self) -> None:
+        while not self.spent and not self._over:
+            try:
+                if self._doubted_at is not None:
+                    await self._adopt(self._doubted_at)
+                await self._free.wait()
+                await (self._claim() if self._ready else self._wait())
+            except WorkerLost:
+                # The keeper registers anew; until then there is nothing to claim with.
+                await asyncio.sleep(_MOMENT)
+            except Exception as error:  # noqa: BLE001 - no error may end the claiming
+                self._doubted_at, self._adopt_at = time.monotonic(), 0.0
+                await asyncio.sleep(self._outage.pause("claimer", error))
+
+    async def _adopt(self, since: float) -> None:
+        """Find what a claim took whose answer never came: under our own lease nobody would rescue it.
+
+        Asked for some time, because the server may be done with that claim only after we have given it up.
+        """
+        now = time.monotonic()
+        if now < self._adopt_at:
+            return
+        await self._arrived()
+        self._adopt_at = now + _POLL_SECONDS
+        # Read before: what ends while the database answers is not in its answer by mistake.
+        known, worker_id = self._known(), self._keeper.worker_id
+        held = await self._client.held(worker_id)
+        self._outage.over("claimer")
+        if now - since > _DOUBT_SECONDS:
+            self._doubted_at = None
+        if worker_id == self._keeper.worker_id:
+            for job in held:
+                if job.id not in known:
+                    self._take(job.queue, [job])
+
+    async def _claim(self) -> None:
+        """Fill the buffer from the ready queues, or wait until there is room."""
+        now = time.monotonic()
+        # Else what comes to another queue would wait until those that we know run dry.
+        if now - self._looked_at > _LOOK_SECONDS:
+            self._barren.clear()
+            if not await self._look():
+                return
+        self._room.clear()
+        shares = self._shares()
+        if not shares:
+            await (self._arrived() if self._under_way else self._until_room())
+            return
+        if self._over:
+            return
+        for lane, share in shares:
+            most = self._most(lane.queue)
+            # Claims by a rule take turns: one beside another would only wait for it.
+            alone = self._budget is not None or lane.queue in self._ruled.names
+            if share >= most and lane.reached and not alone:
+                await self._claim_beside(lane, most)
+            else:
+                await self._claim_from(lane, share)
+
+    def _shares(self) -> list[tuple[Lane, int]]:
+        """Tell how many jobs to claim from each ready queue; none while there are enough."""
+        now = time.monotonic()
+        ahead = self._pace.ahead(now)
+        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
+        if self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2:
+            return []
+        return self._buffer.shares(self._ready - self._standby.left(self._ready, now), ahead)
+
+    async def _until_room(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._room.wait(), self._standby.seconds)
+
+    def _most(self, queue: str) -> int:
+        return _MOST_BY_RULE if queue in self._ruled.names else self._at_once
+
+    async def _claim_beside(self, lane: Lane, share: int) -> None:
+        """Claim while another claim is under way: the next is asked for before the last has arrived."""
+        self._under_way.append(asyncio.create_task(self._claim_on_from(lane, share)))
+        await asyncio.sleep(0)
+        if len(self._under_way) >= _CLAIMS:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+            for claim in [claim for claim in self._under_way if claim.done()]:
+                # One that failed leaves the others to the next time.
+                self._under_way.remove(claim)
+                await claim
+
+    async def _claim_on_from(self, lane: Lane, share: int) -> None:
+        """Claim, and again as soon as the jobs are here: else they would all run before we ask for more.
+
+        Not while other queues have jobs too, which would have to wait for their turn.
+        """
+        await self._claim_from(lane, share)
+        while self._free.is_set() and not self._over and self._looked_at + _LOOK_SECONDS > time.monotonic():
+            if self._ready != {lane.queue} or dict(self._shares()).get(lane, 0) < share:
+                return
+            await self._claim_from(lane, share)
+
+    async def _arrived(self) -> None:
+        """Wait for the claims that are under way."""
+        while self._under_way:
+            await self._under_way.pop(0)
+
+    async def _claim_from(self, lane: Lane, share: int) -> None:
+        self.dry.clear()
+        self.claims += 1
+        limit = min(share, self._most(lane.queue), self._budget or share)
+        self._buffer.expect(lane, limit)
+        # Few jobs are worth the way: each of them may be the most urgent one.
+        many = limit == self._at_once and lane.queue not in self._ruled.names
+        past = lane.past(time.monotonic()) if many else None
+        try:
+            jobs = await self._ask(lane.queue, limit, past)
+        finally:
+            self._buffer.expect(lane, -limit)
+        lane.reached = jobs[-1] if len(jobs) == limit else None
+        # What ends short past a job may have more before it.
+        if (lane.reached is None and past is None) or lane.queue in self._ruled.held():
+            self._ready.discard(lane.queue)
+        if not jobs and past is None and lane.queue in self._seen:
+            self._barren.add(lane.queue)
+        self._seen.discard(lane.queue)
+        if many and lane.reached:
+            self._standby.claimed(lane.queue, time.monotonic())
+        self._take(lane.queue, jobs)
+        if jobs and len(jobs) < limit:
+            # The last ready ones begin before we ask for more.
+            await asyncio.sleep(0)
+
+    async def _ask(self, queue: str, limit: int, past: Job | None) -> list[Job]:
+        orgs, types = self._held.orgs | self.spent_orgs, self._held_types()
+        who = self._keeper.worker_id
+        if queue not in self._ruled.names:
+            return await self._client.claim(
+                queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types, past=past
+            )
+        ends, theirs = self._ruled.ends, not self._known()
+        claim = await self._client.queues.claim(
+            queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types
+        )
+        self._ruled.claimed(queue, claim, ends, theirs=theirs)
+        return claim.jobs
+
+    def _take(self, queue: str, jobs: list[Job]) -> None:
+        if self._budget is not None:
+            self._budget -= len(jobs)
+        self._buffer.add(queue, jobs, in_turn=queue in self._ruled.names)
+        self._feed()
+
+    async def _wait(self) -> None:
+        """Wait for new jobs; before, say so in the database, so that whoever enqueues knows to wake us."""
+        await self._arrived()
+        # Who is marked as idle is told of all that came since it claimed the last: no need to look.
+        told = self._keeper.marked_idle and self._wakeups.tells and not self._drain
+        pause = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
+        longest = self._asked_at + pause - time.monotonic() if told else 0.0
+        if longest <= 0:
+            if await self._look():
+                return
+            longest = pause
+        if not self._keeper.marked_idle:
+            self._keeper.idle = True
+            await self._client.extend(self._keeper.worker_id, (), lease=self._keeper.lease, idle=True)
+            self._keeper.marked_idle = True
+            if await self._look():
+                return
+        if self._buffer.running == 0 and self._buffer.length == 0:
+            self.dry.set()
+        # It waits until it says otherwise: only who was busy for a while gives up being woken.
+        self.waited_at = float("inf")
+        woken = await self._wakeups.wait(self._ruled.next_in(longest))
+        # We have just looked: a wake-up that names its queue needs no other look before the claim. One that
+        # names none may be about any.
+        self.waited_at = self._looked_at = time.monotonic()
+        if not woken:
+            self._asked_at = float("-inf")
+        self._barren.clear()
+        self._ready |= {queue for queue in woken or () if self._serves(queue)} - self._ruled.held()
+
+    async def _look(self) -> bool:
+        look = await self._client.look()
+        self._skew.seen(look.now)
+        self._looked_at = self._asked_at = time.monotonic()
+        # A queue whose ready jobs are not for us (paused, or just being claimed elsewhere) is left alone
+        # until the next wake-up: else we would ask for them without end.
+        self._seen = {queue for queue in look.ready if self._serves(queue)}
+        self._ready = self._seen - self._barren - self._ruled.held()
+        return bool(self._ready)
+
+    def _serves(self, queue: str) -> bool:
+        if self._breakers is not None and self._breakers.holds_queue(queue):
+            return False
+        return (self._queues is None or queue in self._queues) and queue not in self._held.queues
+
+    def _held_types(self) -> frozenset[str]:
+        types = self._held.types
+        return types if self._breakers is None else types | self._breakers.held_types()
+
+    def _set_free(self) -> None:
+        if self.quiet or self._controls.gate is not None:
+            self._free.clear()
+        else:
+            self._free.set()

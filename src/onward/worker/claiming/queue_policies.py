@@ -1,0 +1,75 @@
+"""Which queues have a rule, and from which of them a claim would bring nothing now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from onward.core.limits.queue_policy import QueueRule
+from onward.operations.work.policy_claim import RuledClaim
+
+__all__ = ["RuledQueues"]
+
+# Where other workers run all that may, nobody tells us that one has ended.
+_ASK_AGAIN_SECONDS = 1.0
+
+
+class RuledQueues:
+    """The queues whose claims go by a rule; a full one is left alone until one of its jobs has ended."""
+
+    def __init__(self, declared: Mapping[str, QueueRule]) -> None:
+        self._declared = frozenset(name for name, rule in declared.items() if not rule.plain)
+        self.names = self._declared
+        self._full_until: dict[str, float] = {}
+        self._rated_until: dict[str, float] = {}
+        self._theirs: frozenset[str] = frozenset()
+        self.ends = 0
+
+    def told(self, names: Collection[str]) -> None:
+        """Take note of the queues that have a rule in the database."""
+        self.names = self._declared | frozenset(names)
+
+    def claimed(self, queue: str, claim: RuledClaim, since: int, *, theirs: bool = False) -> None:
+        """Take note of why a claim did not bring more; `since` is what `ends` was when it began.
+
+        A full queue is `theirs` if this worker held no job when the claim began.
+        """
+        now = time.monotonic()
+        # What has ended meanwhile may have left room of which the claim knew nothing.
+        if claim.full and since == self.ends:
+            self._full_until[queue] = now + _ASK_AGAIN_SECONDS
+            self._theirs = self._theirs | {queue} if theirs and not claim.jobs else self._theirs - {queue}
+        if claim.wait is not None:
+            self._rated_until[queue] = now + claim.wait.total_seconds()
+
+    def ended(self, queues: Iterable[str]) -> set[str]:
+        """Note that jobs of these queues have ended; gives those that have room again."""
+        self.ends += 1
+        if not self._full_until:
+            return set()
+        return {queue for queue in queues if self._full_until.pop(queue, None) is not None}
+
+    def held(self) -> set[str]:
+        """Name the queues from which a claim would bring nothing."""
+        if not self._full_until and not self._rated_until:
+            return set()
+        now = time.monotonic()
+        self._full_until = {queue: at for queue, at in self._full_until.items() if at > now}
+        self._rated_until = {queue: at for queue, at in self._rated_until.items() if at > now}
+        return {*self._full_until, *self._rated_until}
+
+    def held_longer(self, seconds: float) -> set[str]:
+        """Name those that others fill, or whose rate lets none start so soon.
+
+        One that may be full only by what this worker has just ended is asked again.
+        """
+        self._full_until = {queue: at for queue, at in self._full_until.items() if queue in self._theirs}
+        until = time.monotonic() + seconds
+        return {*self._full_until, *(queue for queue, at in self._rated_until.items() if at > until)}
+
+    def next_in(self, longest: float) -> float:
+        """Tell in how many seconds to ask again, at the longest so many."""
+        if not self._full_until and not self._rated_until:
+            return longest
+        first = min([*self._full_until.values(), *self._rated_until.values()])
+        return min(longest, max(0.0, first - time.monotonic()))

@@ -1,0 +1,1 @@
+"""Writing what attempts came to."""

@@ -1,0 +1,1 @@
+"""Loops that run beside the claims."""

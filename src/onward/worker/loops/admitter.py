@@ -1,0 +1,193 @@
+"""Makes limited jobs ready as soon as their limits allow it; every worker does, and no two too many."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from datetime import datetime
+
+from onward.clients.client import AsyncClient
+from onward.errors import StoreError
+from onward.operations.limits.limits import MOST_KEYS
+from onward.stores.wakeups import Wakeups
+from onward.worker.outage import Outage
+
+__all__ = ["Admitter"]
+
+_HEARD = "limit:"
+_ROUND_SECONDS = 1.0
+# Where no limit is declared, for jobs of one that was.
+_RARE_SECONDS = 5.0
+_SHORTEST_PAUSE = 0.01
+_LONGEST_LOOK = 0.05
+_FORGET_SECONDS = 600.0
+
+
+class Admitter:
+    """Asks which keys have jobs that need not wait, and makes those ready.
+
+    It gives on the slots of jobs that ended here, and sees to new jobs, to what a rate allows by and by, to
+    limits that were raised, and to slots that somebody else had no time to give on.
+    """
+
+    def __init__(self, client: AsyncClient, outage: Outage) -> None:
+        self._client = client
+        self._outage = outage
+        # Who is told of queues with a ready job; it is set later, since it waits for what this overhears.
+        self.ready: Callable[[Iterable[str]], None] = lambda _queues: None
+        self._own = bool(client.rules.limits)
+        self._rated = any(limit.rate is not None for limit in client.rules.limits.values())
+        self._declared = False
+        self._heard: set[str] = set()
+        self._freed: set[str] = set()
+        self._all = self._own
+        self._cursor = ""
+        self._woken = asyncio.Event()
+        self._last = float("-inf")
+        self._next_round = self._last if self._own else time.monotonic() + self._pause()
+        self._forget_at = time.monotonic() + _FORGET_SECONDS
+
+    async def run(self) -> None:
+        """Admit until cancelled."""
+        while True:
+            try:
+                pause = await self._once()
+            except Exception as error:  # noqa: BLE001 - no error may end this
+                pause = self._outage.pause("admitter", error)
+            else:
+                self._outage.over("admitter")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+            self._woken.clear()
+            # On SQLite every change wakes: many that come together are looked at once.
+            if not self._freed:
+                await asyncio.sleep(max(0.0, self._last + _SHORTEST_PAUSE - time.monotonic()))
+
+    async def more(self) -> bool:
+        """Tell a worker that would end whether jobs were made ready, or will be within a second."""
+        try:
+            await self._declare()
+            made, again = await self._round("")
+        except StoreError:
+            return False
+        if not made and again is not None and again < _ROUND_SECONDS:
+            await asyncio.sleep(again)
+            return True
+        return made
+
+    def free(self, keys: Collection[str]) -> None:
+        """Give on the slots of jobs that ended here: one after the other, not beside each other."""
+        self._freed |= set(keys)
+        self._woken.set()
+
+    def overhear(self, wakeups: Wakeups) -> Wakeups:
+        """Give wake-ups that tell this as well: whoever enqueues a limited job names its key."""
+        return _Overheard(wakeups, self)
+
+    def hear(self, woken: frozenset[str]) -> frozenset[str]:
+        """Take what concerns limits of what a wake-up named; gives the rest."""
+        limits = {name for name in woken if name.startswith(_HEARD)}
+        self._heard |= {name.removeprefix(_HEARD) for name in limits}
+        # One that names nothing may be about anything.
+        self._all = self._all or (not woken and self._own)
+        if limits or self._all:
+            self._woken.set()
+        return woken - limits
+
+    async def _once(self) -> float:
+        await self._declare()
+        again: float | None = None
+        if self._freed:
+            freed, self._freed = self._freed, set()
+            _, again = await self._admit(freed)
+        heard, self._heard = self._heard, set()
+        self._last = now = time.monotonic()
+        if heard and len(heard) <= MOST_KEYS:
+            _, later = await self._look(keys=heard)
+            again = _sooner(again, later)
+        if self._all or len(heard) > MOST_KEYS or now >= self._next_round:
+            self._all = False
+            _, later = await self._round(self._cursor)
+            again = _sooner(again, later)
+            self._next_round = time.monotonic() + self._pause()
+        if again is not None:
+            self._next_round = min(self._next_round, time.monotonic() + again)
+        if self._rated and now >= self._forget_at:
+            self._forget_at = now + _FORGET_SECONDS
+            await self._client.limits.forget()
+        return max(0.0, self._next_round - time.monotonic())
+
+    def _pause(self) -> float:
+        return (_ROUND_SECONDS if self._own else _RARE_SECONDS) * random.uniform(0.75, 1.0)  # noqa: S311
+
+    async def _declare(self) -> None:
+        if not self._declared:
+            await self._client.limits.declare()
+            self._declared = True
+
+    async def _round(self, cursor: str) -> tuple[bool, float | None]:
+        """Look from key to key for a moment; the next round goes on where this one ends."""
+        made, again = False, None
+        until = time.monotonic() + _LONGEST_LOOK
+        while True:
+            cursor, (some, later) = await self._part(cursor)
+            made, again = made or some, _sooner(again, later)
+            self._cursor = cursor
+            if not cursor or time.monotonic() > until:
+                return made, again
+
+    async def _part(self, cursor: str) -> tuple[str, tuple[bool, float | None]]:
+        found = await self._client.limits.find(cursor)
+        made, again = await self._admit(found.keys)
+        return found.cursor or "", (made, _sooner(again, _seconds(found.again, found.now)))
+
+    async def _look(self, keys: Collection[str]) -> tuple[bool, float | None]:
+        found = await self._client.limits.find(keys=keys)
+        made, again = await self._admit(found.keys)
+        return made, _sooner(again, _seconds(found.again, found.now))
+
+    async def _admit(self, keys: Collection[str]) -> tuple[bool, float | None]:
+        """Make jobs of these keys ready; tells whether there were any, and when a rate has more."""
+        made, again = False, None
+        while keys:
+            admitted = await self._client.limits.admit(keys)
+            again = _sooner(again, _seconds(admitted.again, admitted.now))
+            if admitted.queues:
+                made = True
+                self.ready(admitted.queues)
+            keys = admitted.left
+        return made, again
+
+
+class _Overheard:
+    """Wake-ups of which somebody else takes his part."""
+
+    def __init__(self, wakeups: Wakeups, admitter: Admitter) -> None:
+        self._wakeups = wakeups
+        self._admitter = admitter
+
+    @property
+    def tells(self) -> bool:
+        return self._wakeups.tells
+
+    async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109 - as those it stands for
+        woken = await self._wakeups.wait(timeout)
+        return None if woken is None else self._admitter.hear(woken)
+
+    def wake(self) -> None:
+        self._wakeups.wake()
+
+    async def close(self) -> None:
+        await self._wakeups.close()
+
+
+def _seconds(again: datetime | None, now: datetime | None) -> float | None:
+    return None if again is None or now is None else max(0.0, (again - now).total_seconds())
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)

@@ -1,0 +1,80 @@
+"""Asks once a second what there is to do by the clock, and rings for those who do it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from onward.clients.client import AsyncClient
+from onward.operations.schedules.fire import Known
+from onward.worker.outage import Outage
+
+__all__ = ["Chores"]
+
+_LONGEST_WAIT = 1.0
+_MOMENT = 0.005
+
+
+class Chores:
+    """One question for all: what is due, which ends are not settled, and whether a signal is fresh.
+
+    Who has done something asks for the next look at once. Who could do nothing, because another worker does
+    it or a caller's transaction is in the way, is called again by the next one.
+    """
+
+    def __init__(self, client: AsyncClient, outage: Outage, known: Callable[[], Known]) -> None:
+        self._client = client
+        self._outage = outage
+        self._known = known
+        self._more = asyncio.Event()
+        self.jobs, self.slots, self.ends, self.signals = (asyncio.Event() for _ in range(4))
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            self._more.clear()
+            try:
+                pause = await self._look()
+            except Exception as error:  # noqa: BLE001 - no error may end this
+                await asyncio.sleep(self._outage.pause("chores", error))
+                continue
+            self._outage.over("chores")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._more.wait()
+
+    async def see_to(self, bell: asyncio.Event, do: Callable[[], Awaitable[bool]], who: str) -> None:
+        """Do something whenever its bell rings; it tells whether it got anywhere, and there may be more."""
+        while True:
+            await bell.wait()
+            bell.clear()
+            try:
+                if await do():
+                    self._more.set()
+            except Exception as error:  # noqa: BLE001 - no error may end this
+                # Tried again in any case: only a success tells that the database is back.
+                bell.set()
+                await asyncio.sleep(self._outage.pause(who, error))
+            else:
+                self._outage.over(who)
+                # What comes within a moment is done together.
+                await asyncio.sleep(_MOMENT)
+
+    async def _look(self) -> float:
+        found = await self._client.chores(self._known())
+        # Spread, else workers that were started together would all ask in the same moment.
+        pause = _LONGEST_WAIT * random.uniform(0.75, 1.0)  # noqa: S311
+        for at, bell in ((found.next_due, self.jobs), (found.next_slot, self.slots)):
+            if at is None:
+                continue
+            if at <= found.now:
+                bell.set()
+            else:
+                pause = min(pause, (at - found.now).total_seconds())
+        if found.unsettled:
+            self.ends.set()
+        if found.fresh:
+            self.signals.set()
+        return pause

@@ -1,0 +1,174 @@
+"""Keeps the worker's lease, from a thread of its own with a connection of its own.
+
+A handler that blocks the event loop costs the worker its speed, but not its lease; it is named in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from onward.clients.sync.client import Client
+from onward.errors import WorkerLost
+from onward.logs import get_logger
+from onward.operations.work.polls import Watch
+from onward.worker.outage import Outage
+
+__all__ = ["Keeper"]
+
+log = get_logger("onward.worker")
+
+_WATCH_SECONDS = 0.5
+_LAG_SECONDS = 1.0
+_LEAST_PATIENCE = 2.0
+_LAST_WORDS = 1.0
+
+
+class Keeper:
+    """Registers the worker, renews its lease, and tells the loop what others want of it."""
+
+    def __init__(
+        self,
+        client: Client,
+        outage: Outage,
+        *,
+        lease: timedelta,
+        info: dict[str, Any],
+        told: Callable[[Watch], None],
+        lost: Callable[[str], None],
+        blocking: Callable[[], str],
+        registered: Callable[[str], None] | None,
+    ) -> None:
+        self._client = client
+        self.lease = lease
+        self._info = info
+        self._told = told
+        self._lost = lost
+        self._blocking = blocking
+        self._registered = registered
+        self._loop = asyncio.get_running_loop()
+        self._outage = outage
+        self._retires = False
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._extended = 0.0
+        self._asked: float | None = None
+        self._blamed: str | None = None
+        self.worker_id = ""
+        self.idle = False
+        self.marked_idle = False
+
+    async def start(self) -> None:
+        """Register, and learn what is paused; raises what keeps the worker from its database."""
+        await asyncio.to_thread(self._register)
+        await asyncio.to_thread(self._beat)
+        self._thread = threading.Thread(target=self._keep, name="onward keeper", daemon=True)
+        self._thread.start()
+
+    async def close(self, *, retire: bool) -> None:
+        """Stop renewing; a worker that retires gives back at once what it still holds."""
+        self._retires = retire
+        self._end.set()
+        if self._thread is None:
+            self._client.close()
+        else:
+            # Not for ever: it may be asking a database that does not answer, and is a daemon.
+            await asyncio.to_thread(self._thread.join, _LAST_WORDS)
+
+    def hang_up(self) -> None:
+        """Break off a call that takes so long that the lease is in danger."""
+        self._client.store.hang_up(max(_LEAST_PATIENCE, self.lease.total_seconds() / 3))
+
+    def _register(self) -> None:
+        worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        # Counted from before the call: the database's lease can't end earlier than we believe.
+        before = time.monotonic()
+        self._client.register(worker_id, lease=self.lease, info=self._info)
+        self._extended = before
+        self.worker_id = worker_id
+        self.marked_idle = False
+        if self._registered is not None:
+            self._registered(worker_id)
+
+    def _keep(self) -> None:
+        pause = _WATCH_SECONDS
+        while not self._end.wait(pause):
+            self._check_loop()
+            try:
+                self._beat()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lease must be kept
+                pause = self._outage.pause("keeper", error)
+            else:
+                pause = _WATCH_SECONDS
+                self._outage.over("keeper")
+        with suppress(Exception):
+            # Best effort: where the database is away, the lease runs out by itself.
+            if self._retires:
+                self._client.retire(self.worker_id)
+        self._client.close()
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        try:
+            if now - self._extended >= self.lease.total_seconds() / 6 or self.idle != self.marked_idle:
+                idle = self.idle
+                # Before it is so: until the answer is here, nobody knows whether we are still woken.
+                self.marked_idle = self.marked_idle and idle
+                self._client.extend(self.worker_id, (), lease=self.lease, idle=idle)
+                self._extended, self.marked_idle = now, idle
+            watch = self._client.watch(self.worker_id)
+        except WorkerLost:
+            self._start_again()
+            return
+        if not watch.alive and now - self._extended > self.lease.total_seconds():
+            self._start_again()
+            return
+        self._tell(self._told, watch)
+
+    def _start_again(self) -> None:
+        """Work on under a new id: under the old one nothing is ours any more."""
+        old = self.worker_id
+        log.error(
+            "worker %s lost its lease: its jobs were given to others, their handlers are cancelled", old
+        )
+        self._register()
+        self._tell(self._lost, old)
+
+    def _check_loop(self) -> None:
+        """Ask the loop for a sign of life, and name who keeps it from giving one."""
+        now = time.monotonic()
+        if self._asked is None:
+            self._asked = now
+            self._tell(self._answer)
+        elif now - self._asked > _LAG_SECONDS and self._blamed is None:
+            self._blamed = self._blocking()
+            log.warning(
+                "event loop blocked for %.1f s by %s; nothing else runs here until it is over. "
+                "Make its handler a plain function (it then gets a thread), or use executor='process'",
+                now - self._asked,
+                self._blamed,
+            )
+
+    def _answer(self) -> None:
+        if self._blamed is not None and self._asked is not None:
+            log.warning(
+                "event loop runs again after %.1f s; blocked by %s",
+                time.monotonic() - self._asked,
+                self._blamed,
+            )
+        self._asked = self._blamed = None
+
+    def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            # The loop is closed: the worker is gone, and so is its need of a lease.
+            self._end.set()

@@ -1,0 +1,124 @@
+"""What a worker does by the clock: make due jobs ready, take back those of the dead, keep tables small."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+
+from onward.clients.client import AsyncClient
+from onward.logs import get_logger
+from onward.operations.work.due import SETTLE_PATIENCE
+from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.lease_keeper import Keeper
+from onward.worker.outage import Outage
+
+__all__ = ["SEALER", "Sweeper", "promote", "seal", "settle", "vacuum", "wake"]
+
+log = get_logger("onward.worker")
+
+SEALER = "audit"
+"""The lead that a worker must have to seal the audit."""
+
+_SWEEP_SECONDS = 2.0
+_VACUUM_SECONDS = 4.0
+_SEAL_SECONDS = 1.0
+_LEAD = timedelta(seconds=6)
+_AT_ONCE = 500
+
+
+async def promote(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
+    """Make jobs ready when they are due; every worker does, and no two take the same."""
+
+    async def once() -> bool:
+        promoted = await client.promote(_AT_ONCE)
+        ready(promoted.queues)
+        return bool(promoted.queues or promoted.slots)
+
+    await chores.see_to(chores.jobs, once, "promoter")
+
+
+async def vacuum(client: AsyncClient, outage: Outage) -> None:
+    """Have the hot table cleared of what is dead: every claim would have to walk over it.
+
+    Every worker sees to it: one that finds another's vacuum under way does not wait for it.
+    """
+
+    async def once() -> float:
+        await client.store.vacuum()
+        return _VACUUM_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
+
+    await _forever(once, outage, "vacuum")
+
+
+async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
+    """Seal the audit into its chain, as long as this worker leads in doing so."""
+
+    async def once() -> float:
+        started = time.monotonic()
+        if await client.lead(SEALER, keeper.worker_id, ttl=_LEAD):
+            await client.audit.seal()
+        # What takes long is done less often, so that it never takes more than a tenth of the time.
+        return max(_SEAL_SECONDS, 10 * (time.monotonic() - started))
+
+    await _forever(once, outage, "sealer")
+
+
+async def settle(client: AsyncClient, chores: Chores, asked: asyncio.Event) -> None:
+    """Do what follows from ends where whoever wrote them did not come to it, or when asked to."""
+
+    async def once() -> bool:
+        patience = timedelta(0) if asked.is_set() else SETTLE_PATIENCE
+        asked.clear()
+        return bool(await client.settle(patience=patience))
+
+    await chores.see_to(chores.ends, once, "settler")
+
+
+async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
+    """Call back jobs whose signal is there, where whoever sent it did not; every worker does."""
+
+    async def once() -> bool:
+        if not await client.signals.wake():
+            return False
+        ready((await client.promote(_AT_ONCE)).queues)
+        return True
+
+    await chores.see_to(chores.signals, once, "waker")
+
+
+class Sweeper:
+    """One worker leads in taking back jobs, as long as it is heard of."""
+
+    def __init__(self, client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
+        self._client = client
+        self._keeper = keeper
+        self._outage = outage
+        # For the jobs of a leader that died nobody must wait longer than for those of any other worker.
+        self._ttl = min(_LEAD, keeper.lease)
+
+    async def sweep(self) -> None:
+        """Take back the jobs of workers that fell silent."""
+        await _forever(self._sweep, self._outage, "sweeper")
+
+    async def _sweep(self) -> float:
+        swept = await self._client.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
+        if swept.leases.held:
+            log.warning("took back what silent workers had (jobs: %s)", len(swept.leases.held))
+        if len(swept.leases.held) >= _AT_ONCE:
+            return 0.0
+        # Spread, else workers that were started together would all ask in the same moment.
+        return _SWEEP_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
+
+
+async def _forever(once: Callable[[], Awaitable[float]], outage: Outage, who: str) -> None:
+    while True:
+        try:
+            pause = await once()
+        except Exception as error:  # noqa: BLE001 - no error may end this
+            pause = outage.pause(who, error)
+        else:
+            outage.over(who)
+        await asyncio.sleep(pause)

@@ -1,0 +1,117 @@
+"""Fires the schedules, and runs what the application wants done at the start of a worker.
+
+Every worker fires: nobody leads, because the database lets each slot through once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from itertools import groupby
+
+from onward.clients.client import AsyncClient
+from onward.core.policy.built_in import BUILT_IN
+from onward.core.upkeep.diagnosis import lasting, stamp
+from onward.handlers.handler import Handler
+from onward.handlers.start_hooks import StartHook
+from onward.logs import get_logger
+from onward.operations.schedules.fire import Fired, Known
+from onward.worker.attempts.thread_slots import Threads
+from onward.worker.loops.due_poll import Chores
+
+__all__ = ["Scheduler"]
+
+log = get_logger("onward.worker")
+
+
+class Scheduler:
+    """Enqueues what is due of the schedules that this worker's code defines, or whose job types it knows."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        handlers: Mapping[str, Handler],
+        *,
+        drain: bool,
+    ) -> None:
+        self._client = client
+        self._hooks: Collection[StartHook] = ()
+        self._ready: Callable[[Iterable[str]], None] | None = None
+        self._drain = drain
+        self._types = frozenset(handlers)
+        self._defined = [one.schedule for one in handlers.values() if one.schedule is not None]
+        self._built_in = BUILT_IN & self._types
+        self._started = time.monotonic()
+        self._told: dict[str, str] = {}
+
+    async def begin(self, ready: Callable[[Iterable[str]], None], hooks: Collection[StartHook] = ()) -> None:
+        """Store what the code defines; one that only drains fires at once, before it looks for work.
+
+        `ready` is told the queues of what is fired.
+        """
+        self._ready = ready
+        # Who comes for a moment has no start to speak of.
+        self._hooks = () if self._drain else hooks
+        self._started = time.monotonic()
+        if self._built_in:
+            await self._client.maintenance.declare()
+        if self._defined:
+            await self._client.schedules.declare(self._defined)
+        if self._drain:
+            fired = await self._fire()
+            while fired.more and fired.jobs:
+                fired = await self._fire()
+
+    async def run(self, chores: Chores) -> None:
+        """Fire each slot within a moment of its time, and call each hook once its delay is over."""
+        async with asyncio.TaskGroup() as group:
+            for hook in self._hooks:
+                group.create_task(_run_hook(hook))
+            await chores.see_to(chores.slots, self._once, "scheduler")
+
+    async def _once(self) -> bool:
+        return (await self._fire()).moved > 0
+
+    async def _fire(self) -> Fired:
+        fired = await self._client.schedules.fire(self.known())
+        if fired.queues and self._ready is not None:
+            self._ready(fired.queues)
+        self._tell(fired)
+        return fired
+
+    def known(self) -> Known:
+        """Tell which schedules this worker may fire by now."""
+        up = timedelta.max if self._drain else timedelta(seconds=time.monotonic() - self._started)
+        return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
+
+    def _tell(self, fired: Fired) -> None:
+        late = [slot for slot in fired.late if slot.schedule not in BUILT_IN]
+        for name, slots in groupby(late, key=lambda slot: slot.schedule):
+            first, *others = slots
+            also = f", and {len(others)} more after it" if others else ""
+            log.warning(
+                "schedule %s: the slot of %s was fired %s late%s",
+                name, stamp(first.slot), lasting(first.drift), also,
+            )  # fmt: skip
+        for name, error in fired.errors.items():
+            if self._told.get(name) != error:
+                log.error("schedule %s could not be fired: %s", name, error)
+        self._told = {**self._told, **fired.errors}
+
+
+async def _run_hook(hook: StartHook) -> None:
+    await asyncio.sleep(hook.delay.total_seconds())
+    if not hook.begin():
+        return
+    try:
+        if hook.is_async:
+            await hook.function()
+        else:
+            # In a thread that keeps nobody from ending, should the hook never come back.
+            threads = Threads()
+            await threads.call(hook.function, {})
+            threads.close()
+    except (Exception, SystemExit):
+        log.exception("on_start hook %s failed; the worker goes on", hook.name)

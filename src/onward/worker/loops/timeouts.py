@@ -1,0 +1,76 @@
+"""Sees to what nobody waits for: time-outs, jobs that wait here for too long, connections that went dumb."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+
+from onward.clients.client import AsyncClient
+from onward.core.work.lifecycle import Released
+from onward.worker.attempts.executor import Executor
+from onward.worker.claiming.buffer import Buffer
+from onward.worker.claiming.claimer import Claimer
+from onward.worker.claiming.throughput import Pace
+from onward.worker.finishing.finisher import Finisher
+from onward.worker.loops.lease_keeper import Keeper
+
+__all__ = ["Tidier"]
+
+_TIDY_SECONDS = 0.1
+_TIDIES_HELD = 2
+_BUSY_SECONDS = 1.0
+_LEAST_PATIENCE = 4.0
+_STANDSTILL = 1.0
+
+
+class Tidier:
+    """Comes by ten times a second."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        keeper: Keeper,
+        executor: Executor,
+        finisher: Finisher,
+        claimer: Claimer,
+        *,
+        buffer: Buffer,
+        pace: Pace,
+        concurrency: int,
+        lease: timedelta,
+    ) -> None:
+        self._client, self._keeper, self._executor = client, keeper, executor
+        self._finisher, self._claimer = finisher, claimer
+        self._buffer, self._pace = buffer, pace
+        self._concurrency = concurrency
+        self._patience = max(_LEAST_PATIENCE, lease.total_seconds() * 2 / 3)
+
+    async def run(self) -> None:
+        """See to it until cancelled."""
+        held = 0
+        seen = stood_still = time.monotonic()
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            now = time.monotonic()
+            self._executor.check_times()
+            # After a standstill of our own the answers are there, only not read yet.
+            stood_still = now if now - seen > _STANDSTILL else stood_still
+            seen = now
+            if now - stood_still > _STANDSTILL:
+                self._hang_up()
+            # Seen twice, else a pause of the whole process would look like slow jobs. Not later: what waits
+            # here counts a crash of ours as an attempt.
+            held = held + 1 if self._buffer.length > self._pace.most(now) + self._concurrency else 0
+            if held >= _TIDIES_HELD:
+                held = 0
+                for job in self._buffer.trim(self._pace.ahead(now)):
+                    self._finisher.add(job, Released())
+            # The mark that asks for wake-ups.
+            if self._keeper.idle and now - self._claimer.waited_at > _BUSY_SECONDS:
+                self._keeper.idle = False
+
+    def _hang_up(self) -> None:
+        """Break connections that live and do not answer: they would be waited on for ever."""
+        self._keeper.hang_up()
+        self._client.store.hang_up(self._patience)
