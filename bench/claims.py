@@ -21,7 +21,7 @@ from onward.operations.work import work
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
-from tests.stores.postgres_schema import fill
+from tests.stores.postgres.postgres_schema import fill
 
 JOBS = 20_000
 BATCH = 500

@@ -12,7 +12,7 @@ from bench.measuring import Measure, fresh_store, settle
 from bench.sizes import Sizes
 from onward.clients.sync.client import Client
 from onward.stores.postgres.sync.postgres_store import PostgresStore
-from tests.stores.postgres_schema import fill
+from tests.stores.postgres.postgres_schema import fill
 
 # Copies of one ended job, each with an id of its own in the same partition.
 ENDED = """

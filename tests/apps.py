@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onward import Onward
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 __all__ = ["fresh_app"]
 

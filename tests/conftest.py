@@ -11,7 +11,7 @@ import pytest
 from onward import Client, Onward
 from tests.apps import fresh_app
 from tests.postgres import PostgresServer, fresh_database, start_postgres
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 SERVER = pytest.StashKey[PostgresServer]()
 

@@ -33,7 +33,7 @@ from onward import (
 )
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 JOB = NewJob(job_type="t")
 NAIVE = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)

@@ -7,7 +7,7 @@ from psycopg import pq
 from onward import AsyncClient, Client, NewJob
 from onward.connections.libpq.arrays import Array
 from onward.stores import open_async_store
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 IDS = [f"01890a5d-ac96-774b-bcce-b302099a8{number:03x}" for number in range(300)]
 

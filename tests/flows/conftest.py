@@ -10,7 +10,7 @@ import pytest
 
 from onward import Client, Failed, Job, NewJob, Succeeded
 from onward.core.work.lifecycle import Outcome
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 WORKER = "w"
 

@@ -13,8 +13,8 @@ import pytest
 from onward import Client, JobNotFound, Succeeded
 from onward.core.flows.flow import group
 from tests.flows.conftest import WORKER, die, new, ready, run, state
-from tests.stores.postgres_schema import fresh_schema
-from tests.stores.test_keys import open_transaction
+from tests.jobs.keys.test_held_keys import open_transaction
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 
 def test_a_flow_is_stored_with_the_callers_transaction_or_not_at_all(working: Client) -> None:

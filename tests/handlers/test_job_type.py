@@ -17,7 +17,7 @@ from onward import (
     NewJob,
     Onward,
 )
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 
 DAY = timedelta(days=1)
 PARENT = "0190a8c0-0000-7000-8000-000000000000"

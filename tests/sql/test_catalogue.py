@@ -21,7 +21,7 @@ from onward.sql.catalogue import (
     formed,
     sources,
 )
-from tests.sql.runs import RUNS, SETS, statements_of
+from tests.sql.sql_runs import RUNS, SETS, statements_of
 
 SOURCE = Path(onward.__file__).parent
 DATABASES: tuple[Database, ...] = ("sqlite", "postgres")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onward.stores.sqlite.sqlite_store import SqliteStore
-from tests.stores.using_sqlite import opened
+from tests.stores.sqlite.using_sqlite import opened
 
 
 @pytest.fixture

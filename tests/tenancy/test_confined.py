@@ -9,7 +9,7 @@ import pytest
 from onward import Client, InvalidJob, JobFilter, JobNotFound, NewJob
 from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
-from tests.stores.reading import rows
+from tests.jobs.inspect.reading import rows
 from tests.tenancy.world import connected
 
 

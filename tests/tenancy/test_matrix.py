@@ -22,7 +22,7 @@ from onward.errors import NotAllowed
 from onward.operations.failures.alerts import Send
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
 

@@ -18,7 +18,7 @@ from onward.stores import open_async_store, open_store
 from onward.stores.migrations import bundled
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.postgres_store import PostgresStore
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import RULES, A, B, World, inhabited, tables
 

@@ -1,1 +1,0 @@
-"""Tests of the pure rules: no database, no clock, no waiting."""

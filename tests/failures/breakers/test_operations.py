@@ -1,0 +1,189 @@
+"""Breakers in the database: counted by all workers together, one turn for all, audited, switched by hand."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from onward import AuditFilter, Breaker, Client, InvalidJob, InvalidSetting
+from onward.core.failures.breaker import Answer, BreakerSettings
+from tests.failures.breakers.database import execute
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+BACK = Answer(pushed_back=True, status=503)
+GOOD = Answer(good=True)
+
+
+def events(client: Client) -> list[tuple[str, str | None, object]]:
+    found = client.audit.list(AuditFilter(), oldest_first=True).records
+    return [(record.event, record.actor_id, record.detail) for record in found]
+
+
+def push_back(client: Client, count: int = 3, name: str = "crm", now: datetime = NOW) -> None:
+    for _ in range(count):
+        client.breakers.answered(name, None, BACK, now=now)
+
+
+def test_a_provider_that_never_pushed_back_has_no_row(client):
+    assert client.breakers.get("crm") == Breaker(name="crm")
+    assert client.breakers.ask("crm", "a").entry == "go"
+    assert client.breakers.answered("crm", None, GOOD).entry == "go"
+    assert client.breakers.answered("crm", None, Answer()).entry == "go"
+    assert client.breakers.list() == []
+
+
+def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
+    push_back(client)
+    held = client.breakers.ask("crm", "a", now=NOW + SECOND)
+    assert (held.entry, held.wait) == ("held", 19 * SECOND)
+    late = NOW + 20 * SECOND
+    assert client.breakers.get("crm", now=late).state == "half_open"
+    assert [client.breakers.ask("crm", who, now=late).entry for who in "abc"] == ["turn", "wait", "wait"]
+    assert client.breakers.answered("crm", "a", GOOD, now=late).entry == "go"
+    assert client.breakers.get("crm", now=late) == Breaker(name="crm")
+    opened, closed = events(client)
+    why = "3 answers in a row pushed back, the last with status 503"
+    assert opened == (
+        "breaker.opened",
+        None,
+        {"name": "crm", "reason": why, "until": "2026-01-02T00:00:20+00:00"},
+    )
+    assert closed == (
+        "breaker.closed",
+        None,
+        {"name": "crm", "reason": "the provider has answered well", "opened_at": "2026-01-02T00:00:00+00:00"},
+    )
+
+
+def test_a_try_that_fails_is_held_longer_and_is_no_new_line_in_the_audit(client):
+    push_back(client)
+    late = NOW + 20 * SECOND
+    client.breakers.ask("crm", "a", now=late)
+    again = client.breakers.answered("crm", "a", BACK, now=late)
+    assert (again.entry, again.wait) == ("held", 40 * SECOND)
+    [seen] = client.breakers.list(now=late)
+    assert (seen.state, seen.holds, seen.opened_at) == ("open", 1, NOW)
+    assert [event for event, _, _ in events(client)] == ["breaker.opened"]
+
+
+def test_an_operator_opens_and_closes_it_for_a_reason(client):
+    forced = client.breakers.open("crm", reason="their maintenance", actor_type="user", actor_id="7", now=NOW)
+    assert (forced.state, forced.until, forced.forced, forced.actor_id) == ("open", None, True, "7")
+    held = client.breakers.ask("crm", "a", now=NOW + timedelta(days=30))
+    assert (held.entry, held.wait) == ("held", None)
+    assert client.breakers.close("crm", reason="over", actor_type="user", actor_id="8", now=NOW)
+    assert client.breakers.get("crm", now=NOW) == Breaker(name="crm")
+    assert not client.breakers.close("crm", reason="over", now=NOW)
+    assert events(client) == [
+        ("breaker.opened", "7", {"name": "crm", "reason": "their maintenance"}),
+        (
+            "breaker.closed",
+            "8",
+            {"name": "crm", "reason": "over", "opened_at": "2026-01-02T00:00:00+00:00"},
+        ),
+    ]
+
+
+def test_an_operator_opens_it_for_a_time_after_which_one_is_let_through(client):
+    one = client.breakers.open("crm", reason="r", for_="10m", now=NOW)
+    two = client.breakers.open("crm", reason="r", until=NOW + timedelta(minutes=20), now=NOW)
+    assert (one.until, two.until) == (NOW + timedelta(minutes=10), NOW + timedelta(minutes=20))
+    assert client.breakers.ask("crm", "a", now=two.until - SECOND).entry == "held"
+    assert client.breakers.ask("crm", "a", now=two.until).entry == "turn"
+    assert client.breakers.answered("crm", "a", BACK, now=two.until).entry == "held"
+    assert not client.breakers.get("crm", now=two.until).forced, "from here on the provider holds it"
+
+
+def test_an_operator_takes_over_what_the_provider_has_opened(client):
+    push_back(client)
+    forced = client.breakers.open("crm", reason="I look into it", now=NOW + SECOND)
+    assert (forced.forced, forced.until, forced.opened_at) == (True, None, NOW)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"reason": ""}, InvalidJob),
+        ({"reason": "r", "for_": 0}, InvalidSetting),
+        ({"reason": "r", "for_": "soon"}, InvalidSetting),
+        ({"reason": "r", "for_": 5, "until": NOW + SECOND}, InvalidSetting),
+        ({"reason": "r", "until": NOW}, InvalidSetting),
+        ({"reason": "r", "until": datetime(2026, 1, 3)}, InvalidSetting),  # noqa: DTZ001
+        ({"reason": "r", "actor_id": 7}, InvalidJob),
+    ],
+)
+def test_what_makes_no_sense_opens_nothing(client, options, error):
+    with pytest.raises(error):
+        client.breakers.open("crm", **options, now=NOW)
+    assert client.breakers.list() == []
+    assert events(client) == []
+
+
+def test_secrets_in_a_reason_are_hidden(client):
+    opened = client.breakers.open("crm", reason="token=sk_live_51H8x9y2eZvKYlo2CabcdefghijkLMNOP")
+    assert "sk_live" not in repr((opened, client.breakers.list(), events(client)))
+
+
+def test_breakers_are_listed_by_name_up_to_a_limit(client):
+    for name in ("b", "a", "queue:q:default", "B"):
+        push_back(client, 1, name)
+    assert [one.name for one in client.breakers.list(now=NOW)] == ["B", "a", "b", "queue:q:default"]
+    assert [one.name for one in client.breakers.list(limit=2, now=NOW)] == ["B", "a"]
+
+
+def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client):
+    settings = BreakerSettings.of(failures=100)
+    start = threading.Barrier(8)
+
+    def count(_: int) -> None:
+        start.wait(10)
+        client.breakers.answered("crm", None, BACK, settings, now=NOW)
+
+    def ask(who: int) -> str:
+        start.wait(10)
+        return str(client.breakers.ask("crm", str(who), settings, now=NOW).entry)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(count, range(8)))
+        assert client.breakers.get("crm", now=NOW).failures == 8
+        assert sorted(threads.map(ask, range(8))) == ["turn"] + ["wait"] * 7
+
+
+def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
+    client.register("w", now=NOW)
+    push_back(client, 1, "counted")
+    push_back(client, 3, "held")
+    push_back(client, 3, "over", now=NOW - timedelta(minutes=5))
+    client.breakers.open("forced", reason="r", now=NOW)
+    push_back(client, 1, "fine")
+    client.breakers.answered("fine", None, GOOD, now=NOW)
+    watch = client.watch("w", now=NOW + SECOND)
+    nothing = timedelta()
+    assert watch.breakers == {"counted": nothing, "held": 19 * SECOND, "over": nothing, "forced": None}
+    assert (watch.alive, watch.pauses, watch.gate) == (True, frozenset(), None)
+
+
+def test_what_is_open_is_not_missed_behind_what_is_closed(client):
+    for name in ("a", "b", "c"):
+        push_back(client, 1, name)
+        client.breakers.answered(name, None, GOOD, now=NOW)
+    push_back(client, 3, "z")
+    push_back(client, 1, "y")
+    assert [held.name for held in client.breakers.list(limit=1, now=NOW)] == ["z"]
+    assert [held.name for held in client.breakers.list(limit=3, now=NOW)] == ["a", "y", "z"]
+
+
+def test_a_row_that_workers_could_not_read_can_not_be_written_by_hand(client):
+    push_back(client)
+    sqlite = client.store.database == "sqlite"
+    wrong = ["until = 9000000000000000000", "until = 'soon'"] if sqlite else ["until = 'infinity'"]
+    for change in (*wrong, "holds = -1", "failures = -1"):
+        with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
+            execute(client, f"UPDATE {client.store.prefix}breakers SET {change}")
+    assert client.breakers.get("crm", now=NOW).state == "open"

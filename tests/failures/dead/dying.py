@@ -1,0 +1,42 @@
+"""Jobs that die of this and that."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from onward import Client, Failed, Job, NewJob
+from tests.work.leases.dying_processes import T, claim
+
+__all__ = ["SECOND", "die_of", "fails", "kill"]
+
+SECOND = timedelta(seconds=1)
+
+
+def die_of(client: Client, message: str, *, error: str = "Bounced", now: datetime = T, **options: Any) -> str:
+    """Have a job die at once of this; gives its id."""
+    about: dict[str, Any] = options.pop("about", {})
+    client.enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)), now=now)
+    job = claim(client, now)
+    dead = Failed({"class": error, "message": message, **about}, retryable=False)
+    client.finish([(job, dead)], now=now).require()
+    return job.id
+
+
+def fails(client: Client, job: Job, error: Any, now: datetime) -> Job:
+    """Fail an attempt, and claim the next one if there is any."""
+    client.finish([(job, Failed(error, after=1))], now=now).require()
+    client.promote(now=now + SECOND)
+    taken = client.claim("q:default", 1, worker_id="w", now=now + SECOND)
+    return taken[0] if taken else client.get(job.id)
+
+
+def kill(client: Client, count: int, **options: Any) -> list[str]:
+    """Have many jobs die of the same, at once; gives their ids, oldest first."""
+    news = [NewJob(**({"job_type": "mail", "payload": {"n": n}} | options)) for n in range(count)]
+    ids = [made.id for made in client.enqueue_many(news, now=T)]
+    for _ in range(0, count, 100):
+        taken = client.claim("q:default", 100, worker_id="w", now=T)
+        dead = Failed({"class": "Bounced", "message": "no such mailbox"}, retryable=False)
+        client.finish([(job, dead) for job in taken], now=T).require()
+    return sorted(ids)

@@ -1,0 +1,119 @@
+"""Concurrent callers share statements, and nothing else: not their mistakes, nor their being cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from onward import AsyncClient, Client, DuplicateJob, InvalidJob, JobState, NewJob
+from onward.stores import AsyncStore, Store
+from onward.stores.postgres.postgres_store import AsyncPostgresStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
+from tests.proxy import proxied
+from tests.stores.postgres.postgres_schema import fresh_schema
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def stores(request, tmp_path) -> Iterator[Callable[[], tuple[Store, AsyncStore]]]:
+    """Open a store on either database, for sync callers and for async ones."""
+    if request.param == "sqlite":
+        path = tmp_path / "onward.db"
+        yield lambda: (SqliteStore(path), AsyncSqliteStore(path))
+        return
+    with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+        schema = store.prefix.rstrip(".")
+        yield lambda: (PostgresStore(store.url, schema=schema), AsyncPostgresStore(store.url, schema=schema))
+
+
+@pytest.fixture
+async def client(stores, anyio_backend):
+    _, store = stores()
+    async with AsyncClient(store=store) as client:
+        yield client
+
+
+def job(n: int, **options) -> NewJob:
+    return NewJob(job_type="t", payload={"n": n}, **options)
+
+
+async def test_each_caller_gets_its_own_job(client):
+    answers = await asyncio.gather(*(client.enqueue(job(n)) for n in range(200)))
+    found = await client.get_many([answer.id for answer in answers])
+    assert [found[answer.id].payload["n"] for answer in answers] == list(range(200))
+    assert all(answer.created for answer in answers)
+
+
+async def test_they_need_far_fewer_round_trips_than_callers(postgres_url):
+    with fresh_schema(postgres_url) as store, proxied(store.url) as proxy:
+        own = AsyncPostgresStore(proxy.url, schema=store.prefix.rstrip("."))
+        async with AsyncClient(store=own) as client:
+            await client.enqueue(job(0))
+            before = proxy.round_trips
+            await asyncio.gather(*(client.enqueue(job(n)) for n in range(200)))
+            assert proxy.round_trips - before < 20
+
+
+async def test_they_need_far_fewer_statements_than_callers(client, monkeypatch):
+    await client.enqueue(job(0))
+    run, runs = client.store.run, []
+
+    async def counted(*arguments, **options):
+        runs.append(1)
+        return await run(*arguments, **options)
+
+    monkeypatch.setattr(client.store, "run", counted)
+    await asyncio.gather(*(client.enqueue(job(n)) for n in range(200)))
+    assert len(runs) < 20
+
+
+async def test_a_bad_job_fails_its_own_caller_only(client):
+    await client.enqueue(job(0, key="taken"))
+    asked = [
+        job(n, key="taken", on_conflict="raise") if n == 17 else job(n, priority=77) if n == 23 else job(n)
+        for n in range(40)
+    ]
+    answers = await asyncio.gather(*map(client.enqueue, asked), return_exceptions=True)
+    assert isinstance(answers[17], DuplicateJob)
+    assert isinstance(answers[23], InvalidJob)
+    assert sum(not isinstance(answer, Exception) for answer in answers) == 38
+    assert (await client.count()).total(JobState.QUEUED) == 39
+
+
+async def test_one_key_asked_for_at_once_makes_one_job(client):
+    answers = await asyncio.gather(*(client.enqueue(job(n, key="k")) for n in range(50)))
+    assert len({answer.id for answer in answers}) == 1
+    assert sum(answer.created for answer in answers) == 1
+
+
+async def test_a_cancelled_caller_takes_nobody_with_it(client):
+    tasks = [asyncio.ensure_future(client.enqueue(job(n))) for n in range(60)]
+    await asyncio.sleep(0)
+    for task in tasks[::7]:
+        task.cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    others = [answer for at, answer in enumerate(answers) if at % 7]
+    assert all(not isinstance(answer, BaseException) for answer in others)
+
+
+async def test_threads_share_statements_too(stores):
+    store, _ = stores()
+    with Client(store=store) as client:
+        asked = [job(n, priority=77) if n == 5 else job(n) for n in range(300)]
+
+        def enqueue(new: NewJob) -> object:
+            try:
+                return client.enqueue(new).created
+            except InvalidJob as error:
+                return error
+
+        with ThreadPoolExecutor(30) as threads:
+            answers = list(threads.map(enqueue, asked))
+        assert isinstance(answers[5], InvalidJob)
+        assert answers.count(True) == 299
+        assert client.count().total(JobState.QUEUED) == 299

@@ -1,0 +1,118 @@
+"""The view `jobs`, for people and for hand-written SQL: every job, live or ended, and how it is shown."""
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skip, Succeeded
+from onward.core.jobs.job import COLUMNS
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from tests.stores.postgres.postgres_schema import fresh_schema
+
+Ask = Callable[[str], list[tuple[Any, ...]]]
+
+ERROR = {"class": "E", "message": "m"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Client, Ask]]:
+    """A client, and a way to ask its database by hand; `{}` stands for the prefix."""
+    if request.param == "sqlite":
+        with contextlib.closing(SqliteStore(tmp_path / "onward.db")) as file:
+            client = Client(store=file)
+            client.count()
+            with contextlib.closing(sqlite3.connect(file.file.path)) as own:
+                yield client, lambda sql: own.execute(sql.replace("{}", file.prefix)).fetchall()
+        return
+    url = request.getfixturevalue("postgres_url")
+    with fresh_schema(url) as schema, psycopg.connect(url, autocommit=True) as connection:
+        client = Client(store=schema)
+        yield client, lambda sql: connection.execute(sql.replace("{}", schema.prefix).encode()).fetchall()
+
+
+def claimed(client: Client, worker: str = "w", **fields: Any) -> Job:
+    client.enqueue(NewJob(job_type="t", **fields))
+    with contextlib.suppress(ValueError):
+        client.register(worker)
+    [job] = client.claim("q:default", worker_id=worker)
+    return job
+
+
+def shown(ask: Ask, job_id: str) -> tuple[str, str]:
+    [(state, name)] = ask(f"SELECT state, shown FROM {{}}jobs WHERE id = '{job_id}'")
+    return state, name
+
+
+def test_a_job_that_waits_for_its_first_run_is_shown_as_stored(database):
+    client, ask = database
+    ready = client.enqueue(NewJob(job_type="t")).id
+    later = client.enqueue(NewJob(job_type="t", delay=timedelta(hours=1))).id
+    assert shown(ask, ready) == ("queued", "queued")
+    assert shown(ask, later) == ("scheduled", "scheduled")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (Failed(ERROR), ("scheduled", "retrying")),
+        (Failed(ERROR, retryable=False), ("dead", "dead")),
+        (Skip("no"), ("succeeded", "skipped")),
+        (Succeeded(), ("succeeded", "succeeded")),
+    ],
+    ids=["retrying", "dead", "skipped", "succeeded"],
+)
+def test_an_outcome_is_shown_by_its_name(database, outcome: Outcome, expected):  # R1
+    client, ask = database
+    job = claimed(client)
+    assert shown(ask, job.id) == ("running", "running")
+    client.finish([(job, outcome)]).require()
+    assert shown(ask, job.id) == expected
+    [listed] = client.list_jobs(JobFilter(state=expected[1])).jobs
+    assert listed.id == job.id
+
+
+def test_a_cancelled_job_is_shown_as_cancelled(database):
+    client, ask = database
+    job_id = client.enqueue(NewJob(job_type="t")).id
+    client.cancel(job_id, reason="r")
+    assert shown(ask, job_id) == ("cancelled", "cancelled")
+
+
+def test_a_job_whose_worker_is_gone_is_shown_as_stuck(database):  # R1
+    client, ask = database
+    retired, expired, alive = (claimed(client, worker) for worker in ("retired", "expired", "alive"))
+    client.retire("retired")
+    client.extend("expired", [], lease=timedelta(seconds=1), now=datetime.now(UTC) - timedelta(minutes=1))
+    assert [shown(ask, job.id)[1] for job in (retired, expired, alive)] == ["stuck", "stuck", "running"]
+    stuck = client.list_jobs(JobFilter(state="stuck")).jobs
+    assert {job.id for job in stuck} == {retired.id, expired.id}
+
+
+def test_the_view_has_every_column_of_a_job_in_order_and_how_it_is_shown(database):
+    client, ask = database
+    client.finish([(claimed(client), Succeeded())])
+    client.enqueue(NewJob(job_type="t"))
+    rows = ask("SELECT * FROM {}jobs")
+    assert {len(row) for row in rows} == {len(COLUMNS) + 1}
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    assert sorted(map(str, ask(f"SELECT {names}, shown FROM {{}}jobs"))) == sorted(map(str, rows))
+
+
+def test_its_times_are_readable(database):
+    client, ask = database
+    at = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    client.enqueue(NewJob(job_type="t", run_at=at))
+    [(run_at, ended_at)] = ask("SELECT run_at, ended_at FROM {}jobs")
+    assert ended_at is None
+    assert run_at in {at, "2026-01-02T03:04:05.678Z"}
+    [(created_at,)] = ask("SELECT created_at FROM {}jobs")
+    assert isinstance(created_at, datetime) or re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", created_at
+    )

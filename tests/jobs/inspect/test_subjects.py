@@ -1,0 +1,153 @@
+"""The jobs of a subject: their history, and what becomes of them when the subject is deleted."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from onward import (
+    Category,
+    Client,
+    Failed,
+    InvalidSetting,
+    JobFilter,
+    JobNotFound,
+    NewJob,
+    Succeeded,
+    category,
+)
+from onward.core.policy.category import CATEGORIES
+from onward.core.policy.rules import Rules
+from tests.jobs.keys.test_held_keys import open_transaction
+
+T = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def job(job_type: str, subject: str | None = "booking:42", **options) -> NewJob:
+    return NewJob(job_type=job_type, subject=subject, **options)
+
+
+def put(client: Client, *jobs: NewJob) -> list[str]:
+    return [client.enqueue(new, now=T).id for new in jobs]
+
+
+def finish_all(client: Client, outcome=None) -> None:
+    for taken in client.claim("q:default", 50, worker_id="w", now=T):
+        client.finish([(taken, outcome or Succeeded())], now=T)
+
+
+@pytest.fixture
+def working(client: Client) -> Client:
+    client.register("w", lease=timedelta(days=1), now=T)
+    return client
+
+
+def test_the_history_of_a_subject_is_listed(working):
+    # R22, S0-79, S0-18
+    first = put(working, job("invoice"), job("mail"), job("mail", "booking:43"), job("mail", None))
+    finish_all(working)
+    later = put(working, job("refund"))
+    listed = working.list_jobs(JobFilter(subject="booking:42")).jobs
+    assert [found.id for found in reversed(listed)] == [*first[:2], *later]
+
+
+def test_kept_jobs_are_left_alone(working):
+    ids = put(working, job("invoice"))
+    dropped = working.drop_subject("booking:42", now=T)
+    assert (dropped.kept, dropped.cancelled, dropped.deleted) == (frozenset(ids), frozenset(), frozenset())
+    assert working.get(ids[0]).state == "queued"
+
+
+def test_cancelled_jobs_end_and_running_ones_are_asked_to_give_way(working):
+    # R22
+    done, running, waiting, other = put(
+        working, job("a"), job("b"), job("c", priority=9), job("d", "booking:43", priority=9)
+    )
+    [first, second] = working.claim("q:default", 2, worker_id="w", now=T)
+    working.finish([(first, Succeeded())], now=T)
+    dropped = working.drop_subject("booking:42", rule="cancel", actor_type="user", actor_id="7", now=T)
+    assert (dropped.cancelled, dropped.deleted, dropped.kept) == ({running, waiting}, set(), {done})
+    assert second.id == running
+    assert working.get(running).cancel_requested_at is not None
+    states = [working.get(one).state for one in (done, running, waiting, other)]
+    assert states == ["succeeded", "running", "cancelled", "queued"]
+    [event] = [event for event in working.events(waiting) if event.event == "job.cancelled"]
+    assert (event.actor_type, event.actor_id) == ("user", "7")
+
+
+def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit(working):
+    # R22, S0-7: what belongs to a subject dies with it; the audit never does.
+    new = job("invoice", category="booking")
+    [ended] = put(working, new)
+    finish_all(working, Failed("boom", after=1))
+    working.promote(now=T + timedelta(seconds=2))
+    for taken in working.claim("q:default", 5, worker_id="w", now=T + timedelta(seconds=2)):
+        working.finish([(taken, Succeeded())], now=T)
+    [waiting, running] = put(working, job("mail", priority=9), job("push", priority=1))
+    [taken] = working.claim("q:default", 1, worker_id="w", now=T)
+    dropped = working.drop_subject("booking:42", rule="delete", reason="GDPR", now=T)
+    assert (dropped.deleted, dropped.cancelled) == ({ended, waiting}, {running})
+    assert taken.id == running
+    for gone in (ended, waiting):
+        with pytest.raises(JobNotFound):
+            working.get(gone)
+        assert [event.event for event in working.events(gone)][-1] == "job.deleted"
+    assert working.keys.list().keys == []
+    # The subject may come again, and gets a job of its own.
+    [answer] = [working.enqueue(new, now=T)]
+    assert answer.created
+    assert answer.id != ended
+
+
+def test_each_job_goes_by_its_category_within_one_transaction(working):
+    categories = {
+        **CATEGORIES,
+        "kept": Category(name="kept", retry=category("default").retry, on_subject_delete="keep"),
+        "gone": Category(name="gone", retry=category("default").retry, on_subject_delete="delete"),
+        "stopped": Category(name="stopped", retry=category("default").retry, on_subject_delete="cancel"),
+    }
+    client = Client(store=working.store, rules=Rules(categories=categories))
+    kept, gone, stopped = put(client, *(job("t", category=name) for name in ("kept", "gone", "stopped")))
+    with open_transaction(client) as tx:
+        dropped = client.within(tx).drop_subject("booking:42", now=T)
+        tx.rollback()
+    assert {one.id for one in client.get_many([kept, gone, stopped]).values()} == {kept, gone, stopped}
+    assert dropped == client.drop_subject("booking:42", now=T)
+    assert [*dropped.kept, *dropped.deleted, *dropped.cancelled] == [kept, gone, stopped]
+
+
+def test_the_subject_of_one_org_is_not_that_of_another(working):
+    mine, theirs = put(working, job("t", org_id="a"), job("t", org_id="b"))
+    assert working.drop_subject("booking:42", org_id="a", rule="delete", now=T).deleted == {mine}
+    assert working.get(theirs).state == "queued"
+
+
+def test_a_rule_that_does_not_exist_is_refused(client):
+    with pytest.raises(InvalidSetting, match="cascade"):
+        client.drop_subject("booking:42", rule="cascade")
+
+
+def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_other(client):
+    # F21: keys are locked before jobs, everywhere; a deadlock would end the caller's transaction.
+    rounds = 5 if client.store.database == "sqlite" else 30
+    new = job("invoice", category="booking")
+
+    def drop(_: int) -> None:
+        for _ in range(rounds):
+            with open_transaction(client) as tx:
+                client.within(tx).drop_subject("booking:42", rule="delete")
+                tx.commit()
+
+    def reset(_: int) -> None:
+        for _ in range(rounds):
+            with open_transaction(client) as tx:
+                client.within(tx).enqueue(new)
+                tx.commit()
+
+    client.count()
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(drop, 0), pool.submit(reset, 0), pool.submit(reset, 1)]:
+            done.result(60)
+    assert len(client.list_jobs(JobFilter(subject="booking:42")).jobs) <= 1

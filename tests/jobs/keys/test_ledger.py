@@ -1,0 +1,148 @@
+"""The ledger of keys: what became of each, how long it holds, and how it is freed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from onward import Client, Failed, InvalidJob, Job, NewJob, Succeeded
+from tests.jobs.keys.test_held_keys import open_transaction
+
+T = datetime(2026, 3, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def at(seconds: float) -> datetime:
+    return T + timedelta(seconds=seconds)
+
+
+def ask(client: Client, key: str = "k", *, now: float = 0, **options: Any):
+    return client.enqueue(NewJob(job_type="t", key=key, **options), now=at(now))
+
+
+def take(client: Client, now: float) -> Job:
+    client.promote(now=at(now))
+    [job] = client.claim("q:default", 5, worker_id="w", now=at(now))
+    return job
+
+
+def test_the_record_of_a_key_follows_its_job(client):
+    # S4-29: pending, running, failed (it will run again), then succeeded, with where to find the result.
+    client.register("w", lease=DAY, now=T)
+    assert client.keys.get("k") is None
+    job_id = ask(client).id
+    seen = [client.keys.get("k")]
+    job = take(client, 1)
+    seen.append(client.keys.get("k"))
+    client.finish([(job, Failed("boom", after=10))], now=at(2))
+    seen.append(client.keys.get("k"))
+    client.finish([(take(client, 20), Succeeded({"sent": True}))], now=at(21))
+    seen.append(client.keys.get("k"))
+    assert [key.status for key in seen] == ["pending", "running", "failed", "succeeded"]
+    assert [key.result_ref for key in seen] == [None, None, None, f"job:{job_id}"]
+    assert [key.error_ref for key in seen] == [None, None, f"job:{job_id}", None]
+    assert {(key.job_id, key.first_seen_at, key.expires_at) for key in seen} == {(job_id, T, T + 7 * DAY)}
+
+
+@pytest.mark.parametrize("state", ["dead", "cancelled"])
+def test_a_job_that_came_to_nothing_leaves_its_error_to_be_found(client, state):
+    # S4-29
+    client.register("w", lease=DAY, now=T)
+    job_id = ask(client).id
+    if state == "dead":
+        client.finish([(take(client, 1), Failed("boom", retryable=False))], now=at(2))
+    else:
+        client.cancel(job_id, reason="no", now=at(1))
+    key = client.keys.get("k")
+    assert (key.status, key.error_ref) == ("dead" if state == "dead" else "failed", f"job:{job_id}")
+
+
+def test_a_duplicate_is_noted_and_gets_the_result_of_the_job_that_has_ended(client):
+    # S4-24, S4-29
+    client.register("w", lease=DAY, now=T)
+    first = ask(client)
+    client.finish([(take(client, 1), Succeeded({"sent": True}))], now=at(2))
+    second = ask(client, now=60)
+    assert (second.id, second.created, second.state) == (first.id, False, "succeeded")
+    assert client.get(second.id).result == {"sent": True}
+    key = client.keys.get("k")
+    assert (key.first_seen_at, key.last_seen_at) == (at(0), at(60))
+    client.enqueue_many([NewJob(job_type="t", key="k"), NewJob(job_type="t", key="other")], now=at(90))
+    assert client.keys.get("k").last_seen_at == at(90)
+    assert client.keys.get("other").last_seen_at == at(90)
+
+
+def test_a_duplicate_in_a_long_transaction_holds_up_nobody(client):
+    # A note of when the key was last asked for is not worth waiting for.
+    ask(client)
+    with open_transaction(client) as tx:
+        if client.store.database == "postgres":
+            client.within(tx).enqueue(NewJob(job_type="t", key="k"), now=at(10))
+        assert ask(client, now=20).created is False
+        tx.rollback()
+    assert client.keys.get("k").last_seen_at == at(20)
+
+
+@pytest.mark.parametrize(
+    ("category", "days"),
+    [("notification", 7), ("planning", 30), ("import_export", 30), ("maintenance", 7), ("default", 7)],
+)
+def test_a_key_lives_as_long_as_its_category_says(client, category, days):
+    # S4-30
+    client.register("w", lease=100 * DAY, now=T)
+    first = ask(client, category=category)
+    queue = client.get(first.id).queue
+    [job] = client.claim(queue, 1, worker_id="w", now=at(1))
+    client.finish([(job, Succeeded())], now=at(2))
+    almost = (days * DAY).total_seconds() - 1
+    assert ask(client, category=category, now=almost).id == first.id
+    assert ask(client, category=category, now=almost + 1).created
+    assert client.keys.get("k").first_seen_at == at(almost + 1)
+
+
+def test_keys_are_listed_by_org_project_and_key(client):
+    slots = [(None, None, "k"), ("a", None, "k"), ("a", "p", "j"), ("a", "p", "k"), ("b", None, "i")]
+    for org_id, project_id, key in reversed(slots):
+        ask(client, key, org_id=org_id, project_id=project_id)
+    first = client.keys.list(limit=2)
+    rest = client.keys.list(cursor=first.next_cursor)
+    listed = [(key.org_id, key.project_id, key.key) for key in [*first.keys, *rest.keys]]
+    assert listed == slots
+    assert rest.next_cursor is None
+    assert [key.key for key in client.keys.list(org_id="a").keys] == ["k", "j", "k"]
+    assert client.keys.get("k", org_id="a", project_id="p").project_id == "p"
+
+
+def test_a_forgotten_key_is_free_at_once_and_that_is_audited(client):
+    first = ask(client, org_id="a")
+    forget = client.keys.forget
+    assert forget("k", reason="wrong key") is False
+    assert forget("k", org_id="a", reason="wrong key", actor_type="user", actor_id="42", now=at(5)) is True
+    assert client.keys.get("k", org_id="a") is None
+    assert ask(client, org_id="a", now=6).created
+    [event] = [event for event in client.events(first.id) if event.event == "key.forgotten"]
+    assert (event.actor_type, event.actor_id, event.at) == ("user", "42", at(5))
+    assert event.detail == {"key": "k", "reason": "wrong key"}
+    with pytest.raises(InvalidJob, match="reason"):
+        forget("k", org_id="a", reason="")
+
+
+def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):
+    # S4-16: bounded by its page
+    # S4-17
+    client.register("w", lease=DAY, now=T)
+    for number in range(10):
+        ask(client, f"k{number}", unique="forever" if number == 3 else timedelta(seconds=10))
+    running = client.claim("q:default", 9, worker_id="w", now=at(1))
+    client.finish([(job, Succeeded()) for job in running if job.key != "k5"], now=at(2))
+    removed, cursor, pages = 0, None, 0
+    while True:
+        number, cursor = client.keys.prune(4, cursor=cursor, now=at(60))
+        removed, pages = removed + number, pages + 1
+        if cursor is None:
+            break
+    # The one for ever, the one whose job runs, and the one whose job waits.
+    assert {key.key for key in client.keys.list().keys} == {"k3", "k5", "k9"}
+    assert (removed, pages) == (7, 4)

@@ -1,0 +1,218 @@
+"""The gate and the pauses: stored with their reason and actor, audited, and seen by every claim that asks."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from onward import Client, Controls, Gate, InvalidJob, InvalidSetting, NewJob, Pause
+from tests.jobs.inspect.reading import rows
+
+NOW = datetime.now(UTC).replace(microsecond=123_456)
+LATER = NOW + timedelta(minutes=1)
+ADA = {"actor_type": "user", "actor_id": "ada"}
+BOB = {"actor_type": "api_key", "actor_id": "bob"}
+SCOPES = [("queue", "q:default"), ("org", "acme"), ("job_type", "mail")]
+
+
+def audit(client: Client) -> list[tuple[Any, ...]]:
+    """Every line of the audit that belongs to no job, with its detail."""
+    found = rows(
+        client,
+        "SELECT event, actor_type, actor_id, org_id, job_type, CAST(detail AS text) FROM {prefix}audit "
+        "WHERE job_id IS NULL ORDER BY seq",
+    )
+    return [(*line, json.loads(detail)) for *line, detail in found]
+
+
+@pytest.mark.parametrize(("scope", "name"), SCOPES)
+def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client, scope, name):
+    assert client.controls() == Controls()
+    assert client.pause(scope, name, reason="too many é", **ADA, now=NOW)
+    [pause] = client.controls().pauses
+    assert pause == Pause(scope, name, "too many é", "user", "ada", NOW)
+    assert client.controls().paused(scope) == {name}
+    assert client.resume(scope, name, reason="fixed", **BOB, now=LATER)
+    assert client.controls() == Controls()
+    org, job_type = name if scope == "org" else None, name if scope == "job_type" else None
+    assert audit(client) == [  # S4-1
+        (f"{scope}.paused", "user", "ada", org, job_type, {"name": name, "reason": "too many é"}),
+        (f"{scope}.resumed", "api_key", "bob", org, job_type, {"name": name, "reason": "fixed"}),
+    ]
+
+
+def test_pausing_again_for_the_same_reason_changes_nothing(client):
+    client.pause("queue", "q", reason="r", **ADA, now=NOW)
+    assert not client.pause("queue", "q", reason="r", **BOB, now=LATER)
+    assert client.controls().pauses == {Pause("queue", "q", "r", "user", "ada", NOW)}
+    assert len(audit(client)) == 1
+
+
+def test_another_reason_replaces_the_first_and_the_pause_counts_from_its_beginning(client):
+    client.pause("queue", "q", reason="r", **ADA, now=NOW)
+    assert client.pause("queue", "q", reason="worse", **BOB, now=LATER)
+    assert client.controls().pauses == {Pause("queue", "q", "worse", "api_key", "bob", NOW)}
+    assert [line[0] for line in audit(client)] == ["queue.paused", "queue.paused"]
+
+
+def test_resuming_what_is_not_paused_says_so_and_leaves_no_trace(client):
+    client.pause("queue", "q", reason="r", now=NOW)
+    assert not client.resume("queue", "other", **ADA)
+    assert not client.resume("org", "q", **ADA)
+    assert client.resume("queue", "q")
+    assert not client.resume("queue", "q")
+    assert [line[0] for line in audit(client)] == ["queue.paused", "queue.resumed"]
+
+
+def test_the_gate_is_closed_and_opened_with_reason_and_actor(client):  # S1-17, S1-18
+    assert client.close_gate(reason="the provider is down", **ADA, now=NOW)
+    assert client.controls().gate == Gate("the provider is down", "user", "ada", NOW)
+    assert not client.close_gate(reason="the provider is down", **BOB, now=LATER)
+    assert client.close_gate(reason="maintenance", **BOB, now=LATER)
+    assert client.controls().gate == Gate("maintenance", "api_key", "bob", NOW)
+    assert client.controls().pauses == frozenset()
+    assert client.open_gate(**ADA, now=LATER)
+    assert not client.open_gate(**ADA, now=LATER)
+    assert client.controls().gate is None
+    assert audit(client) == [
+        ("gate.closed", "user", "ada", None, None, {"reason": "the provider is down"}),
+        ("gate.closed", "api_key", "bob", None, None, {"reason": "maintenance"}),
+        ("gate.opened", "user", "ada", None, None, {}),
+    ]
+
+
+def test_a_pause_is_still_there_when_the_store_is_opened_again(tmp_path):  # S1-18
+    url = f"sqlite:///{tmp_path}/onward.db"
+    with Client(url) as client:
+        client.pause("org", "acme", reason="r")
+        client.close_gate(reason="r")
+    with Client(url) as client:
+        assert client.controls().paused("org") == {"acme"}
+        assert client.controls().gate is not None
+
+
+def test_a_claim_passes_over_paused_orgs_and_job_types(client):
+    client.register("w", now=NOW)
+    for job_type, org_id in [
+        ("mail", "acme"),
+        ("mail", None),
+        ("report", "acme"),
+        ("report", "b"),
+        ("x", None),
+    ]:
+        client.enqueue(NewJob(job_type=job_type, org_id=org_id), now=NOW)
+
+    def claimed(**paused: Any) -> list[tuple[str, str | None]]:
+        jobs = client.claim("q:default", 10, worker_id="w", **paused, now=NOW)
+        client.release(jobs, now=NOW).require()
+        return sorted(((job.job_type, job.org_id) for job in jobs), key=str)
+
+    assert len(claimed()) == 5
+    assert claimed(paused_orgs=["acme"]) == [("mail", None), ("report", "b"), ("x", None)]
+    assert claimed(paused_types=["mail", "x"]) == [("report", "acme"), ("report", "b")]
+    assert claimed(paused_orgs={"b", "acme"}, paused_types={"x"}) == [("mail", None)]
+    assert claimed(paused_orgs=["b"], paused_types=["mail", "report", "x"]) == []
+
+
+def test_a_claim_beside_pauses_keeps_the_order_the_limit_and_the_lease(client):
+    client.register("w", now=NOW)
+    for priority in (9, 1, 5, 2):
+        client.enqueue(NewJob(job_type="mail", priority=priority), now=NOW)
+        client.enqueue(NewJob(job_type="paused", priority=priority), now=NOW)
+    jobs = client.claim("q:default", 3, worker_id="w", paused_types=["paused"], now=NOW)
+    assert [(job.job_type, job.priority) for job in jobs] == [("mail", 1), ("mail", 2), ("mail", 5)]
+    assert {(job.attempt, job.lease, job.worker_id) for job in jobs} == {(1, 1, "w")}
+    assert [event.event for event in client.events(jobs[0].id)] == ["job.enqueued", "job.started"]
+    from onward import WorkerLost
+
+    with pytest.raises(WorkerLost):
+        client.claim("q:default", worker_id="nobody", paused_orgs=["o"])
+
+
+def test_what_runs_goes_on_when_it_is_paused(client):
+    client.register("w", now=NOW)
+    client.enqueue(NewJob(job_type="mail"), now=NOW)
+    [job] = client.claim("q:default", worker_id="w", now=NOW)
+    client.pause("queue", "q:default", reason="r", now=NOW)
+    client.close_gate(reason="r", now=NOW)
+    assert client.extend("w", [job], now=NOW).held == {job.id}
+    assert client.release([job], now=NOW).held == {job.id}
+
+
+def test_a_paused_queue_still_shows_that_it_has_work(client):
+    # To leave it alone is up to the worker, which knows of the pause by its watch.
+    client.enqueue(NewJob(job_type="mail"), now=NOW)
+    client.register("w", now=NOW)
+    client.pause("queue", "q:default", reason="r", now=NOW)
+    assert client.look(now=NOW).ready - client.watch("w", now=NOW).paused("queue") == frozenset()
+
+
+def test_a_pause_shares_the_fate_of_the_callers_transaction(client):
+    store = client.store
+    connect = (
+        (lambda: sqlite3.connect(store.file.path))
+        if store.database == "sqlite"
+        else (lambda: psycopg.connect(store.url))
+    )
+    client.controls()
+    with closing(connect()) as connection:
+        within = client.within(connection)
+        assert within.pause("org", "acme", reason="r")
+        assert within.close_gate(reason="r")
+        assert within.controls().paused("org") == {"acme"}
+        connection.rollback()
+        assert client.controls() == Controls()
+        assert audit(client) == []
+        within = client.within(connection)
+        assert within.pause("org", "acme", reason="r", **ADA)
+        connection.commit()
+    assert client.controls().paused("org") == {"acme"}
+    assert [line[:3] for line in audit(client)] == [("org.paused", "user", "ada")]
+
+
+BAD: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = [
+    (InvalidSetting, "scope is 'team'; give 'queue', 'org' or 'job_type'", ("team", "a"), {"reason": "r"}),
+    (InvalidSetting, "scope is 'gate'", ("gate", "a"), {"reason": "r"}),
+    (InvalidJob, "queue is empty", ("queue", ""), {"reason": "r"}),
+    (InvalidJob, "org_id .* takes 300 bytes", ("org", "x" * 300), {"reason": "r"}),
+    (InvalidJob, "reason is empty", ("queue", "q"), {"reason": ""}),
+    (InvalidJob, "reason is a NoneType", ("queue", "q"), {"reason": None}),
+    (InvalidJob, "reason .* NUL", ("queue", "q"), {"reason": "a\0"}),
+    (InvalidJob, "actor_id is a int", ("queue", "q"), {"reason": "r", "actor_id": 7}),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "arguments", "options"), BAD)
+def test_a_pause_that_says_nothing_is_refused(tmp_path, error, message, arguments, options):
+    with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+        with pytest.raises(error, match=message):
+            client.pause(*arguments, **options)
+        assert client.controls() == Controls()
+
+
+def test_the_gate_too_wants_a_reason(client):
+    with pytest.raises(InvalidJob, match="reason is empty"):
+        client.close_gate(reason="")
+    with pytest.raises(InvalidJob, match="reason is empty"):
+        client.open_gate(reason="")
+    with pytest.raises(InvalidJob, match="reason is empty"):
+        client.resume("queue", "q", reason="")
+
+
+def test_a_job_that_is_given_back_with_a_delay_waits_and_burns_no_attempt(client):  # R13
+    # An unknown type, say: given back at once it would be the first to be claimed again.
+    client.register("w", now=NOW)
+    client.enqueue(NewJob(job_type="unknown"), now=NOW)
+    [job] = client.claim("q:default", worker_id="w", now=NOW)
+    client.release([job], delay="5s", now=NOW).require()
+    assert client.claim("q:default", worker_id="w", now=NOW) == []
+    waiting = client.get(job.id)
+    assert (waiting.state, waiting.attempt, waiting.run_at) == ("scheduled", 0, NOW + timedelta(seconds=5))
+    assert client.events(job.id)[-1].event == "job.released"
+    assert client.look(now=NOW).next_due == waiting.run_at

@@ -1,0 +1,134 @@
+"""Retention: what is old enough goes, by category, and the chain stays whole and tells of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from onward import Category, Client, NewJob, Succeeded
+from onward.core.policy.rules import Rules
+from onward.errors import InvalidSetting, NotAllowed
+from tests.jobs.inspect.reading import rows
+from tests.records.audit.audit_history import NOW
+
+DAY = timedelta(days=1)
+LATER = NOW + 40 * DAY
+
+
+@pytest.fixture
+def kept(client: Client) -> Client:
+    """A client whose rules keep notifications for a week, all others for a month, and planning for ever."""
+    rules = Rules.of(
+        categories=[
+            Category(name="default", audit_retention=30 * DAY),
+            Category(name="notification", audit_retention=7 * DAY),
+            Category(name="planning"),
+        ]
+    )
+    return Client(store=client.store, rules=rules)
+
+
+def done(client: Client, category: str, *, days_ago: int, end: bool = True) -> str:
+    """A job of a category whose lines are so many days old."""
+    then = LATER - days_ago * DAY
+    name = f"{category} {days_ago} {end}"
+    client.register(name, now=then)
+    [enqueued] = client.enqueue_many([NewJob(job_type="t", category=category, queue=name)], now=then)
+    jobs = client.claim(name, worker_id=name, now=then)
+    if end:
+        client.finish([(job, Succeeded()) for job in jobs], now=then).require()
+    return enqueued.id
+
+
+def left(client: Client, *ids: str) -> list[int]:
+    return [len(client.events(job_id)) for job_id in ids]
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_each_category_keeps_its_lines_for_its_own_time(kept, chained):
+    jobs = [
+        done(kept, "notification", days_ago=8),
+        done(kept, "notification", days_ago=6),
+        done(kept, "default", days_ago=29),
+        done(kept, "default", days_ago=31),
+        done(kept, "planning", days_ago=39),
+        done(kept, "default", days_ago=38, end=False),
+    ]
+    kept.pause("queue", "q", reason="r", now=LATER - 31 * DAY)
+    if chained:
+        kept.audit.seal()
+    pruned = kept.audit.prune(now=LATER, actor_type="user", actor_id="ada")
+    # Never of a job that lives; what belongs to no job goes with the default category.
+    assert left(kept, *jobs) == [0, 3, 3, 0, 3, 2]
+    assert pruned.count == 7
+    [event] = kept.audit.list(limit=1).records
+    assert (event.event, event.actor_id, event.seq) == ("audit.pruned", "ada", pruned.seq)
+    assert event.detail == {"count": 7, "digest": pruned.digest, "chained": chained}
+    assert kept.audit.prune(now=LATER).count == 0
+    assert kept.audit.verify().whole
+    if chained:
+        marked = rows(kept, "SELECT count(*) FROM {prefix}chain WHERE pruned IS NOT NULL")
+        assert marked == [(7,)]
+
+
+def test_one_call_removes_no_more_than_it_is_asked_to_the_oldest_first(kept):
+    done(kept, "default", days_ago=32)
+    newer = done(kept, "default", days_ago=31)
+    assert [kept.audit.prune(now=LATER, limit=2).count for _ in range(4)] == [2, 2, 2, 0]
+    assert left(kept, newer) == [0]
+    assert len(list(kept.audit.export())) == 3
+    assert kept.audit.verify().whole
+
+
+def test_an_instant_and_categories_can_be_named(kept):
+    jobs = [done(kept, name, days_ago=20) for name in ("default", "planning", "notification")]
+    assert kept.audit.prune(before=LATER - 21 * DAY, now=LATER).count == 0
+    assert kept.audit.prune(before=LATER, categories=["planning"], now=LATER).count == 3
+    assert left(kept, *jobs) == [3, 0, 3]
+    with pytest.raises(InvalidSetting, match="planing"):
+        kept.audit.prune(before=LATER, categories=["planing"])
+
+
+def test_without_a_retention_nothing_is_removed(client):
+    done(client, "default", days_ago=39)
+    assert client.audit.prune(now=LATER + 9999 * DAY).count == 0
+
+
+def test_more_rows_gone_than_an_event_accounts_for_are_found(kept):
+    done(kept, "default", days_ago=31)
+    other = done(kept, "default", days_ago=2)
+    kept.audit.seal()
+    pruned = kept.audit.prune(now=LATER)
+    [[seq]] = rows(kept, f"SELECT min(seq) FROM {{prefix}}audit WHERE job_id = '{other}'")
+    # With the marker of a prune, as somebody would who knows of it.
+    if kept.store.database == "sqlite":
+        rows(kept, "UPDATE {prefix}sealing SET pruning = 1")
+    marker = f"SET LOCAL {kept.store.prefix.rstrip('.')}.pruning = 'on'; "
+    first = marker if kept.store.database == "postgres" else ""
+    rows(kept, f"{first}DELETE FROM {{prefix}}audit WHERE seq = {seq}")
+    assert [(fault.what, fault.seq) for fault in kept.audit.verify().faults] == [("removed", seq)]
+    rows(kept, f"{first}UPDATE {{prefix}}chain SET pruned = {pruned.seq} WHERE seq = {seq}")
+    assert [(fault.what, fault.seq) for fault in kept.audit.verify().faults] == [("unaccounted", pruned.seq)]
+
+
+def test_a_prune_is_for_all_orgs_and_so_not_for_a_client_of_one(client):
+    for forbidden in ("prune", "seal", "verify"):
+        with pytest.raises(NotAllowed):
+            getattr(client.for_org("acme").audit, forbidden)()
+
+
+def test_what_is_still_to_come_is_not_pruned(kept):
+    with pytest.raises(InvalidSetting, match="to come"):
+        kept.audit.prune(before=datetime.now(UTC) + DAY)
+
+
+def test_a_prune_tells_its_reason_without_secrets(kept):
+    done(kept, "default", days_ago=20)
+    reason = "asked for with password=hunter2"
+    pruned = kept.audit.prune(before=LATER, now=LATER, reason=reason)
+    [[detail]] = rows(kept, f"SELECT detail FROM {{prefix}}audit WHERE seq = {pruned.seq}")
+    assert "hunter2" not in str(detail)
+    assert "asked for with password=[redacted]" in str(detail)
+    with pytest.raises(ValueError, match="reason"):
+        kept.audit.prune(before=LATER, now=LATER, reason="")

@@ -1,0 +1,91 @@
+"""One question a second tells a worker what to do by the clock; what nobody can do now costs little."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime, timedelta
+
+import psycopg
+import pytest
+
+from onward import AsyncClient, NewJob, Onward
+from onward.connections import begin
+from onward.operations.schedules.fire import Known
+from onward.worker.loops.due_poll import Chores
+from onward.worker.outage import Outage
+from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.worker.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime.fromisoformat("2026-03-01T12:00:00+00:00")
+SECOND = timedelta(seconds=1)
+KNOWN = Known({"t"})
+
+
+def test_an_empty_database_has_nothing_to_do(client):
+    found = client.chores(KNOWN, now=NOW)
+    assert (found.now, found.next_due, found.next_slot) == (NOW, None, None)
+    assert not found.unsettled
+    assert not found.fresh
+
+
+def test_it_tells_when_jobs_and_slots_are_due(client):
+    client.enqueue(NewJob(job_type="t", run_at=NOW + 5 * SECOND), now=NOW)
+    client.schedules.add("s", "t", every="7s", anchor=NOW, now=NOW)
+    found = client.chores(KNOWN, now=NOW + 9 * SECOND)
+    assert (found.next_due, found.next_slot) == (NOW + 5 * SECOND, NOW + 7 * SECOND)
+    assert client.chores(Known({"other"}), now=NOW).next_slot is None
+
+
+def test_a_signal_is_fresh_until_somebody_has_looked(client):
+    connection = client.store.connect()
+    with begin(connection, client.store.database, client.store.prefix):
+        client.within(connection).signals.send("approved")
+    connection.close()
+    assert client.chores(KNOWN).fresh
+    client.signals.wake()
+    assert not client.chores(KNOWN).fresh
+
+
+async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url, monkeypatch):
+    """A worker that asks without end, thousands of times a second, costs the others their database."""
+    tried: list[float] = []
+    promote = AsyncClient.promote
+
+    async def counted(*arguments, **options):
+        tried.append(time.monotonic())
+        return await promote(*arguments, **options)
+
+    monkeypatch.setattr(AsyncClient, "promote", counted)
+    with fresh_schema(postgres_url) as store:
+        app = Onward(store.url, schema=store.prefix.rstrip("."))
+        job = app.client.enqueue(NewJob(job_type="t", run_at=NOW + SECOND), now=NOW)
+        with psycopg.connect(store.url) as caller:
+            caller.execute(f"SELECT FROM {store.prefix}live WHERE id = %s FOR UPDATE".encode(), [job.id])
+            async with app.worker():
+                await until(lambda: len(tried) >= 2)
+                assert tried[1] - tried[0] > 0.7
+                caller.rollback()
+                await until(lambda: app.client.look().next_due is None)
+        await app.aclose()
+
+
+async def test_what_gets_on_is_gone_on_with_at_once(app):
+    app.client.enqueue(NewJob(job_type="t", run_at=NOW + SECOND), now=NOW)
+    done: list[float] = []
+
+    async def some() -> bool:
+        done.append(time.monotonic())
+        return True
+
+    asking = app.clients.open_async()
+    chores = Chores(asking, Outage(), lambda: KNOWN)
+    loops = [asyncio.create_task(one) for one in (chores.run(), chores.see_to(chores.jobs, some, "t"))]
+    await until(lambda: len(done) >= 5)
+    assert done[4] - done[0] < 0.7
+    for loop in loops:
+        loop.cancel()
+    await asyncio.wait(loops)
+    await asking.close()
