@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
 from itertools import chain, repeat
 from uuid import UUID
 
@@ -46,51 +45,49 @@ class AsyncClient(AsyncCancelling):
         # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
-    async def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
+    async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the one that holds its key."""
         [job] = inherit(in_org([job], self.org_id), self.rules)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules)
         if self._gathering is None or several or self._bound is not None or now is not None:
-            return await self._enqueue_one(job, now, atomic=several)
+            return await self._enqueue_one(job, atomic=several)
         return await self._gathering.ask(job)
 
-    async def _enqueue_one(
-        self, job: NewJob, now: datetime | None = None, *, atomic: bool = False
-    ) -> Enqueued:
+    async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
         # Not noted where the key would stay locked until the caller's commit.
         noted = self._bound is None
         return await self._run(
-            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
+            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted),
             atomic=atomic,
             org_id=org_of([job]) if self.store.row_security else None,
         )
 
-    async def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
+    async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return await self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)), now)
+        return await self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)))
 
-    async def enqueue_flow(self, flow: Flow | NewJob, *, now: datetime | None = None) -> list[Enqueued]:
+    async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; answers in the order of `flow.jobs`."""
         whole = group(flow)
         jobs = list(inherit(in_org(whole.jobs, self.org_id), self.rules))
         ids = _ids.make_many(len(jobs))
-        return await self._enqueue_all(whole.placed(jobs, ids), now, ids)
+        return await self._enqueue_all(whole.placed(jobs, ids), ids)
 
     async def _enqueue_all(
-        self, jobs: Sequence[NewJob], now: datetime | None = None, ids: Sequence[JobId] | None = None
+        self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None
     ) -> list[Enqueued]:
         ids = ids or _ids.promise(len(jobs))
         org = org_of(jobs) if self.store.row_security else None
         if self._bound is not None:
             return await self._run(
-                lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False, now=now), org_id=org
+                lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False), org_id=org
             )
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
         return await self._run(
-            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
+            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes)),
             atomic=len(jobs) > _PART or self._takes_several(jobs),
             org_id=org,
         )
@@ -114,18 +111,11 @@ class AsyncClient(AsyncCancelling):
         return await self._run(lambda: inspect.get_many(ids), write=False)
 
     async def list_jobs(
-        self,
-        where: JobFilter | None = None,
-        *,
-        limit: int = 50,
-        cursor: JobId | None = None,
-        now: datetime | None = None,
+        self, where: JobFilter | None = None, *, limit: int = 50, cursor: JobId | None = None
     ) -> Page:
         """Read a page of jobs, newest first."""
         chosen = where or JobFilter()
-        return await self._run(
-            lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor, now=now), write=False
-        )
+        return await self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor), write=False)
 
     async def count(self, org_id: str | None = None) -> Counts:
         """Count live jobs by queue and state, and ended ones up to a cap."""
@@ -141,23 +131,13 @@ class AsyncClient(AsyncCancelling):
         asked = normalise_id(job_id)
         return await self._run(lambda: inspect.events_of(asked), write=False)
 
-    async def cancel(
-        self,
-        job_id: JobId | UUID,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> JobState:
+    async def cancel(self, job_id: JobId | UUID, *, reason: str) -> JobState:
         """Cancel a waiting job at once, or ask a running one to give way; gives the state it is in now."""
         asked = normalise_id(job_id)
-        stopped = await self._run(
-            lambda: pauses.stop([asked], reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        stopped = await self._run(lambda: pauses.stop([asked], reason=reason))
         if asked not in stopped.states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        await self._settle_some(stopped.tied, now, slots=stopped.slots)
+        await self._settle_some(stopped.tied, slots=stopped.slots)
         return stopped.states[asked]
 
     async def drop_subject(
@@ -167,82 +147,32 @@ class AsyncClient(AsyncCancelling):
         rule: OnSubjectDelete | None = None,
         org_id: str | None = None,
         reason: str = "its subject was deleted",
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Dropped:
         """Cancel, delete or keep the jobs of a subject that is gone, each as its category says."""
         return await self._run(
-            lambda: subjects.drop_subject(
-                subject, self.rules, rule=rule, org_id=org_id, reason=reason, actor_type=actor_type,
-                actor_id=actor_id, now=now,
-            ),
+            lambda: subjects.drop_subject(subject, self.rules, rule=rule, org_id=org_id, reason=reason),
             atomic=True,
         )  # fmt: skip
 
-    async def pause(
-        self,
-        scope: Scope,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def pause(self, scope: Scope, name: str, *, reason: str) -> bool:
         """Have nothing claimed of a queue, an org or a job type; what runs goes on.
 
         False if it is paused for that reason already; another reason replaces the first one.
         """
-        return await self._run(
-            lambda: pauses.pause(
-                scope, name, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return await self._run(lambda: pauses.pause(scope, name, reason=reason))
 
-    async def resume(
-        self,
-        scope: Scope,
-        name: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def resume(self, scope: Scope, name: str, *, reason: str | None = None) -> bool:
         """End a pause; False if there was none."""
-        return await self._run(
-            lambda: pauses.resume(
-                scope, name, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return await self._run(lambda: pauses.resume(scope, name, reason=reason))
 
-    async def close_gate(
-        self,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def close_gate(self, *, reason: str) -> bool:
         """Have nothing claimed at all; what runs goes on. False if it is closed for that reason already."""
-        return await self._run(
-            lambda: pauses.close_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        return await self._run(lambda: pauses.close_gate(reason=reason))
 
-    async def open_gate(
-        self,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def open_gate(self, *, reason: str | None = None) -> bool:
         """Let workers claim again; False if the gate was open."""
-        return await self._run(
-            lambda: pauses.open_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        return await self._run(lambda: pauses.open_gate(reason=reason))
 
-    async def controls(self, *, now: datetime | None = None) -> Controls:
+    async def controls(self) -> Controls:
         """Read the gate, the pauses, and which orgs have spent their budget."""
-        return await self._run(lambda: pauses.controls(now=now), write=False)
+        return await self._run(lambda: pauses.controls(), write=False)

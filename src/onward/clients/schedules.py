@@ -57,9 +57,6 @@ class AsyncSchedules:
         overlap: Overlap | None = None,
         warm_up: Duration | None = None,
         reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Schedule:
         """Store a schedule for a job, or for the name of a job type and its payload.
 
@@ -70,98 +67,42 @@ class AsyncSchedules:
             "cron": cron, "every": every, "tz": tz, "anchor": anchor, "jitter": jitter, "missed": missed,
             "overlap": overlap, "warm_up": warm_up,
         }  # fmt: skip
-        return await self.put(
-            schedules.checked_schedule(name, new, options, self._rules),
-            reason=reason, actor_type=actor_type, actor_id=actor_id, now=now,
-        )  # fmt: skip
+        return await self.put(schedules.checked_schedule(name, new, options, self._rules), reason=reason)  # fmt: skip
 
-    async def put(
-        self,
-        schedule: NewSchedule,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Schedule:
+    async def put(self, schedule: NewSchedule, *, reason: str | None = None) -> Schedule:
         """Store a schedule that was checked."""
-        by = (actor_type, actor_id)
-        return await self._run(lambda: schedules.put(schedule, reason=reason, by=by, now=now))
+        return await self._run(lambda: schedules.put(schedule, reason=reason))
 
-    async def pause(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def pause(self, name: str, *, reason: str) -> bool:
         """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
-        by = (actor_type, actor_id)
-        return await self._run(lambda: schedules.pause(name, reason=reason, by=by, now=now))
+        return await self._run(lambda: schedules.pause(name, reason=reason))
 
-    async def resume(
-        self,
-        name: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def resume(self, name: str, *, reason: str | None = None) -> bool:
         """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
-        by = (actor_type, actor_id)
-        return await self._run(lambda: schedules.resume(name, reason=reason, by=by, now=now))
+        return await self._run(lambda: schedules.resume(name, reason=reason))
 
-    async def remove(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> None:
+    async def remove(self, name: str, *, reason: str) -> None:
         """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
-        by = (actor_type, actor_id)
-        await self._run(lambda: schedules.remove(name, reason=reason, by=by, now=now))
+        await self._run(lambda: schedules.remove(name, reason=reason))
 
-    async def run_now(
-        self,
-        name: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Enqueued:
+    async def run_now(self, name: str, *, reason: str | None = None) -> Enqueued:
         """Enqueue the job of a schedule at once, paused or not; its slots stay as they are."""
-        by = (actor_type, actor_id)
-        return await self._run(
-            lambda: fire.run_now(name, _ids.make, self._rules, reason=reason, by=by, now=now), atomic=True
-        )
+        return await self._run(lambda: fire.run_now(name, _ids.make, self._rules, reason=reason), atomic=True)
 
-    async def next_times(
-        self, name: str, count: int = 5, *, now: datetime | None = None
-    ) -> Sequence[datetime]:
+    async def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
         """Give the next slots of a schedule, whether it is paused or not."""
         whole("count", count, 1, _MOST_TIMES)
-        at, schedule = await self._run(lambda: schedules.get_schedule(name, now=now), write=False)
+        at, schedule = await self._run(lambda: schedules.get_schedule(name), write=False)
         return schedule.next_times(at, count)
 
     async def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
         """Read the last runs of a schedule, or of all, the newest first; raises ScheduleNotFound."""
         return await self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
 
-    async def declare(
-        self, defined: Collection[NewSchedule], *, now: datetime | None = None
-    ) -> Sequence[Schedule]:
+    async def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
         """Store, as a worker does when it starts, what its code defines."""
-        return await self._run(lambda: schedules.declare(list(defined), now=now))
+        return await self._run(lambda: schedules.declare(list(defined)))
 
-    async def fire(self, known: Known, *, limit: int = 100, now: datetime | None = None) -> Fired:
+    async def fire(self, known: Known, *, limit: int = 100) -> Fired:
         """Enqueue, as every worker does, what is due of the schedules that it may fire; each slot once."""
-        return await self._run(
-            lambda: fire.fire(known, _ids.make, self._rules, limit=limit, now=now), atomic=True
-        )
+        return await self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)

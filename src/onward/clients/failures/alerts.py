@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.clients.runner import AsyncRun
 from onward.core.inputs.duration import Duration
@@ -26,94 +26,58 @@ class AsyncAlerts:
         self._run = run
         self._rules = rules
 
-    async def list(
-        self, *, kind: str | None = None, limit: int = 50, now: datetime | None = None
-    ) -> Sequence[GroupedAlert]:
+    async def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
         """Read alerts, that which happened last first, with the messages that wait and why."""
-        return await self._run(lambda: alerts.list_alerts(kind=kind, limit=limit, now=now), write=False)
+        return await self._run(lambda: alerts.list_alerts(kind=kind, limit=limit), write=False)
 
-    async def mute(
-        self,
-        fingerprint: str,
-        *,
-        reason: str,
-        for_: Duration | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def mute(self, fingerprint: str, *, reason: str, for_: Duration | None = None) -> bool:
         """Count an alert, but tell nobody: for a time, or until it is unmuted; False if there is none."""
-        return await self._run(
-            lambda: alerts.mute(
-                fingerprint, reason=reason, for_=for_, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return await self._run(lambda: alerts.mute(fingerprint, reason=reason, for_=for_))
 
-    async def unmute(
-        self,
-        fingerprint: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def unmute(self, fingerprint: str, *, reason: str | None = None) -> bool:
         """Tell of an alert again, from its next time on; False if it was not muted."""
-        return await self._run(
-            lambda: alerts.unmute(
-                fingerprint, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return await self._run(lambda: alerts.unmute(fingerprint, reason=reason))
 
-    async def gather(self, *, deep: bool = False, now: datetime | None = None) -> int:
+    async def gather(self, *, deep: bool = False) -> int:
         """Put deaths into alerts that are in none yet; gives how many, up to 500.
 
         A deep look also finds those that were committed up to a quarter of an hour late.
         """
         overlap = _DEEP_OVERLAP if deep else _OVERLAP
-        found = await self._run(lambda: alerts.find_deaths(overlap=overlap, now=now), write=False)
+        found = await self._run(lambda: alerts.find_deaths(overlap=overlap), write=False)
         if deep and len(found) < alerts.AT_ONCE:
-            await self._run(lambda: alerts.note_look(now=now))
+            await self._run(lambda: alerts.note_look())
         if not found:
             return 0
-        return await self._run(lambda: alerts.raise_deaths(found, self._rules, now=now), atomic=True)
+        return await self._run(lambda: alerts.raise_deaths(found, self._rules), atomic=True)
 
-    async def observe(self, findings: Collection[Finding], *, now: datetime | None = None) -> None:
+    async def observe(self, findings: Collection[Finding]) -> None:
         """Take findings for open alerts; those that are no longer found are resolved."""
-        await self._run(lambda: alerts.observe(findings, self._rules, now=now), atomic=True)
+        await self._run(lambda: alerts.observe(findings, self._rules), atomic=True)
 
-    async def prepare(self, sinks: Collection[str], *, now: datetime | None = None) -> frozenset[str]:
+    async def prepare(self, sinks: Collection[str]) -> frozenset[str]:
         """Write the messages that are due; names the sinks for which one waits."""
         throttle = self._rules.alert_throttle
-        waiting = await self._run(lambda: alerts.due(sinks, throttle=throttle, now=now), write=False)
+        waiting = await self._run(lambda: alerts.due(sinks, throttle=throttle), write=False)
         if "alert" in waiting:
-            await self._run(lambda: alerts.prepare(sinks, throttle=throttle, now=now), atomic=True)
+            await self._run(lambda: alerts.prepare(sinks, throttle=throttle), atomic=True)
             return frozenset(sinks)
         return waiting
 
-    async def take(self, sink: str, *, hold: timedelta, now: datetime | None = None) -> Send | None:
+    async def take(self, sink: str, *, hold: timedelta) -> Send | None:
         """Take a message for a sink; nobody else is given it for as long as `hold`."""
-        return await self._run(lambda: alerts.take(sink, hold=hold, now=now))
+        return await self._run(lambda: alerts.take(sink, hold=hold))
 
-    async def settle(
-        self,
-        send: Send,
-        error: str | None = None,
-        *,
-        wait: timedelta | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def settle(self, send: Send, error: str | None = None, *, wait: timedelta | None = None) -> bool:
         """Write what came of a message: sent, to be tried again after `wait`, or given up (None)."""
-        return await self._run(lambda: alerts.settle(send, error, wait=wait, now=now))
+        return await self._run(lambda: alerts.settle(send, error, wait=wait))
 
-    async def prune(self, *, now: datetime | None = None) -> int:
+    async def prune(self) -> int:
         """Remove alerts of which nothing was heard for 30 days, and the marks of old deaths."""
         gone = 0
         # In short transactions; what is left after a storm of deaths goes the next time.
         for _ in range(_MOST_PAGES):
-            page = await self._run(
-                lambda: alerts.prune(overlap=_DEEP_OVERLAP, limit=_PAGE, now=now), atomic=True
-            )
+            page = await self._run(lambda: alerts.prune(overlap=_DEEP_OVERLAP, limit=_PAGE), atomic=True)
             gone += page
             if page < _PAGE:
                 break

@@ -20,63 +20,30 @@ class AsyncBreakers:
     def __init__(self, run: AsyncRun) -> None:
         self._run = run
 
-    async def list(self, *, limit: int = 1000, now: datetime | None = None) -> Sequence[Breaker]:
+    async def list(self, *, limit: int = 1000) -> Sequence[Breaker]:
         """Read the breakers by name; a provider that never pushed back has none."""
-        return await self._run(lambda: breakers.list_breakers(limit=limit, now=now), write=False)
+        return await self._run(lambda: breakers.list_breakers(limit=limit), write=False)
 
-    async def get(self, name: str, *, now: datetime | None = None) -> Breaker:
+    async def get(self, name: str) -> Breaker:
         """Read a breaker; one of which nothing is known is closed. That of a queue is named `queue:…`."""
-        return await self._run(lambda: breakers.get_breaker(name, now=now), write=False)
+        return await self._run(lambda: breakers.get_breaker(name), write=False)
 
     async def open(
-        self,
-        name: str,
-        *,
-        reason: str,
-        for_: Duration | None = None,
-        until: datetime | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, name: str, *, reason: str, for_: Duration | None = None, until: datetime | None = None
     ) -> Breaker:
         """Hold a provider's jobs until somebody closes it, or for a time, after which one is let through."""
-        by = (actor_type, actor_id)
-        return await self._run(
-            lambda: breakers.open_breaker(name, reason=reason, for_=for_, until=until, by=by, now=now)
-        )
+        return await self._run(lambda: breakers.open_breaker(name, reason=reason, for_=for_, until=until))
 
-    async def close(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def close(self, name: str, *, reason: str) -> bool:
         """Let a provider's jobs run again; False if nothing was held or counted."""
-        by = (actor_type, actor_id)
-        return await self._run(lambda: breakers.close_breaker(name, reason=reason, by=by, now=now))
+        return await self._run(lambda: breakers.close_breaker(name, reason=reason))
 
-    async def ask(
-        self,
-        name: str,
-        turn: str,
-        settings: BreakerSettings = DEFAULT_SETTINGS,
-        *,
-        now: datetime | None = None,
-    ) -> Standing:
+    async def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
         """Ask, as a worker does, whether to call; `turn` names who asks, and gets the only right to try."""
-        return await self._run(lambda: breakers.ask(name, turn, settings, now=now))
+        return await self._run(lambda: breakers.ask(name, turn, settings))
 
     async def answered(
-        self,
-        name: str,
-        turn: str | None,
-        answer: Answer,
-        settings: BreakerSettings = DEFAULT_SETTINGS,
-        *,
-        now: datetime | None = None,
+        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
     ) -> Standing:
         """Count, as a worker does, what a call told of its provider."""
-        return await self._run(lambda: breakers.answered(name, turn, answer, settings, now=now))
+        return await self._run(lambda: breakers.answered(name, turn, answer, settings))

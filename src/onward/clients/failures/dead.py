@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
@@ -98,14 +97,7 @@ class AsyncDead:
         return await self._run(lambda: dead_letters.history(asked), write=False)
 
     async def replay(
-        self,
-        ids: JobId | UUID | Collection[JobId | UUID],
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        reset_attempts: bool = True,
-        now: datetime | None = None,
+        self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str, reset_attempts: bool = True
     ) -> Resolved:
         """Let dead jobs run again under their own ids: from the first attempt, or for one more.
 
@@ -114,23 +106,15 @@ class AsyncDead:
         asked, by = _normalised(ids), (actor_type, actor_id)
         return await self._run(
             lambda: dead_letters.replay(
-                asked, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, now=now
+                asked, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts
             )
         )
 
-    async def discard(
-        self,
-        ids: JobId | UUID | Collection[JobId | UUID],
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Resolved:
+    async def discard(self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str) -> Resolved:
         """Leave jobs dead for good; their rows stay."""
         asked, by = _normalised(ids), (actor_type, actor_id)
         return await self._run(
-            lambda: dead_letters.discard(asked, reason=reason, by=by, rules=self._rules, now=now), atomic=True
+            lambda: dead_letters.discard(asked, reason=reason, by=by, rules=self._rules), atomic=True
         )
 
     async def fix(
@@ -143,9 +127,6 @@ class AsyncDead:
         queue: str | None = None,
         priority: int | None = None,
         max_attempts: int | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> DeadLetter:
         """Enqueue an edited copy of a dead job, which takes its key over; the dead one stays as it is.
 
@@ -154,7 +135,7 @@ class AsyncDead:
         asked, successor_id, by = normalise_id(job_id), _make_id(), (actor_type, actor_id)
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         return await self._run(
-            lambda: dead_letters.fix(asked, edit, successor_id, note=note, by=by, rules=self._rules, now=now),
+            lambda: dead_letters.fix(asked, edit, successor_id, note=note, by=by, rules=self._rules),
             atomic=True,
         )
 
@@ -193,9 +174,6 @@ class AsyncDead:
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
         """Replay what waits for somebody and fits the filter, oldest job first, a page in each transaction.
@@ -208,10 +186,7 @@ class AsyncDead:
             # Counted from the clock of each page, which only moves on: the rate is never exceeded.
             delay = dead_bulk.turn_of(so_far.done, every)
             return await self._run(
-                lambda: dead_letters.replay(
-                    ids, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, delay=delay,
-                    every=every, now=now,
-                )
+                lambda: dead_letters.replay(ids, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, delay=delay, every=every)
             )  # fmt: skip
 
         return await self._all(where, None if dry_run else resolve, limit, cursor, progress)
@@ -224,15 +199,12 @@ class AsyncDead:
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
         """Discard what waits for somebody and fits the filter, a page in each transaction."""
 
         async def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
-            return await self.discard(ids, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+            return await self.discard(ids, reason=reason)
 
         return await self._all(where, None if dry_run else resolve, limit, cursor, progress)
 
@@ -248,17 +220,11 @@ class AsyncDead:
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
         """Fix by one patch what waits for somebody and fits the filter, each job in its own transaction."""
         Edit(patch=patch).check()
-        mend = partial(
-            self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts,
-            actor_type=actor_type, actor_id=actor_id, now=now,
-        )  # fmt: skip
+        mend = partial(self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)  # fmt: skip
 
         async def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
             refused: dict[JobId, str] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from datetime import datetime
 from itertools import chain, repeat
 from uuid import UUID
 
@@ -51,7 +50,6 @@ class AsyncBatches:
         on_failure: NewJob | None = None,
         on_complete: NewJob | None = None,
         name: str | None = None,
-        now: datetime | None = None,
     ) -> EnqueuedBatch:
         """Make a batch of these jobs, all or nothing; jobs whose key is held are not in it."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
@@ -63,7 +61,7 @@ class AsyncBatches:
         noted = not self._bound
         return await self._run(
             lambda: batch_create.enqueue_batch(
-                new, asked, ids, self._rules, at_once=next(sizes), noted=noted, now=now
+                new, asked, ids, self._rules, at_once=next(sizes), noted=noted
             ),
             atomic=True,
             org_id=new.origin.org_id,
@@ -76,19 +74,18 @@ class AsyncBatches:
         on_failure: NewJob | None = None,
         on_complete: NewJob | None = None,
         name: str | None = None,
-        now: datetime | None = None,
     ) -> JobId:
         """Make a batch to which jobs are added by their `batch_id`, until it is closed."""
         new = self._new(name, on_success, on_failure, on_complete)
         await self._run(
-            lambda: batch_create.open_batch(new, self._rules, now=now), atomic=True, org_id=new.origin.org_id
+            lambda: batch_create.open_batch(new, self._rules), atomic=True, org_id=new.origin.org_id
         )
         return new.id
 
-    async def close(self, batch_id: JobId | UUID, *, now: datetime | None = None) -> None:
+    async def close(self, batch_id: JobId | UUID) -> None:
         """Take no more jobs from outside; waits for those who are adding. Raises BatchNotFound."""
         asked = normalise_id(batch_id, of="batch")
-        await self._run(lambda: batches.close(asked, now=now), atomic=True)
+        await self._run(lambda: batches.close(asked), atomic=True)
 
     async def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch, and how far it has come; raises BatchNotFound."""

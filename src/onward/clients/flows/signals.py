@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import datetime
 from typing import Any
 
 from onward.clients.runner import AsyncRun
@@ -42,20 +41,17 @@ class AsyncSignals:
         *,
         org_id: str | None = None,
         keep: Duration = signals.KEEP,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Sent:
         """Tell every job of the org that waits for this event and key, now or as long as the signal is kept.
 
         In a caller's transaction it is only stored, and the jobs come back within a second of its commit.
         """
         org = org_id or self._org_id or ambient_org(self._rules)
-        new = NewSignal(_ids.make(), event, key, payload, org, keep, actor_type, actor_id)
+        new = NewSignal(_ids.make(), event, key, payload, org, keep)
         # A client of one org makes no other jobs ready, so it leaves that to the workers.
         bound, promotes = self._bound, self._org_id is None
         return await self._run(
-            lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes, now=now), org_id=org
+            lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes), org_id=org
         )
 
     async def list(
@@ -96,13 +92,13 @@ class AsyncSignals:
         """Give the oldest signal for a job that is none of those; None if there is none yet."""
         return await self._run(lambda: signals.find(job, event, key, seen), write=False)
 
-    async def wake(self, *, now: datetime | None = None) -> int:
+    async def wake(self) -> int:
         """Call back the jobs whose signal is there, where whoever sent it did not; says how many."""
         # Asked first, because to look at what is fresh is to write.
         if not await self._run(signals.any_fresh, write=False):
             return 0
-        return await self._run(lambda: signals.wake(now=now))
+        return await self._run(lambda: signals.wake())
 
-    async def prune(self, limit: int = 1000, *, now: datetime | None = None) -> int:
+    async def prune(self, limit: int = 1000) -> int:
         """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""
-        return sum(await self._run(lambda: signals.prune(limit, now=now)))
+        return sum(await self._run(lambda: signals.prune(limit)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -35,14 +34,9 @@ class AsyncCancelling(AsyncWorking):
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> CancelledMany:
         """Cancel what fits a filter, oldest first, a page in each transaction; a dry run only counts it."""
-        request = Request(
-            chosen=cancel.of_filter(where), reason=reason, by=(actor_type, actor_id), limit=limit, now=now
-        )
+        request = Request(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return await self._cancel(request, begin, dry_run=dry_run, progress=progress)
 
@@ -55,55 +49,34 @@ class AsyncCancelling(AsyncWorking):
         limit: int = _MANY,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> CancelledMany:
         """Cancel the jobs of a subject."""
         chosen = cancel.of_subject(subject, org_id)
-        request = Request(chosen=chosen, reason=reason, by=(actor_type, actor_id), limit=limit, now=now)
+        request = Request(chosen=chosen, reason=reason, limit=limit)
         return await self._cancel(request, dry_run=dry_run, progress=progress)
 
     async def cancel_batch(
-        self,
-        batch_id: JobId | UUID,
-        *,
-        reason: str,
-        limit: int = _MANY,
-        progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY, progress: Progress | None = None
     ) -> CancelledMany:
         """Cancel the jobs of a batch, and close it: nothing is added to it any more.
 
         Its callbacks are enqueued when those that run have given way. Raises BatchNotFound.
         """
         asked = normalise_id(batch_id)
-        request = Request(
-            chosen=cancel.of_batch(asked), reason=reason, by=(actor_type, actor_id), limit=limit, now=now
-        )
+        request = Request(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
         request = await self._run(partial(cancel.refuse_more, request, asked))
         answer = await self._cancel(request, progress=progress)
         # Who was adding has come through by then.
-        await self._run(lambda: batches.close(asked, now=now), atomic=True)
+        await self._run(lambda: batches.close(asked), atomic=True)
         return answer.joined(await self._pages(request, CancelledMany(), None, progress))
 
     async def cancel_flow(
-        self,
-        job_id: JobId | UUID,
-        *,
-        reason: str,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False, progress: Progress | None = None
     ) -> CancelledMany:
         """Cancel a job, all that wait for it, and all that it has enqueued, and so on for each of them."""
         asked = normalise_id(job_id)
         chosen = await self._run(lambda: cancel.of_flow(asked), write=False)
-        request = Request(chosen=chosen, reason=reason, by=(actor_type, actor_id), now=now)
+        request = Request(chosen=chosen, reason=reason)
         ids = await self._run(lambda: cancel.find_flow(asked), write=False)
         if dry_run:
             return CancelledMany(found=len(ids))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from onward.clients.runner import AsyncRun
 from onward.operations.jobs import key_conflicts
 from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
@@ -32,26 +30,13 @@ class AsyncKeys:
         )
 
     async def forget(
-        self,
-        key: str,
-        *,
-        reason: str,
-        org_id: str | None = None,
-        project_id: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, key: str, *, reason: str, org_id: str | None = None, project_id: str | None = None
     ) -> bool:
         """Free a key before its time, so that its next enqueue makes a new job; False if nobody held it."""
         return await self._run(
-            lambda: key_conflicts.forget(
-                key, reason=reason, org_id=org_id, project_id=project_id, actor_type=actor_type,
-                actor_id=actor_id, now=now,
-            )
+            lambda: key_conflicts.forget(key, reason=reason, org_id=org_id, project_id=project_id)
         )  # fmt: skip
 
-    async def prune(
-        self, limit: int = 1000, *, cursor: Slot | None = None, now: datetime | None = None
-    ) -> tuple[int, Slot | None]:
+    async def prune(self, limit: int = 1000, *, cursor: Slot | None = None) -> tuple[int, Slot | None]:
         """Remove the lapsed keys of a page; gives how many, and where to go on (None: the end)."""
-        return await self._run(lambda: key_conflicts.prune(limit, cursor=cursor, now=now), atomic=True)
+        return await self._run(lambda: key_conflicts.prune(limit, cursor=cursor), atomic=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 
 from onward.clients.runner import AsyncRun
 from onward.core.inputs.rate import Rate
@@ -38,60 +37,34 @@ class AsyncLimits:
         rate: Rate | None = None,
         burst: int | None = None,
         reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> LimitSeen:
         """Allow something else than the application declares, until it is reset; what runs goes on.
 
         What is not said is as it is declared.
         """
-        by = (actor_type, actor_id)
         return await self._run(
-            lambda: limits.override(
-                name, concurrency=concurrency, rate=rate, burst=burst, reason=reason, by=by, now=now
-            ),
+            lambda: limits.override(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason),
             atomic=True,
         )
 
-    async def reset(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def reset(self, name: str, *, reason: str) -> bool:
         """Allow what the application declares; False if nothing else was set."""
-        by = (actor_type, actor_id)
-        return await self._run(lambda: limits.reset(name, reason=reason, by=by, now=now), atomic=True)
+        return await self._run(lambda: limits.reset(name, reason=reason), atomic=True)
 
-    async def declare(
-        self, declared: Mapping[str, Limit] | None = None, *, now: datetime | None = None
-    ) -> None:
+    async def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
         """Say, as a worker does at its start, what limits allow: these, or those of the application."""
         known = self._rules.limits if declared is None else declared
         if known:
-            await self._run(lambda: limits.declare(known, now=now))
+            await self._run(lambda: limits.declare(known))
 
-    async def find(
-        self,
-        after: str = "",
-        *,
-        keys: Collection[str] | None = None,
-        limit: int = 200,
-        now: datetime | None = None,
-    ) -> Found:
+    async def find(self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200) -> Found:
         """Ask, as a worker does, which keys have jobs that need not wait."""
-        return await self._run(
-            lambda: limits.find_admissible(after, keys=keys, limit=limit, now=now), write=False
-        )
+        return await self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
 
-    async def admit(self, keys: Collection[str], *, now: datetime | None = None) -> Admitted:
+    async def admit(self, keys: Collection[str]) -> Admitted:
         """Make as many waiting jobs of these keys ready as their limits allow."""
-        return await self._run(lambda: limits.admit(keys, now=now), atomic=True)
+        return await self._run(lambda: limits.admit(keys), atomic=True)
 
-    async def forget(self, *, now: datetime | None = None) -> int:
+    async def forget(self) -> int:
         """Remove what is known of rates under which nothing has started for a while."""
-        return await self._run(lambda: limits.forget(now=now))
+        return await self._run(lambda: limits.forget())

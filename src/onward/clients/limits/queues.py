@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
 from onward.clients.runner import AsyncRun
 from onward.core.limits.queue_policy import Bound, RateBound
@@ -23,13 +22,13 @@ class AsyncQueues:
         self._run = run
         self._rules = rules
 
-    async def list(self, *, limit: int = 1000, now: datetime | None = None) -> Sequence[Queue]:
+    async def list(self, *, limit: int = 1000) -> Sequence[Queue]:
         """Read the queues of which an application declared or an operator set something, by name."""
-        return await self._run(lambda: queues.list_queues(limit=limit, now=now), write=False)
+        return await self._run(lambda: queues.list_queues(limit=limit), write=False)
 
-    async def get(self, name: str, *, now: datetime | None = None) -> Queue:
+    async def get(self, name: str) -> Queue:
         """Read the rule of a queue; one of which nothing was said has none."""
-        return await self._run(lambda: queues.get_queue(name, now=now), write=False)
+        return await self._run(lambda: queues.get_queue(name), write=False)
 
     async def limit(
         self,
@@ -39,30 +38,17 @@ class AsyncQueues:
         rate: RateBound | None = None,
         burst: int | None = None,
         reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Queue:
         """Set other bounds than the declared ones, until `reset`; "none" lifts a bound."""
-        by = (actor_type, actor_id)
         bounds = {"concurrency": concurrency, "rate": rate, "burst": burst}
         return await self._run(
-            lambda: queues.limit_queue(name, **bounds, reason=reason, by=by, now=now),  # type: ignore[arg-type]
+            lambda: queues.limit_queue(name, **bounds, reason=reason),  # type: ignore[arg-type]
             atomic=True,
         )
 
-    async def reset(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def reset(self, name: str, *, reason: str) -> bool:
         """Let the declared bounds hold again; False if none were set."""
-        by = (actor_type, actor_id)
-        return await self._run(lambda: queues.reset_queue(name, reason=reason, by=by, now=now), atomic=True)
+        return await self._run(lambda: queues.reset_queue(name, reason=reason), atomic=True)
 
     async def declare(self) -> None:
         """Write, as a worker does at its start, what the application declares of its queues."""
@@ -76,14 +62,11 @@ class AsyncQueues:
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-        now: datetime | None = None,
     ) -> RuledClaim:
         """Claim, as a worker does, from a queue that has a rule; says also why there were not more."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._rules.queues.get(queue)
         return await self._run(
-            lambda: policy_claim.claim_ruled(
-                queue, limit, worker_id=worker_id, declared=declared, **paused, now=now
-            ),
+            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
             atomic=True,
         )

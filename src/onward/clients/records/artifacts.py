@@ -67,9 +67,6 @@ class AsyncArtifacts:
         content_type: str | None = None,
         roles: Sequence[str] | None = None,
         expires: Expiry | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Artifact:
         """Store a file, for instance the input of a job: put its `.ref` into the payload."""
         new = NewArtifact.of(
@@ -80,12 +77,10 @@ class AsyncArtifacts:
             org_id=org_id if org_id is not None else self._org_id,
             project_id=project_id,
             job_id=None if job_id is None else normalise_id(job_id),
-            actor_type=actor_type,
-            actor_id=actor_id,
         )
         owner = await self._run(partial(artifacts.owner_of, asked, self._org_id, self._rules), write=False)
         kept = await self._keep(owner.org_id, source)
-        return await self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner, now=now))
+        return await self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner))
 
     async def add(
         self,
@@ -98,7 +93,6 @@ class AsyncArtifacts:
         content_type: str | None = None,
         roles: Sequence[str] | None = None,
         expires: Expiry | None = None,
-        now: datetime | None = None,
     ) -> Artifact:
         """Store what a claimed job made; raises LeaseLost if another worker holds the job by now."""
         check_kind("job", job, Job, "give the job as claim() gave it")
@@ -108,7 +102,7 @@ class AsyncArtifacts:
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )
         kept = await self._keep(job.org_id, Source(path=path, data=data, text=text))
-        made = await self._run(partial(artifacts.add_of_job, new_artifact_id(), new, kept, job, now=now))
+        made = await self._run(partial(artifacts.add_of_job, new_artifact_id(), new, kept, job))
         if made is None:
             # Not within the operation, whose failure would roll back the audit of it.
             raise LeaseLost(
@@ -116,34 +110,20 @@ class AsyncArtifacts:
             )
         return made
 
-    async def get(self, artifact: Which, *, now: datetime | None = None) -> Artifact:
+    async def get(self, artifact: Which) -> Artifact:
         """Read what is known of an artifact; raises ArtifactNotFound."""
-        found, _ = await self._find(artifact, now=now)
+        found, _ = await self._find(artifact)
         return found
 
-    async def read(
-        self,
-        artifact: Which,
-        *,
-        role: str | None = None,
-        job: Job | None = None,
-        now: datetime | None = None,
-    ) -> bytes:
+    async def read(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> bytes:
         """Read the content as one; for a job only if it is of the same org."""
-        found, data = await self._find(artifact, job=job, now=now)
+        found, data = await self._find(artifact, job=job)
         found.require_role(role)
         return await call_async(whole_content, found, await self._chunks(found, data))
 
-    async def open(
-        self,
-        artifact: Which,
-        *,
-        role: str | None = None,
-        job: Job | None = None,
-        now: datetime | None = None,
-    ) -> IO[bytes]:
+    async def open(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> IO[bytes]:
         """Give the content as an open file, a checked copy that is gone when it is closed."""
-        found, data = await self._find(artifact, job=job, now=now)
+        found, data = await self._find(artifact, job=job)
         found.require_role(role)
         return await call_async(opened, found, await self._chunks(found, data))
 
@@ -155,47 +135,31 @@ class AsyncArtifacts:
         org_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-        now: datetime | None = None,
     ) -> ArtifactPage:
         """Read a page of artifacts, newest first."""
         asked = None if job_id is None else normalise_id(job_id)
         return await self._run(
             lambda: artifacts.list_artifacts(
-                org_id=org_id, job_id=asked, name=name, limit=limit, cursor=cursor, now=now
+                org_id=org_id, job_id=asked, name=name, limit=limit, cursor=cursor
             ),
             write=False,
         )
 
-    async def delete(
-        self,
-        artifact: Which,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Artifact:
+    async def delete(self, artifact: Which, *, reason: str) -> Artifact:
         """Remove an artifact; nobody can read it from now on, and its file goes with a later `prune()`."""
         ref = ArtifactRef.of(artifact)
-        return await self._run(
-            lambda: artifacts.delete(ref.id, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        return await self._run(lambda: artifacts.delete(ref.id, reason=reason))
 
     async def verify(
-        self,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        org_id: str | None = None,
-        now: datetime | None = None,
+        self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None
     ) -> Verified:
         """Read stored content again, newest first, and tell of which it is not what it was."""
-        page = await self.list(org_id=org_id, limit=limit, cursor=cursor, now=now)
+        page = await self.list(org_id=org_id, limit=limit, cursor=cursor)
         checked = 0
         corrupt: list[Artifact] = []
         for artifact in page.artifacts:
             try:
-                found, data = await self._find(artifact.id, now=now)
+                found, data = await self._find(artifact.id)
                 checked += 1
                 await call_async(check, found, await self._chunks(found, data))
             except ArtifactNotFound:
@@ -204,13 +168,13 @@ class AsyncArtifacts:
                 corrupt.append(artifact)
         return Verified(checked, tuple(corrupt), page.cursor)
 
-    async def prune(self, *, limit: int = 500, grace: Duration = "1d", now: datetime | None = None) -> Pruned:
+    async def prune(self, *, limit: int = 500, grace: Duration = "1d") -> Pruned:
         """Remove expired artifacts, and files that no artifact has and nobody has put for `grace`."""
         if self._bound:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
         kept_since = (now or datetime.now(UTC)) - duration("grace", grace)
         before, removed = kept_since.timestamp(), 0
-        expired = await self._run(lambda: artifacts.expire(limit, now=now))
+        expired = await self._run(lambda: artifacts.expire(limit))
         shelf = await self._shelf()
         old = shelf.old(before)
         while removed < limit and (keys := await call_async(some, old)):
@@ -219,48 +183,39 @@ class AsyncArtifacts:
             removed += await call_async(shelf.remove_unused, keys, used, before=before)
         return Pruned(len(expired), removed)
 
-    async def sign(
-        self,
-        artifact: Which,
-        *,
-        expires_in: Duration = "72h",
-        role: str | None = None,
-        now: datetime | None = None,
-    ) -> str:
+    async def sign(self, artifact: Which, *, expires_in: Duration = "72h", role: str | None = None) -> str:
         """Make a token that opens an artifact for a time, to whoever has it."""
         open_for, secret = (
             span("expires_in", duration("expires_in", expires_in), least=_SECOND),
             self._keeping.secret,
         )
-        found, _ = await self._find(artifact, now=now)
+        found, _ = await self._find(artifact)
         found.require_role(role)
         return signed(found, (now or datetime.now(UTC)) + open_for, secret)
 
-    async def check(self, token: str, *, now: datetime | None = None) -> Artifact:
+    async def check(self, token: str) -> Artifact:
         """Give the artifact that a token opens; raises InvalidLink."""
-        found, _ = await self._follow(token, now)
+        found, _ = await self._follow(token)
         return found
 
-    async def open_link(self, token: str, *, now: datetime | None = None) -> IO[bytes]:
+    async def open_link(self, token: str) -> IO[bytes]:
         """Give the content that a token opens, as `open()` does; raises InvalidLink."""
-        found, data = await self._follow(token, now)
+        found, data = await self._follow(token)
         return await call_async(opened, found, await self._chunks(found, data))
 
-    async def _follow(self, token: str, now: datetime | None) -> tuple[Artifact, str | None]:
+    async def _follow(self, token: str) -> tuple[Artifact, str | None]:
         link = read_link(token, self._keeping.secret, now or datetime.now(UTC))
         try:
-            found, data = await self._find(link.artifact_id, now=now)
+            found, data = await self._find(link.artifact_id)
         except ArtifactNotFound:
             raise invalid() from None
         if (found.org_id, found.sha256) != (link.org_id, link.sha256):
             raise invalid()
         return found, data
 
-    async def _find(
-        self, artifact: Which, *, job: Job | None = None, now: datetime | None = None
-    ) -> tuple[Artifact, str | None]:
+    async def _find(self, artifact: Which, *, job: Job | None = None) -> tuple[Artifact, str | None]:
         ref = ArtifactRef.of(artifact)
-        found, data = await self._run(lambda: artifacts.get(ref.id, job=job, now=now), write=False)
+        found, data = await self._run(lambda: artifacts.get(ref.id, job=job), write=False)
         ref.require(found)
         return found, data
 

@@ -96,29 +96,27 @@ class AsyncAudit:
                 yield record
             cursor = page.next_cursor
 
-    async def note(
-        self, job: Job, action: str, detail: Mapping[str, Any] | None = None, *, now: datetime | None = None
-    ) -> int:
+    async def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
         """Add a line about a job that this worker runs; raises LeaseLost for a stale lease."""
         check_kind("job", job, Job, "give a job that claim() gave you")
         kept = self._rules.redact.redact(dict(detail or {}))
         said = self._rules.redact.redact(action)
-        seq = await self._run(lambda: audit.note(job, said, kept, now=now))
+        seq = await self._run(lambda: audit.note(job, said, kept))
         if seq is None:
             raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
         return seq
 
-    async def seal(self, *, now: datetime | None = None) -> Sealed:
+    async def seal(self) -> Sealed:
         """Add to the chain what is not in it yet; with `audit_chain=True` a worker does so every second."""
         count, above = 0, None
         while True:
-            sealed = await self._seal(above, now)
+            sealed = await self._seal(above)
             count, above = count + sealed.count, sealed.upto
             if sealed.done:
                 return Sealed(count, sealed.head, sealed.floor, sealed.upto, done=True)
 
-    async def _seal(self, above: int | None, now: datetime | None) -> Sealed:
-        return await self._run(lambda: seal.seal(above, now=now), atomic=True)
+    async def _seal(self, above: int | None) -> Sealed:
+        return await self._run(lambda: seal.seal(above), atomic=True)
 
     async def verify(
         self, *, head: Head | str | None = None, progress: Callable[[int, int], None] | None = None
@@ -174,9 +172,6 @@ class AsyncAudit:
         categories: Collection[str] | None = None,
         limit: int = 10_000,
         reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Pruned:
         """Remove old rows, the oldest first, and leave the event `audit.pruned`; never those of a live job.
 
@@ -191,7 +186,7 @@ class AsyncAudit:
             )
         sealed = await self._end()
         if self._rules.audit_chain or sealed.head.position:
-            await self.seal(now=now)
-        asked = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
+            await self.seal()
+        asked = {"reason": reason}
         known = list(self._rules.categories)
-        return await self._run(lambda: seal.prune(cutoffs, known, limit=limit, **asked, now=now), atomic=True)
+        return await self._run(lambda: seal.prune(cutoffs, known, limit=limit, **asked), atomic=True)

@@ -47,50 +47,20 @@ class AsyncUsage:
         return await self._run(lambda: usage.prune(before=before, limit=limit))
 
     async def set_budget(
-        self,
-        org_id: str,
-        *,
-        limit_micros: int,
-        period: Period,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
     ) -> Budget:
         """Hold an org's jobs once it has spent so much in a day or a month of UTC, or in total from now on.
 
         What a day or a month has cost already counts. Set anew for the same period, it keeps what was spent.
         """
         return await self._run(
-            lambda: usage.set_budget(
-                org_id,
-                limit_micros=limit_micros,
-                period=period,
-                reason=reason,
-                actor_type=actor_type,
-                actor_id=actor_id,
-                now=now,
-            )
+            lambda: usage.set_budget(org_id, limit_micros=limit_micros, period=period, reason=reason)
         )
 
-    async def remove_budget(
-        self,
-        org_id: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    async def remove_budget(self, org_id: str, *, reason: str | None = None) -> bool:
         """Let an org spend what it will; False if it had no budget."""
-        return await self._run(
-            lambda: usage.remove_budget(
-                org_id, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return await self._run(lambda: usage.remove_budget(org_id, reason=reason))
 
-    async def budgets(
-        self, org_id: str | None = None, *, limit: int = 1000, now: datetime | None = None
-    ) -> list[Budget]:
+    async def budgets(self, org_id: str | None = None, *, limit: int = 1000) -> list[Budget]:
         """Read the budgets by the order of their orgs, or that of one org."""
-        return await self._run(lambda: usage.budgets(org_id, limit=limit, now=now), write=False)
+        return await self._run(lambda: usage.budgets(org_id, limit=limit), write=False)

@@ -40,7 +40,7 @@ class AsyncDoctor:
         self._rules = rules
         self._org_id = org_id
 
-    async def check(self, *, deep: bool = False, now: datetime | None = None) -> list[Finding]:
+    async def check(self, *, deep: bool = False) -> list[Finding]:
         """Say why jobs do not run, the worst first, and what is well; a database that fails is a finding too.
 
         `deep` also looks for damage, which reads all of a SQLite file.
@@ -53,25 +53,25 @@ class AsyncDoctor:
             return ranked([*findings, missing_file(str(condition.path))])
         try:
             (await self._store.plan()).check()
-            findings += await self._look_around(deep=deep, now=now)
+            findings += await self._look_around(deep=deep)
         except OnwardError as error:
             findings.append(trouble(error))
         return ranked(findings)
 
-    async def explain(self, job_id: JobId | UUID, *, now: datetime | None = None) -> list[Finding]:
+    async def explain(self, job_id: JobId | UUID) -> list[Finding]:
         """Say why a job has not run, or has not had its effect; raises JobNotFound."""
         asked, at, confined = normalise_id(job_id), now or datetime.now(UTC), self._org_id is not None
         facts = await self._run(
-            lambda: doctor.gather_job(asked, self._rules, at, confined=confined, now=now), write=False
+            lambda: doctor.gather_job(asked, self._rules, at, confined=confined), write=False
         )
         return explain(facts)
 
-    async def _look_around(self, *, deep: bool, now: datetime | None) -> list[Finding]:
+    async def _look_around(self, *, deep: bool) -> list[Finding]:
         """Ask in parts: one that fails hides nothing of the others."""
         findings: list[Finding] = []
         here = datetime.now(UTC)
-        facts = await self._part(findings, lambda: doctor.gather(self._rules, here, now=now))
-        seen = await self._examined(findings, now)
+        facts = await self._part(findings, lambda: doctor.gather(self._rules, here))
+        seen = await self._examined(findings)
         if deep:
             damage = await self._part(findings, doctor.check_integrity)
             seen = seen and msgspec.structs.replace(seen, damage=damage or ())
@@ -80,11 +80,11 @@ class AsyncDoctor:
             findings += diagnose(msgspec.structs.replace(facts, listeners=listeners))
         return findings + ([] if seen is None else examine(seen))
 
-    async def _examined(self, findings: list[Finding], now: datetime | None) -> DatabaseSeen | None:
+    async def _examined(self, findings: list[Finding]) -> DatabaseSeen | None:
         store = self._store
         # Asked when the connection is there and the schema known, else their making would count.
         began = time.perf_counter()
-        look = await self._part(findings, lambda: polls.look(now=now))
+        look = await self._part(findings, lambda: polls.look())
         took = timedelta(seconds=time.perf_counter() - began)
         if look is None:
             return None

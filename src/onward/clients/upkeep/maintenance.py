@@ -57,14 +57,7 @@ class AsyncMaintenance:
         self._bound = bound
 
     async def prune(
-        self,
-        *,
-        place: Place | None = None,
-        limit: int = 1000,
-        dry_run: bool = False,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, *, place: Place | None = None, limit: int = 1000, dry_run: bool = False
     ) -> PruneRound:
         """Remove what was kept for its time: up to `limit` of each kind, in short transactions.
 
@@ -77,8 +70,8 @@ class AsyncMaintenance:
             check_kind("place", place, Mapping, "give the place of the round before, or leave it out")
         counts: Counter[str] = Counter()
         for _ in range(_MOST_COUNTED if dry_run else 1):
-            at = await self._run(partial(prune.clock, now), write=False)
-            page = Page(at, "", limit, dry_run, actor_type, actor_id, now)
+            at = await self._run(partial(prune.clock), write=False)
+            page = Page(at, "", limit, dry_run)
             begin = dict.fromkeys(_ALL, "") if place is None else place
             left = {}
             for kind in filter(begin.__contains__, _ALL):
@@ -91,23 +84,23 @@ class AsyncMaintenance:
                 break
         return PruneRound({kind: count for kind, count in counts.items() if count}, place)
 
-    async def report(self, *, now: datetime | None = None) -> SizeReport:
+    async def report(self) -> SizeReport:
         """Tell what the tables take up, how much of it is of no use, and which statements mend that."""
         self._check("report")
-        at = await self._run(partial(prune.clock, now), write=False)
+        at = await self._run(partial(prune.clock), write=False)
         seen = await self._run(table_sizes.inspect_sizes, write=False)
         file = msgspec.structs.replace(seen.file, log_bytes=condition_of(self._store).log_bytes)
         seen = msgspec.structs.replace(seen, file=file)
         return msgspec.structs.replace(seen, advice=tuple(advise(seen, at)))
 
-    async def tend(self, *, now: datetime | None = None) -> Sequence[Tended]:
+    async def tend(self) -> Sequence[Tended]:
         """Make the partitions of the next months on PostgreSQL, and drop those of the past that are empty."""
         self._check("tend")
-        return await self._run(partial(table_sizes.tend_partitions, now=now))
+        return await self._run(partial(table_sizes.tend_partitions))
 
-    async def declare(self, *, now: datetime | None = None) -> None:
+    async def declare(self) -> None:
         """Store the schedules of the built-in jobs; every worker does so when it starts."""
-        await self._run(partial(built_in_schedules.declare, now=now))
+        await self._run(partial(built_in_schedules.declare))
 
     async def read_place(self) -> Place | None:
         """Tell where the last run of the maintenance stopped before the end."""

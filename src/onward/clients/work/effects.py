@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -29,53 +28,38 @@ class AsyncEffects:
         asked = normalise_id(job_id)
         return await self._run(lambda: effects.list_effects(asked), write=False)
 
-    async def reset(
-        self,
-        job_id: JobId | UUID,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Effect:
+    async def reset(self, job_id: JobId | UUID, name: str, *, reason: str) -> Effect:
         """Have an effect done again, under a new key, the next time its job comes to it.
 
         It does not run the job. Raises EffectNotFound.
         """
         asked = normalise_id(job_id)
-        return await self._run(
-            lambda: effects.reset(
-                asked, name, self._rules, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return await self._run(lambda: effects.reset(asked, name, self._rules, reason=reason))
 
     async def read(self, job_id: JobId | UUID, name: str) -> Effect | None:
         """Read one effect of a job; None if there is no record of it."""
         asked = normalise_id(job_id)
         return await self._run(lambda: effects.read(asked, name), write=False)
 
-    async def begin(self, job: Job, name: str, *, now: datetime | None = None) -> Effect:
+    async def begin(self, job: Job, name: str) -> Effect:
         """Record that a running job is about to do an effect, unless it was done: then that is given.
 
         Raises LeaseLost.
         """
-        begun = await self._run(lambda: effects.begin(job, name, now=now))
+        begun = await self._run(lambda: effects.begin(job, name))
         if begun is None:
             raise _lost(job, name, "begun")
         return begun
 
-    async def done(self, job: Job, begun: Effect, result: Any = None, *, now: datetime | None = None) -> None:
+    async def done(self, job: Job, begun: Effect, result: Any = None) -> None:
         """Record that an effect that was begun is done; raises LeaseLost."""
         name = begun.name
-        if not await self._run(lambda: effects.keep(job, name, result, kind="once", after=begun, now=now)):
+        if not await self._run(lambda: effects.keep(job, name, result, kind="once", after=begun)):
             raise _lost(job, name, "recorded as done")
 
-    async def remember(
-        self, job: Job, name: str, result: Any, *, after: Effect | None = None, now: datetime | None = None
-    ) -> None:
+    async def remember(self, job: Job, name: str, result: Any, *, after: Effect | None = None) -> None:
         """Record the result of a step of a running job; `after` is what `read` gave. Raises LeaseLost."""
-        if not await self._run(lambda: effects.keep(job, name, result, kind="step", after=after, now=now)):
+        if not await self._run(lambda: effects.keep(job, name, result, kind="step", after=after)):
             raise _lost(job, name, "remembered")
 
 

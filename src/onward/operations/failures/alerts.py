@@ -105,22 +105,20 @@ class Send:
     tries: int
 
 
-def find_deaths(
-    *, overlap: timedelta, limit: int = AT_ONCE, now: datetime | None = None
-) -> Operation[list[Death]]:
+def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:
     """Find deaths that are in no alert yet, from `overlap` before the newest one that is."""
     whole("limit", limit, 1, _MOST)
     length = span("overlap", overlap) // _MICROSECOND
-    rows = yield Statement("find_deaths", {"overlap": length, "limit": limit, "now": moment(now)})
+    rows = yield Statement("find_deaths", {"overlap": length, "limit": limit})
     return [_death(row) for row in rows]
 
 
-def note_look(*, now: datetime | None = None) -> Operation[None]:
+def note_look() -> Operation[None]:
     """Remember that all deaths up to now are known, but for those that are committed late."""
-    yield Statement("note_look", {"now": moment(now)})
+    yield Statement("note_look", {})
 
 
-def raise_deaths(deaths: Sequence[Death], rules: Rules, *, now: datetime | None = None) -> Operation[int]:
+def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
     """Put deaths into the alerts of their groups, each once; gives how many were new. Needs a transaction."""
     keys = [(death.job_id, death.lease, death.at) for death in deaths]
     rows = yield Statement("note_deaths", {"deaths": Rows.of(DEATHS, keys)})
@@ -131,11 +129,11 @@ def raise_deaths(deaths: Sequence[Death], rules: Rules, *, now: datetime | None 
             groups.setdefault(group_of(death.job_type, death.error), []).append(death)
     if groups:
         values = [_group(name, members, rules) for name, members in sorted(groups.items())]
-        yield Statement("raise_alerts", {"groups": Rows.of(GROUPS, values), "now": moment(now)})
+        yield Statement("raise_alerts", {"groups": Rows.of(GROUPS, values)})
     return len(noted)
 
 
-def observe(findings: Collection[Finding], rules: Rules, *, now: datetime | None = None) -> Operation[None]:
+def observe(findings: Collection[Finding], rules: Rules) -> Operation[None]:
     """Take findings for open alerts; those that are no longer found are resolved. Needs a transaction."""
     found = {finding_fingerprint(finding): finding for finding in findings}
     if found:
@@ -144,30 +142,24 @@ def observe(findings: Collection[Finding], rules: Rules, *, now: datetime | None
             for name, finding in sorted(found.items())
         ]
         remind = REMIND // _MICROSECOND
-        yield Statement(
-            "raise_findings", {"findings": Rows.of(FINDINGS, values), "remind": remind, "now": moment(now)}
-        )
-    yield Statement("resolve_findings", {"found": as_json(sorted(found)), "now": moment(now)})
+        yield Statement("raise_findings", {"findings": Rows.of(FINDINGS, values), "remind": remind})
+    yield Statement("resolve_findings", {"found": as_json(sorted(found))})
 
 
-def due(
-    sinks: Collection[str], *, throttle: timedelta, now: datetime | None = None
-) -> Operation[frozenset[str]]:
+def due(sinks: Collection[str], *, throttle: timedelta) -> Operation[frozenset[str]]:
     """Tell what there is to send: "alert" for new messages, and the sinks for which one waits."""
     names, length = as_json(sorted(sinks)), span("throttle", throttle) // _MICROSECOND
-    rows = yield Statement("find_due_alerts", {"sinks": names, "throttle": length, "now": moment(now)})
+    rows = yield Statement("find_due_alerts", {"sinks": names, "throttle": length})
     return frozenset(name for (name,) in rows)
 
 
-def prepare(
-    sinks: Collection[str], *, throttle: timedelta, limit: int = 100, now: datetime | None = None
-) -> Operation[int]:
+def prepare(sinks: Collection[str], *, throttle: timedelta, limit: int = 100) -> Operation[int]:
     """Write a message for each sink about each alert that is due; gives how many alerts. Needs a transaction.
 
     One that a sink has not taken yet is replaced, and what it told of counts in the new one.
     """
     length = span("throttle", throttle) // _MICROSECOND
-    params: dict[str, Scalar] = {"throttle": length, "limit": limit, "now": moment(now)}
+    params: dict[str, Scalar] = {"throttle": length, "limit": limit}
     rows = yield Statement("take_due_alerts", params)
     if not rows or not sinks:
         return len(rows)
@@ -179,22 +171,20 @@ def prepare(
             earlier = waiting.get((alert.fingerprint, sink), 0)
             whole_one = msgspec.structs.replace(alert, count=alert.count + earlier) if earlier else alert
             values.append((alert.fingerprint, sink, number, msgspec.json.encode(whole_one).decode()))
-    yield Statement("add_sends", {"messages": Rows.of(MESSAGES, values), "now": moment(now)})
+    yield Statement("add_sends", {"messages": Rows.of(MESSAGES, values)})
     return len(rows)
 
 
-def take(sink: str, *, hold: timedelta, now: datetime | None = None) -> Operation[Send | None]:
+def take(sink: str, *, hold: timedelta) -> Operation[Send | None]:
     """Take a message for a sink; nobody else is given it for as long as `hold`."""
     length = span("hold", hold) // _MICROSECOND
-    rows = yield Statement("take_send", {"sink": sink, "hold": length, "now": moment(now)})
+    rows = yield Statement("take_send", {"sink": sink, "hold": length})
     for fingerprint, name, number, alert, tries in rows:
         return Send(fingerprint, name, number, msgspec.json.decode(alert, type=Alert), tries)
     return None
 
 
-def settle(
-    send: Send, error: str | None = None, *, wait: timedelta | None = None, now: datetime | None = None
-) -> Operation[bool]:
+def settle(send: Send, error: str | None = None, *, wait: timedelta | None = None) -> Operation[bool]:
     """Write what came of a message: sent, to be tried again after `wait`, or given up (None).
 
     False if a newer one has taken its place.
@@ -203,18 +193,16 @@ def settle(
     if error is None:
         return bool((yield Statement("drop_send", this)))
     length = None if wait is None else wait // _MICROSECOND
-    params = {**this, "error": error, "wait": length, "now": moment(now)}
+    params = {**this, "error": error, "wait": length}
     return bool((yield Statement("delay_send", params)))
 
 
-def list_alerts(
-    *, kind: str | None = None, limit: int = 50, now: datetime | None = None
-) -> Operation[list[GroupedAlert]]:
+def list_alerts(*, kind: str | None = None, limit: int = 50) -> Operation[list[GroupedAlert]]:
     """Read alerts, that which happened last first."""
     whole("limit", limit, 1, _MOST)
     if kind is not None:
         check_text("kind", kind, longest=_LONGEST_FINGERPRINT)
-    rows = yield Statement("list_alerts", {"kind": kind, "limit": limit, "now": moment(now)})
+    rows = yield Statement("list_alerts", {"kind": kind, "limit": limit})
     sends = yield Statement("list_sends", {"fingerprints": as_json([row[0] for row in rows])})
     waiting: dict[str, list[WaitingSend]] = {}
     for fingerprint, sink, _, tries, next_at, error in sends:
@@ -222,43 +210,26 @@ def list_alerts(
     return [_grouped(row, tuple(waiting.get(row[0], ()))) for row in rows]
 
 
-def mute(
-    fingerprint: str,
-    *,
-    reason: str,
-    for_: Duration | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def mute(fingerprint: str, *, reason: str, for_: Duration | None = None) -> Operation[bool]:
     """Count an alert, but tell nobody: for a time, or until it is unmuted; False if there is none."""
     reason = check_reason(reason)
     length = None if for_ is None else span("for_", duration("for_", for_), least=_MICROSECOND)
     if length is not None:
         length = min(length, _LONGEST_MUTE)
     detail = {"reason": reason} if length is None else {"reason": reason, "seconds": length.total_seconds()}
-    about = _described("alert.muted", fingerprint, (actor_type, actor_id), detail)
+    about = _described("alert.muted", fingerprint, detail)
     micros = None if length is None else length // _MICROSECOND
-    return bool(
-        (yield Statement("mute_alert", {**about, "reason": reason, "length": micros, "now": moment(now)}))
-    )
+    return bool((yield Statement("mute_alert", {**about, "reason": reason, "length": micros})))
 
 
-def unmute(
-    fingerprint: str,
-    *,
-    reason: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def unmute(fingerprint: str, *, reason: str | None = None) -> Operation[bool]:
     """Tell of an alert again, from its next time on; False if it was not muted."""
     detail = {} if reason is None else {"reason": check_reason(reason)}
-    about = _described("alert.unmuted", fingerprint, (actor_type, actor_id), detail)
-    return bool((yield Statement("unmute_alert", {**about, "now": moment(now)})))
+    about = _described("alert.unmuted", fingerprint, detail)
+    return bool((yield Statement("unmute_alert", {**about})))
 
 
-def prune(*, overlap: timedelta, limit: int = 1000, now: datetime | None = None) -> Operation[int]:
+def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
     """Remove what is no longer needed; gives how many rows. `overlap` is that of a deep look."""
     # Twice as long: a death that is still read must be known.
     length = 2 * span("overlap", overlap) // _MICROSECOND

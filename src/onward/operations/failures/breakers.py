@@ -14,10 +14,10 @@ from onward.core.failures import breaker as rule
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry
 from onward.core.inputs.checks import whole, zoned
 from onward.core.inputs.duration import Duration, duration
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant, micros
 from onward.errors import InvalidSetting, StoreError
-from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 __all__ = ["Standing", "answered", "ask", "close_breaker", "get_breaker", "list_breakers", "open_breaker"]
 
@@ -41,27 +41,25 @@ class Standing:
     """None: for as long as nobody closes it."""
 
 
-def get_breaker(name: str, *, now: datetime | None = None) -> Operation[Breaker]:
+def get_breaker(name: str) -> Operation[Breaker]:
     """Read a breaker; one of which nothing is known is closed."""
     _check_name(name)
-    at, _, breaker = yield from _read(name, now)
+    at, _, breaker = yield from _read(name)
     return breaker.seen_at(at)
 
 
-def list_breakers(*, limit: int = 1000, now: datetime | None = None) -> Operation[list[Breaker]]:
+def list_breakers(*, limit: int = 1000) -> Operation[list[Breaker]]:
     """Read the breakers of all providers that have ever pushed back or been opened, by name.
 
     If there are more than `limit`, those that are open are among them.
     """
     whole("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("list_breakers", {"limit": limit, "now": moment(now)})
+    rows = yield Statement("list_breakers", {"limit": limit})
     found = [_breaker(row[2:]).seen_at(instant(row[0])) for row in rows]
     return sorted(found, key=lambda breaker: breaker.name)
 
 
-def ask(
-    name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS, *, now: datetime | None = None
-) -> Operation[Standing]:
+def ask(name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Operation[Standing]:
     """Ask whether to call a provider; `turn` names who asks, and gets the only right to try."""
     _check_name(name)
     check_text("turn", turn, longest=LONGEST["org_id"])
@@ -70,17 +68,12 @@ def ask(
         entry, after = rule.ask(breaker, turn, settings, at)
         return (entry, at), after
 
-    (entry, at), breaker = yield from _change(name, change, now)
+    (entry, at), breaker = yield from _change(name, change)
     return _standing(entry, breaker, at)
 
 
 def answered(
-    name: str,
-    turn: str | None,
-    answer: Answer,
-    settings: BreakerSettings = DEFAULT_SETTINGS,
-    *,
-    now: datetime | None = None,
+    name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
 ) -> Operation[Standing]:
     """Count what a call told of its provider; tells how it stands now."""
     _check_name(name)
@@ -88,24 +81,17 @@ def answered(
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
         return at, rule.answered(breaker, turn, answer, settings, at)
 
-    at, breaker = yield from _change(name, change, now)
+    at, breaker = yield from _change(name, change)
     entry: Entry = "go" if breaker.clean else "held" if breaker.holds_at(at) else "wait"
     return _standing(entry, breaker, at)
 
 
 def open_breaker(
-    name: str,
-    *,
-    reason: str,
-    for_: Duration | None = None,
-    until: datetime | None = None,
-    by: Actor = (None, None),
-    now: datetime | None = None,
+    name: str, *, reason: str, for_: Duration | None = None, until: datetime | None = None
 ) -> Operation[Breaker]:
     """Hold the jobs of a provider until somebody closes its breaker, or for a time."""
     _check_name(name)
     reason = check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
     if for_ is not None and until is not None:
         raise InvalidSetting("open() was given for_= and until=, which say the same; give one of them")
     span = None if for_ is None else duration("for_", for_)
@@ -117,39 +103,30 @@ def open_breaker(
         if end is not None and end <= at:
             raise InvalidSetting(f"until is {end.isoformat()}, which is over; give a time to come")
         after = rule.opened(breaker, at + span if span is not None else end, reason, at)
-        return at, replace(after, actor_type=by[0], actor_id=by[1])
+        return at, replace(after)
 
-    at, breaker = yield from _change(name, change, now, event="breaker.opened", by=by, reason=reason)
+    at, breaker = yield from _change(name, change, event="breaker.opened", reason=reason)
     return breaker.seen_at(at)
 
 
-def close_breaker(
-    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
-) -> Operation[bool]:
+def close_breaker(name: str, *, reason: str) -> Operation[bool]:
     """Let the jobs of a provider run again, one at first; False if nothing was held or counted."""
     _check_name(name)
     reason = check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
 
     def change(breaker: Breaker, _at: datetime) -> tuple[bool, Breaker]:
         return not breaker.clean, rule.closed(breaker)
 
-    changed, _ = yield from _change(name, change, now, event="breaker.closed", by=by, reason=reason)
+    changed, _ = yield from _change(name, change, event="breaker.closed", reason=reason)
     return changed
 
 
 def _change(
-    name: str,
-    change: Change[T],
-    now: datetime | None,
-    *,
-    event: str | None = None,
-    by: Actor = (None, None),
-    reason: str | None = None,
+    name: str, change: Change[T], *, event: str | None = None, reason: str | None = None
 ) -> Operation[tuple[T, Breaker]]:
     """Read, decide and write, again until nobody else was first; what stays the same is not written."""
     for _ in range(_MOST_TRIES):
-        at, version, before = yield from _read(name, now)
+        at, version, before = yield from _read(name)
         told, after = change(before, at)
         if after == before:
             return told, before
@@ -159,18 +136,17 @@ def _change(
             "version": version,
             "event": audited,
             "detail": None if audited is None else _detail(before, after, reason),
-            "now": moment(now),
         }
         if event is not None:
-            params |= {"actor_type": by[0], "actor_id": by[1]}
+            params |= {}
         rows = yield Statement("put_breaker", params)
         if rows:
             return told, _breaker(rows[0])
     raise StoreError(f"the breaker {name!r} is changed by others all the time; try again")
 
 
-def _read(name: str, now: datetime | None) -> Operation[tuple[datetime, int, Breaker]]:
-    [row] = yield Statement("get_breaker", {"name": name, "now": moment(now)})
+def _read(name: str) -> Operation[tuple[datetime, int, Breaker]]:
+    [row] = yield Statement("get_breaker", {"name": name})
     at, version, *columns = row
     return instant(at), version or 0, Breaker(name=name) if version is None else _breaker(columns)
 

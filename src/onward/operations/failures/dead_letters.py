@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from onward.core.inputs.checks import check_kind, whole
-from onward.core.inputs.fields import check_reason, check_texts
+from onward.core.inputs.fields import check_reason
 from onward.core.jobs.diff import diff, options_diff, patched
 from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId, normalise_id
@@ -25,7 +25,7 @@ from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFou
 from onward.operations.failures.dead_filter import DeadFilter, listing
 from onward.operations.flows.followers import give_up, hand_over
 from onward.operations.jobs.new_rows import COLUMNS, asked_row
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "NO_TIME", "Actor", "DeadLetter", "DeadLetterPage", "Edit", "Resolution", "Resolved", "discard", "fix",
@@ -169,19 +169,17 @@ def replay(
     ids: Collection[JobId],
     *,
     reason: str,
-    by: Actor,
     rules: Rules,
     reset_attempts: bool = True,
     delay: timedelta = NO_TIME,
     every: timedelta = NO_TIME,
-    now: datetime | None = None,
 ) -> Operation[Resolved]:
     """Let dead jobs run again under their own ids, from the first attempt or for one more.
 
     The first is due after `delay`, each further one `every` so long after the one before.
     """
     check_kind("reset_attempts", reset_attempts, bool, "give True or False")
-    params = _params(ids, reason, by, rules, now) | {
+    params = _params(ids, reason, rules) | {
         "reset": int(reset_attempts),
         "delay": delay // _MICROSECOND,
         "every": every // _MICROSECOND,
@@ -190,29 +188,18 @@ def replay(
     return (yield from _answer(ids, rows))
 
 
-def discard(
-    ids: Collection[JobId], *, reason: str, by: Actor, rules: Rules, now: datetime | None = None
-) -> Operation[Resolved]:
+def discard(ids: Collection[JobId], *, reason: str, rules: Rules) -> Operation[Resolved]:
     """Leave jobs dead for good: nobody has to look at them any more."""
-    params = _params(ids, reason, by, rules, now)
+    params = _params(ids, reason, rules)
     rows = (yield Statement("discard_dead_letters", params)) if ids else []
     # Whoever waited for a replay need not wait any more.
     yield from give_up([job_id for (job_id,) in rows])
     return (yield from _answer(ids, rows))
 
 
-def fix(
-    job_id: JobId,
-    edit: Edit,
-    successor_id: JobId,
-    *,
-    note: str,
-    by: Actor,
-    rules: Rules,
-    now: datetime | None = None,
-) -> Operation[DeadLetter]:
+def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rules) -> Operation[DeadLetter]:
     """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
-    hidden = _said("note", note, by, rules)
+    hidden = _said("note", note, rules)
     edit.check()
     job = (yield from get_unresolved(job_id)).job
     row, changes = planned(job, edit, successor_id, rules)
@@ -223,10 +210,7 @@ def fix(
         "successor": successor_id,
         "diff": as_json(changes),
         "reason": hidden,
-        "actor_type": by[0],
-        "actor_id": by[1],
         "detail": as_json({"reason": hidden, "successor_id": successor_id}),
-        "now": moment(now),
     }
     rows = yield Statement("fix_dead_letter", params)
     if not rows:
@@ -284,23 +268,13 @@ def _changes(job: Job, asked: Mapping[str, Any], rules: Rules) -> list[dict[str,
     return [*changed, *options_diff(before, options)]
 
 
-def _params(
-    ids: Collection[JobId], reason: str, by: Actor, rules: Rules, now: datetime | None
-) -> dict[str, Scalar | Rows]:
+def _params(ids: Collection[JobId], reason: str, rules: Rules) -> dict[str, Scalar | Rows]:
     check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
-    hidden = _said("reason", reason, by, rules)
-    return {
-        "ids": as_json(sorted(ids)),
-        "reason": hidden,
-        "actor_type": by[0],
-        "actor_id": by[1],
-        "detail": as_json({"reason": hidden}),
-        "now": moment(now),
-    }
+    hidden = _said("reason", reason, rules)
+    return {"ids": as_json(sorted(ids)), "reason": hidden, "detail": as_json({"reason": hidden})}
 
 
-def _said(name: str, text: str, by: Actor, rules: Rules) -> str:
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
+def _said(name: str, text: str, rules: Rules) -> str:
     return check_reason(text, name, hide=rules.redact.redact_text)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.core.flows.flow import Tie
 from onward.core.inputs.checks import whole
@@ -19,7 +19,7 @@ from onward.operations.flows.ended_job import Settled
 from onward.operations.flows.followers import Edge, Followed, settle_followers, tie
 from onward.operations.limits.limits import admit
 from onward.operations.schedules.schedules import settle_runs
-from onward.operations.statement import Operation, Statement, as_json, moment
+from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.work.work import MOST_AT_ONCE
 
 __all__ = ["Settling", "find_unsettled", "settle_ties", "tie_left"]
@@ -39,22 +39,16 @@ class Settling:
     busy: frozenset[JobId] = frozenset()
 
 
-def find_unsettled(
-    limit: int = 500, *, patience: timedelta = timedelta(0), now: datetime | None = None
-) -> Operation[list[JobId]]:
+def find_unsettled(limit: int = 500, *, patience: timedelta = timedelta(0)) -> Operation[list[JobId]]:
     """Find ended jobs from which something still follows, those that ended so long ago; locks nothing."""
     whole("limit", limit, 1, MOST_AT_ONCE)
     wait = patience // timedelta(microseconds=1)
-    rows = yield Statement("find_unsettled", {"limit": limit, "patience": wait, "now": moment(now)})
+    rows = yield Statement("find_unsettled", {"limit": limit, "patience": wait})
     return [job_id for (job_id,) in rows]
 
 
 def settle_ties(
-    ids: Collection[JobId],
-    slots: Collection[str] = (),
-    rules: Rules = DEFAULT_RULES,
-    *,
-    now: datetime | None = None,
+    ids: Collection[JobId], slots: Collection[str] = (), rules: Rules = DEFAULT_RULES
 ) -> Operation[Settling]:
     """Do what follows from the ends of these jobs, and give away slots of these limits.
 
@@ -67,25 +61,25 @@ def settle_ties(
         rows = yield Statement("lock_unsettled", {"ids": as_json(sorted(ids))})
         settled = [Settled.of(row) for row in rows]
     if waited_for := [one for one in settled if one.ties & _FOLLOWED]:
-        followed = yield from settle_followers(waited_for, rules, now=now)
+        followed = yield from settle_followers(waited_for, rules)
     # Whoever has too many followers for one transaction is settled by one of the next.
     done = [one for one in settled if one.id not in followed.left | followed.busy]
     if done:
         # Before batches are locked, for which others wait.
         yield Statement("mark_settled", {"ids": as_json([one.id for one in done])})
     if batched := [one for one in done if one.ties & _BATCHED]:
-        yield from settle_batches(batched, rules, now=now)
+        yield from settle_batches(batched, rules)
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
-        yield from settle_runs(scheduled, now=now)
+        yield from settle_runs(scheduled)
     freed = {one.limit_key for one in done if one.limit_key is not None}
     if keys := freed | set(slots) | followed.keys:
-        yield from admit(sorted(keys), now=now)
+        yield from admit(sorted(keys))
     return Settling(len(settled) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
 
 
-def tie_left(edges: Sequence[Edge], *, now: datetime | None = None) -> Operation[Settling]:
+def tie_left(edges: Sequence[Edge]) -> Operation[Settling]:
     """Tie what nobody could tie when it was stored; to be run in one transaction."""
-    followed = yield from tie(edges, now=now)
+    followed = yield from tie(edges)
     if followed.keys:
-        yield from admit(sorted(followed.keys), now=now)
+        yield from admit(sorted(followed.keys))
     return Settling(len(followed.states), frozenset(followed.ended))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -17,7 +16,7 @@ from onward.errors import InvalidJob
 from onward.operations.flows.batches import LONGEST_NAME, end_idle
 from onward.operations.jobs.enqueue import enqueue_many
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
-from onward.operations.statement import Operation, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 __all__ = ["EnqueuedBatch", "NewBatch", "enqueue_batch", "open_batch"]
 
@@ -42,12 +41,10 @@ class EnqueuedBatch(msgspec.Struct, frozen=True):
     jobs: list[Enqueued]
 
 
-def open_batch(
-    new: NewBatch, rules: Rules = DEFAULT_RULES, *, now: datetime | None = None
-) -> Operation[None]:
+def open_batch(new: NewBatch, rules: Rules = DEFAULT_RULES) -> Operation[None]:
     """Make a batch to which jobs are added until it is closed."""
     org_id = org_of_batch(new.callbacks.values()) if new.callbacks else new.origin.org_id
-    yield _insertion(new, org_id, rules, closed=False, now=now)
+    yield _insertion(new, org_id, rules, closed=False)
 
 
 def enqueue_batch(
@@ -58,17 +55,16 @@ def enqueue_batch(
     *,
     at_once: int | None = None,
     noted: bool = True,
-    now: datetime | None = None,
 ) -> Operation[EnqueuedBatch]:
     """Make a closed batch of these jobs; one that has none ends at once. To be run in one transaction."""
     # What is no job is refused with its place, by the enqueue.
     members = [_member(at, job, new.id) if isinstance(job, NewJob) else job for at, job in enumerate(jobs)]
     everyone = [*jobs, *new.callbacks.values()]
     org_id = org_of_batch(everyone) if everyone else new.origin.org_id
-    yield _insertion(new, org_id, rules, closed=True, now=now)
-    stored = yield from enqueue_many(members, ids, rules, at_once=at_once, noted=noted, now=now)
+    yield _insertion(new, org_id, rules, closed=True)
+    stored = yield from enqueue_many(members, ids, rules, at_once=at_once, noted=noted)
     if not any(one.created for one in stored):
-        yield from end_idle([new.id], now=now)
+        yield from end_idle([new.id])
     return EnqueuedBatch(new.id, stored)
 
 
@@ -78,9 +74,7 @@ def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
     return msgspec.structs.replace(job, batch_id=batch_id, ties=int(job.ties | Tie.BATCHED))
 
 
-def _insertion(
-    new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool, now: datetime | None
-) -> Statement:
+def _insertion(new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool) -> Statement:
     """Give the statement that stores a batch; its callbacks are checked as if they were enqueued now."""
     if new.name is not None:
         check_text("name", new.name, longest=LONGEST_NAME)
@@ -99,7 +93,6 @@ def _insertion(
             "actor_id": origin.actor_id,
             "correlation_id": origin.correlation_id,
             "parent_id": origin.parent_id,
-            "now": moment(now),
         },
     )
 

@@ -21,7 +21,7 @@ from onward.operations.flows.batch_add import not_found
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.enqueue import storing
 from onward.operations.jobs.new_rows import COLUMNS
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "LONGEST_NAME",
@@ -47,17 +47,15 @@ class BatchPage(msgspec.Struct, frozen=True):
     next_cursor: JobId | None
 
 
-def close(batch_id: JobId, *, now: datetime | None = None) -> Operation[None]:
+def close(batch_id: JobId) -> Operation[None]:
     """Take no more jobs from outside, once those are in that are being added; ends it if it has none left."""
-    rows = yield Statement("close_batch", {"id": batch_id, "now": moment(now)})
+    rows = yield Statement("close_batch", {"id": batch_id})
     if not rows:
         raise not_found(batch_id)
-    yield from end_idle([batch_id], now=now)
+    yield from end_idle([batch_id])
 
 
-def settle_batches(
-    ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES, *, now: datetime | None = None
-) -> Operation[None]:
+def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> Operation[None]:
     """Count these ends, marked as settled, in their batches; enqueues what is due after the last of one."""
     tallies: dict[JobId, Tally] = {}
     # Most have come to the very same.
@@ -69,10 +67,10 @@ def settle_batches(
         for batch_id, tally in sorted(tallies.items())
     ]
     yield Statement("count_batches", {"tallies": Rows(TALLIES, values)})
-    yield from end_idle(tallies, now=now)
+    yield from end_idle(tallies)
 
 
-def end_idle(ids: Collection[JobId], *, now: datetime | None = None) -> Operation[None]:
+def end_idle(ids: Collection[JobId]) -> Operation[None]:
     """End those of these batches that are closed and have no job left, and enqueue what is due after them."""
     idle = yield from _idle(ids)
     if idle:
@@ -81,14 +79,14 @@ def end_idle(ids: Collection[JobId], *, now: datetime | None = None) -> Operatio
         idle = yield from _idle(idle)
     if not idle:
         return
-    rows = yield Statement("end_batches", {"ids": as_json(idle), "now": moment(now)})
+    rows = yield Statement("end_batches", {"ids": as_json(idle)})
     due: list[tuple[Scalar, ...]] = []
     for _, succeeded, dead, cancelled, stored in rows:
         callbacks = decode(stored)
         wanted = [name for name in due_callbacks(Tally(succeeded, dead, cancelled)) if name in callbacks]
         due += [tuple(callbacks[name].get(column) for column in COLUMNS) for name in wanted]
     if due:
-        yield storing(Rows(COLUMNS, due), noted=False, now=now)
+        yield storing(Rows(COLUMNS, due), noted=False)
 
 
 def _idle(ids: Collection[JobId]) -> Operation[list[JobId]]:

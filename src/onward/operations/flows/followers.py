@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -19,7 +18,7 @@ from onward.core.jobs.job import ENDED, Enqueued, JobState, NewJob, instant
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import InvalidJob, JobNotFound
 from onward.operations.flows.ended_job import Settled
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "BROKEN",
@@ -121,12 +120,7 @@ def prepare(jobs: Sequence[NewJob], ids: Sequence[JobId]) -> Operation[Prepared]
 
 
 def connect(
-    prepared: Prepared,
-    ids: Sequence[JobId],
-    answers: Sequence[Enqueued],
-    *,
-    at_once: bool,
-    now: datetime | None = None,
+    prepared: Prepared, ids: Sequence[JobId], answers: Sequence[Enqueued], *, at_once: bool
 ) -> Operation[list[Enqueued]]:
     """Note who waits for whom, of jobs that were stored just now; gives the answers as they are then.
 
@@ -151,9 +145,9 @@ def connect(
             surplus[answer.id] = new.pending - unmet
     if rows:
         yield Statement("add_followers", {"edges": Rows.of(EDGES, rows)})
-    followed = (yield from _lower(surplus, now)) if surplus else Followed()
+    followed = (yield from _lower(surplus)) if surplus else Followed()
     if loose and at_once:
-        followed.add((yield from tie(loose, now=now)))
+        followed.add((yield from tie(loose)))
     elif loose:
         yield from _follow(loose, own=True)
     return [
@@ -162,12 +156,7 @@ def connect(
     ]
 
 
-def settle_followers(
-    ended: Sequence[Settled],
-    rules: Rules = DEFAULT_RULES,  # noqa: ARG001 - as all that follows from an end
-    *,
-    now: datetime | None = None,
-) -> Operation[Followed]:
+def settle_followers(ended: Sequence[Settled], rules: Rules = DEFAULT_RULES) -> Operation[Followed]:
     """Release or cancel the jobs that waited for these, as many as one transaction should touch."""
     parents = {one.id: Parent(one.id, one.org_id, one.state, one.job_type) for one in ended}
     followed, budget, cursor = Followed(), _AT_ONCE, _FIRST
@@ -175,7 +164,7 @@ def settle_followers(
         edges = yield from _page(parents, cursor)
         due = [edge for edge in edges if _verdict(edge, parents[edge.parent_id]) != "open"]
         if due:
-            followed.add((yield from _resolve(due, parents, now)))
+            followed.add((yield from _resolve(due, parents)))
             budget -= len(due)
         if len(edges) < _AT_ONCE:
             return followed
@@ -190,7 +179,7 @@ def find_untied(limit: int = _AT_ONCE) -> Operation[list[Edge]]:
     return [Edge(*row) for row in (yield Statement("find_untied", {"limit": limit}))]
 
 
-def tie(edges: Sequence[Edge], *, now: datetime | None = None) -> Operation[Followed]:
+def tie(edges: Sequence[Edge]) -> Operation[Followed]:
     """Have parents tell their end to those that wait for them; what has ended before is told now.
 
     What is locked stays untied. To be run in one transaction.
@@ -201,7 +190,7 @@ def tie(edges: Sequence[Edge], *, now: datetime | None = None) -> Operation[Foll
     over = [edge for edge in edges if parents[edge.parent_id].state in {None, *ENDED}]
     due = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) != "open"]
     # Followers before parents: who settles locks followers, too, and following waits for nobody.
-    followed = (yield from _resolve(due, parents, now)) if due else Followed()
+    followed = (yield from _resolve(due, parents)) if due else Followed()
     waiting = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) == "open"]
     if waiting:
         yield from _follow(waiting, dead=True)
@@ -307,11 +296,9 @@ def _follow(edges: Sequence[Edge], *, own: bool = False, dead: bool = False) -> 
         yield Statement("tie_followers", {"tied": Rows.of(TIED, tied)})
 
 
-def _resolve(
-    edges: Sequence[Edge], parents: Mapping[JobId, Parent], now: datetime | None
-) -> Operation[Followed]:
+def _resolve(edges: Sequence[Edge], parents: Mapping[JobId, Parent]) -> Operation[Followed]:
     """Resolve edges whose parent has ended, and see to those that waited."""
-    waiting, held = yield from _lock({edge.job_id for edge in edges}, now)
+    waiting, held = yield from _lock({edge.job_id for edge in edges})
     busy = {edge.parent_id for edge in edges if edge.job_id in held}
     # Whoever can write an edge of his org must not move the jobs of another one.
     own = [
@@ -335,8 +322,8 @@ def _resolve(
                 met[edge.job_id] = met.get(edge.job_id, 0) + 1
             else:
                 broken.setdefault(edge.job_id, []).append(parent)
-    followed = yield from _release({one: met[one] for one in met if one not in broken}, waiting, now)
-    followed.add((yield from _cancel(broken, now)))
+    followed = yield from _release({one: met[one] for one in met if one not in broken}, waiting)
+    followed.add((yield from _cancel(broken)))
     followed.busy = busy
     return followed
 
@@ -345,21 +332,19 @@ def _texts(row: tuple[str, ...]) -> tuple[Scalar, ...]:
     return tuple(map(str, row))
 
 
-def _lock(ids: Collection[JobId], now: datetime | None) -> Operation[tuple[dict[JobId, Row], set[JobId]]]:
+def _lock(ids: Collection[JobId]) -> Operation[tuple[dict[JobId, Row], set[JobId]]]:
     """Lock those that still wait; gives them, and which of them somebody else holds."""
-    rows = yield Statement("lock_followers", {"ids": as_json(sorted(ids)), "now": moment(now)})
+    rows = yield Statement("lock_followers", {"ids": as_json(sorted(ids))})
     return {row[0]: row[:-1] for row in rows if not row[-1]}, {row[0] for row in rows if row[-1]}
 
 
-def _lower(counts: Mapping[JobId, int], now: datetime | None) -> Operation[Followed]:
+def _lower(counts: Mapping[JobId, int]) -> Operation[Followed]:
     # They were made just now: nobody else can hold one.
-    waiting, _ = yield from _lock(counts.keys(), now)
-    return (yield from _release(counts, waiting, now))
+    waiting, _ = yield from _lock(counts.keys())
+    return (yield from _release(counts, waiting))
 
 
-def _release(
-    met: Mapping[JobId, int], waiting: Mapping[JobId, Row], now: datetime | None
-) -> Operation[Followed]:
+def _release(met: Mapping[JobId, int], waiting: Mapping[JobId, Row]) -> Operation[Followed]:
     """Count what followers need not wait for any more; who waits for nobody is ready."""
     followed = Followed()
     moves: list[tuple[Scalar, ...]] = []
@@ -372,11 +357,11 @@ def _release(
         if not left and state == JobState.BLOCKED:
             followed.keys.add(limit_key)
     if moves:
-        yield Statement("move_followers", {"released": Rows.of(RELEASED, moves), "now": moment(now)})
+        yield Statement("move_followers", {"released": Rows.of(RELEASED, moves)})
     return followed
 
 
-def _cancel(broken: Mapping[JobId, Sequence[Parent]], now: datetime | None) -> Operation[Followed]:
+def _cancel(broken: Mapping[JobId, Sequence[Parent]]) -> Operation[Followed]:
     followed = Followed()
     if broken:
         causes = {
@@ -384,7 +369,7 @@ def _cancel(broken: Mapping[JobId, Sequence[Parent]], now: datetime | None) -> O
             for job_id, parents in broken.items()
         }
         rows = [(job_id, as_json(cause)) for job_id, cause in causes.items()]
-        gone = yield Statement("cancel_followers", {"broken": Rows.of(BROKEN, rows), "now": moment(now)})
+        gone = yield Statement("cancel_followers", {"broken": Rows.of(BROKEN, rows)})
         followed.states = {job_id: JobState.CANCELLED for job_id, _ in gone}
         followed.ended = {job_id for job_id, flow in gone if flow > 0}
     return followed

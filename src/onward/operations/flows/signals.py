@@ -8,7 +8,7 @@ second, finds the pair. Of the two, the one that is committed last is looked at 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from onward.core.secrets.redaction import redact_text
 from onward.core.work.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, Sent, Signal
 from onward.errors import ContractBroken, InvalidJob, NotAllowed, SecretInPayload
 from onward.operations.jobs.payload_secrets import scan
-from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.work.rescue import promote
 
 __all__ = [
@@ -64,42 +64,33 @@ class NewSignal(msgspec.Struct, frozen=True):
     actor_id: str | None = None
 
 
-def send(
-    new: NewSignal,
-    rules: Rules,
-    *,
-    only_store: bool = False,
-    promotes: bool = True,
-    now: datetime | None = None,
-) -> Operation[Sent]:
+def send(new: NewSignal, rules: Rules, *, only_store: bool = False, promotes: bool = True) -> Operation[Sent]:
     """Store a signal, and call back the jobs that wait for it.
 
     `only_store` leaves that to the workers, which look each second: nothing of another's is locked then.
     `promotes` has the jobs made ready here as well.
     """
-    if not (yield Statement("store_signal", {**_checked(new, rules), "now": moment(now)})):
+    if not (yield Statement("store_signal", {**_checked(new, rules)})):
         raise NotAllowed(f"org_id is {new.org_id!r:.80}, and this client is confined to another org")
     if only_store:
         return Sent(new.id, 0)
-    woken = yield from _wake(new.id, now)
+    woken = yield from _wake(new.id)
     if woken and promotes:
-        yield from promote(_AT_ONCE, now=now)
+        yield from promote(_AT_ONCE)
     return Sent(new.id, woken)
 
 
-def find(
-    job: Job, event: str, key: str | None, seen: Sequence[str] = (), *, now: datetime | None = None
-) -> Operation[Signal | None]:
+def find(job: Job, event: str, key: str | None, seen: Sequence[str] = ()) -> Operation[Signal | None]:
     """Give the oldest signal of an event and a key, for the org of a job, that is none of those."""
     check_name(event, key)
     named: dict[str, Scalar] = {"org_id": job.org_id or "", "event": event, "key": key or ""}
-    rows = yield Statement("find_signal", {**named, "seen": as_json(list(seen)), "now": moment(now)})
+    rows = yield Statement("find_signal", {**named, "seen": as_json(list(seen))})
     return _signal(rows[0]) if rows else None
 
 
-def wake(*, now: datetime | None = None) -> Operation[int]:
+def wake() -> Operation[int]:
     """Call back some of the jobs whose signal is there, among what is fresh; says how many."""
-    return (yield from _wake(None, now))
+    return (yield from _wake(None))
 
 
 def any_fresh() -> Operation[bool]:
@@ -135,16 +126,16 @@ def list_awaited(
     return [_awaited(row) for row in rows]
 
 
-def prune(limit: int = 1000, *, now: datetime | None = None) -> Operation[tuple[int, int]]:
+def prune(limit: int = 1000) -> Operation[tuple[int, int]]:
     """Remove signals that are no longer kept, and what is left of waits that are over; how many of each."""
     whole("limit", limit, 1, 100_000)
-    gone = yield Statement("prune_signals", {"limit": limit, "now": moment(now)})
+    gone = yield Statement("prune_signals", {"limit": limit})
     stale = yield Statement("prune_awaited", {"limit": limit})
     return len(gone), len(stale)
 
 
-def _wake(signal_id: str | None, now: datetime | None) -> Operation[int]:
-    params: dict[str, Scalar] = {"signal": signal_id, "limit": _AT_ONCE, "now": moment(now)}
+def _wake(signal_id: str | None) -> Operation[int]:
+    params: dict[str, Scalar] = {"signal": signal_id, "limit": _AT_ONCE}
     return sum(woken for (woken,) in (yield Statement("wake_waiting", params)))
 
 
@@ -166,9 +157,9 @@ def _checked(new: NewSignal, rules: Rules) -> dict[str, Scalar]:
     }
 
 
-def _check_origin(rules: Rules, org_id: str | None, actor_type: str | None, actor_id: str | None) -> None:
-    check_texts({"org_id": org_id, "actor_type": actor_type, "actor_id": actor_id})
-    check_given(rules, org_id, None, actor_type, actor_id)
+def _check_origin(rules: Rules, org_id: str | None) -> None:
+    check_texts({"org_id": org_id})
+    check_given(rules, org_id, None)
     if rules.tenancy == "required" and org_id is None:
         raise ContractBroken("org_id is missing, and tenancy='required' asks for it; give org_id=…")
 

@@ -6,7 +6,6 @@ Every check comes before the first statement, so a refused job leaves the caller
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TypeVar
 
 from onward.core.jobs.ids import JobId
@@ -17,7 +16,7 @@ from onward.operations.flows import followers
 from onward.operations.flows.batch_add import join
 from onward.operations.jobs.key_conflicts import change_held, check_change, conflict_of
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, asked_rows, check_keys
-from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json
 
 __all__ = ["enqueue", "enqueue_many", "storing", "tied"]
 
@@ -27,12 +26,7 @@ Slot = tuple[str | None, str | None, str]
 
 
 def enqueue(
-    new: NewJob,
-    job_id: JobId,
-    rules: Rules = DEFAULT_RULES,
-    *,
-    noted: bool = True,
-    now: datetime | None = None,
+    new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES, *, noted: bool = True
 ) -> Operation[Enqueued]:
     """Store a job, or find the one that holds its key and do with it what `on_conflict` says.
 
@@ -41,18 +35,16 @@ def enqueue(
     if tied(new):
         [new] = yield from join([new])
         if new.after:
-            [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted, now=now)
+            [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted)
             return answer
-    return (yield from _enqueue(new, job_id, rules, noted=noted, now=now))
+    return (yield from _enqueue(new, job_id, rules, noted=noted))
 
 
-def _enqueue(
-    new: NewJob, job_id: JobId, rules: Rules, *, noted: bool, now: datetime | None
-) -> Operation[Enqueued]:
-    rows = yield storing(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted, now)
+def _enqueue(new: NewJob, job_id: JobId, rules: Rules, *, noted: bool) -> Operation[Enqueued]:
+    rows = yield storing(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted)
     if not rows:
         return Enqueued(job_id, JobState.QUEUED, created=True)
-    [answer] = yield from _answers([(new, rows[0])], rules, noted, now)
+    [answer] = yield from _answers([(new, rows[0])], rules, noted)
     return answer
 
 
@@ -68,7 +60,6 @@ def enqueue_many(
     *,
     at_once: int | None = None,
     noted: bool = True,
-    now: datetime | None = None,
 ) -> Operation[list[Enqueued]]:
     """Store jobs, or find those that hold their keys; answers in the order of asking.
 
@@ -79,18 +70,18 @@ def enqueue_many(
     if any(map(tied, jobs)):
         jobs = yield from join(jobs)
         if any(new.after for new in jobs if tied(new)):
-            return (yield from _enqueue_followers(jobs, ids, rules, noted=noted, now=now))
-    return (yield from _enqueue_many(jobs, ids, rules, at_once=at_once, noted=noted, now=now))
+            return (yield from _enqueue_followers(jobs, ids, rules, noted=noted))
+    return (yield from _enqueue_many(jobs, ids, rules, at_once=at_once, noted=noted))
 
 
 def _enqueue_followers(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules, *, noted: bool, now: datetime | None
+    jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules, *, noted: bool
 ) -> Operation[list[Enqueued]]:
     """Store jobs of which some wait for others; to be run in one transaction."""
     prepared = yield from followers.prepare(jobs, ids)
-    answers = yield from _enqueue_many(prepared.jobs, ids, rules, noted=noted, now=now)
+    answers = yield from _enqueue_many(prepared.jobs, ids, rules, noted=noted)
     # Not noted is in a caller's transaction: what it locks stays locked until its end.
-    return (yield from followers.connect(prepared, ids, answers, at_once=noted, now=now))
+    return (yield from followers.connect(prepared, ids, answers, at_once=noted))
 
 
 def _enqueue_many(
@@ -100,7 +91,6 @@ def _enqueue_many(
     *,
     at_once: int | None = None,
     noted: bool = True,
-    now: datetime | None = None,
 ) -> Operation[list[Enqueued]]:
     try:
         keys = check_keys(jobs, rules)
@@ -110,8 +100,7 @@ def _enqueue_many(
     first = _first_of_each_key(jobs, ids, keys, rules)
     places = [at for at, job_id in enumerate(ids) if job_id not in first] if first else range(len(ids))
     parts = (
-        storing(_rows(places[part], jobs, ids, keys, rules), noted, now)
-        for part in _parts(len(places), at_once)
+        storing(_rows(places[part], jobs, ids, keys, rules), noted) for part in _parts(len(places), at_once)
     )
     rows = yield Several(parts) if at_once and len(places) > at_once else next(parts)
     if not rows and not first:
@@ -124,7 +113,7 @@ def _enqueue_many(
     asked = [
         (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
     ]
-    return (yield from _answers(asked, rules, noted, now))
+    return (yield from _answers(asked, rules, noted))
 
 
 def _parts(count: int, at_once: int | None) -> Iterator[slice]:
@@ -138,9 +127,7 @@ def _parts(count: int, at_once: int | None) -> Iterator[slice]:
         yield slice(at, at + at_once)
 
 
-def _answers(
-    asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool, now: datetime | None
-) -> Operation[list[Enqueued]]:
+def _answers(asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool) -> Operation[list[Enqueued]]:
     """Tell what enqueues came to, once those that met a held key have done with its job what they say."""
     answers = []
     changing = []
@@ -154,11 +141,11 @@ def _answers(
             if conflict != "return":
                 changing.append((at, (new, holder)))
     if changing:
-        changed = yield from change_held([ask for _, ask in changing], rules, now=now)
+        changed = yield from change_held([ask for _, ask in changing], rules)
         for (at, (new, _)), answer in zip(changing, changed, strict=True):
             # Whose key was given to another meanwhile asks for it again.
             asked_id = asked[at][1][0]
-            answers[at] = answer or (yield from _enqueue(new, asked_id, rules, noted=noted, now=now))
+            answers[at] = answer or (yield from _enqueue(new, asked_id, rules, noted=noted))
     return answers
 
 
@@ -205,9 +192,9 @@ def _point_at_the_first_bad(
             raise
 
 
-def storing(rows: Rows, noted: bool, now: datetime | None) -> Statement:
+def storing(rows: Rows, noted: bool) -> Statement:
     """Give the statement that stores jobs which were checked."""
-    params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values), "now": moment(now)}
+    params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values)}
     at = rows.columns.index("key") if "key" in rows.columns else None
     keyed = 0 if at is None else len(rows.values) - [row[at] for row in rows.values].count(None)
     if not keyed:

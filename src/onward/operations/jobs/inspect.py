@@ -14,7 +14,7 @@ from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Q_DEADLETTER
-from onward.operations.statement import Operation, Statement, as_json, moment
+from onward.operations.statement import Operation, Statement, as_json
 
 __all__ = ["Attempt", "Event", "attempts_of", "count", "events_of", "get_many", "list_jobs"]
 
@@ -70,13 +70,11 @@ def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
     return {job.id: job for job in Job.from_rows(rows)}
 
 
-def list_jobs(
-    where: JobFilter, *, limit: int = 50, cursor: JobId | None = None, now: datetime | None = None
-) -> Operation[Page]:
+def list_jobs(where: JobFilter, *, limit: int = 50, cursor: JobId | None = None) -> Operation[Page]:
     """Read a page of jobs, newest first."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
     whole("limit", limit, 1, MOST_PER_PAGE)
-    rows = yield Statement("list_jobs", {**where.params(cursor), "limit": limit + 1, "now": moment(now)})
+    rows = yield Statement("list_jobs", {**where.params(cursor), "limit": limit + 1})
     jobs = Job.from_rows(rows[:limit])
     return Page(jobs, jobs[-1].id if len(rows) > limit else None)
 

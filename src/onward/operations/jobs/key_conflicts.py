@@ -20,7 +20,7 @@ from onward.core.policy.category import OnConflict
 from onward.core.policy.rules import Rules
 from onward.errors import InvalidJob, InvalidSetting
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "Key", "KeyPage", "KeyStatus", "change_held", "changes_holder", "check_change", "conflict_of", "forget",
@@ -104,9 +104,7 @@ def check_change(new: NewJob, rules: Rules) -> None:
         )
 
 
-def change_held(
-    asks: Sequence[tuple[NewJob, JobId]], rules: Rules, *, now: datetime | None = None
-) -> Operation[list[Enqueued | None]]:
+def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation[list[Enqueued | None]]:
     """Do what each ask says to the job that holds its key; those about the same job go one by one.
 
     None for an ask whose key was given to another job meanwhile.
@@ -119,8 +117,8 @@ def change_held(
             turn.setdefault(asks[at][1], at)
         changes = []
         for holder, at in turn.items():
-            changes.append((yield from _change(asks[at][0], holder, rules, now)))
-        rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes), "now": moment(now)})
+            changes.append((yield from _change(asks[at][0], holder, rules)))
+        rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes)})
         found = {row[0]: row for row in rows}
         for holder, at in turn.items():
             if holder not in found:
@@ -135,13 +133,13 @@ def change_held(
     return answers
 
 
-def _change(new: NewJob, holder: JobId, rules: Rules, now: datetime | None) -> Operation[tuple[Scalar, ...]]:
+def _change(new: NewJob, holder: JobId, rules: Rules) -> Operation[tuple[Scalar, ...]]:
     """Give the row that says what becomes of the holder."""
     conflict = conflict_of(new, rules)
     kind, may_change = _KINDS[conflict], _STATES[conflict]
     if conflict == "coalesce" or new.debounce is not None:
         [key] = check_keys([new], rules)
-        new = yield from _changed(new, _slot(str(key), new.org_id, new.project_id), holder, now)
+        new = yield from _changed(new, _slot(str(key), new.org_id, new.project_id), holder)
     if new.debounce is not None:
         # What is asked for while it runs is for its next run.
         kind, may_change = "debounced", _STATES["coalesce"]
@@ -151,11 +149,11 @@ def _change(new: NewJob, holder: JobId, rules: Rules, now: datetime | None) -> O
     return tuple((named | asked)[name] for name in CHANGES)
 
 
-def _changed(new: NewJob, slot: dict[str, Scalar], holder: JobId, now: datetime | None) -> Operation[NewJob]:
+def _changed(new: NewJob, slot: dict[str, Scalar], holder: JobId) -> Operation[NewJob]:
     """Give what an ask comes to with what its holder, now locked, will run with next."""
     if not (yield Statement("lock_held_job", {**slot, "id": holder})):
         return new
-    asked: dict[str, Scalar] = {"id": holder, "job_type": new.job_type, "now": moment(now)}
+    asked: dict[str, Scalar] = {"id": holder, "job_type": new.job_type}
     for row in (yield Statement("read_held_job", asked)):
         state, payload, next_payload = row[:3]
         if new.debounce is not None:
@@ -202,34 +200,18 @@ def list_keys(
 
 
 def forget(
-    key: str,
-    *,
-    reason: str,
-    org_id: str | None = None,
-    project_id: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
+    key: str, *, reason: str, org_id: str | None = None, project_id: str | None = None
 ) -> Operation[bool]:
     """Free a key whatever its lifetime, so that its next enqueue makes a new job; False if nobody held it."""
     reason = check_reason(reason)
-    check_texts({"actor_type": actor_type, "actor_id": actor_id})
     rows = yield Statement(
         "forget_key",
-        {
-            **_slot(key, org_id, project_id),
-            "actor_type": actor_type,
-            "actor_id": actor_id,
-            "detail": as_json({"key": key, "reason": reason}),
-            "now": moment(now),
-        },
+        {**_slot(key, org_id, project_id), "detail": as_json({"key": key, "reason": reason})},
     )
     return bool(rows)
 
 
-def prune(
-    limit: int = 1000, *, cursor: Slot | None = None, now: datetime | None = None
-) -> Operation[tuple[int, Slot | None]]:
+def prune(limit: int = 1000, *, cursor: Slot | None = None) -> Operation[tuple[int, Slot | None]]:
     """Remove the lapsed keys of a page of the ledger; gives how many, and where to go on (None: the end)."""
     whole("limit", limit, 1, 100_000)
     org, project, key = _place(cursor)
@@ -239,7 +221,7 @@ def prune(
         return 0, None
     end_org, end_project, end_key = ends[0]
     end: dict[str, Scalar] = {"end_org": end_org, "end_project": end_project, "end_key": end_key}
-    lapsed = yield Statement("lock_lapsed_keys", {**start, **end, "now": moment(now)})
+    lapsed = yield Statement("lock_lapsed_keys", {**start, **end})
     slots = Rows(("org_id", "project_id", "key"), [tuple(slot) for slot in lapsed])
     removed = (yield Statement("prune_keys", {"lapsed": slots})) if lapsed else []
     return len(removed), (end_org, end_project, end_key)

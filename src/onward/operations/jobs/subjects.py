@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
@@ -15,7 +14,7 @@ from onward.errors import InvalidSetting
 from onward.operations.flows.batches import end_idle
 from onward.operations.flows.followers import forget
 from onward.operations.limits.pauses import cancel
-from onward.operations.statement import Operation, Statement, as_json, moment
+from onward.operations.statement import Operation, Statement, as_json
 
 __all__ = ["Dropped", "drop_subject"]
 
@@ -38,9 +37,6 @@ def drop_subject(
     rule: OnSubjectDelete | None = None,
     org_id: str | None = None,
     reason: str = "its subject was deleted",
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
 ) -> Operation[Dropped]:
     """Cancel, delete or keep the jobs of a subject, each as its category says or all by one rule.
 
@@ -48,7 +44,7 @@ def drop_subject(
     """
     check_text("subject", subject, longest=LONGEST["subject"])
     reason = check_reason(reason)
-    check_texts({"org_id": org_id, "actor_type": actor_type, "actor_id": actor_id})
+    check_texts({"org_id": org_id})
     if rule is not None and rule not in _RULES:
         raise InvalidSetting(f"rule is {rule!r:.80}; give one of {', '.join(_RULES)}")
     rows = yield Statement("find_subject_jobs", {"subject": subject, "org_id": org_id})
@@ -57,12 +53,12 @@ def drop_subject(
         job_id: (rule or rules.categories.get(category, default).on_subject_delete, JobState(state))
         for job_id, category, state, _ in rows
     }
-    by: dict[str, Any] = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id, "now": now}
+    by: dict[str, Any] = {"reason": reason}
     going = [job_id for job_id, (do, _) in asked.items() if do == "delete"]
     deleted = yield from _delete(going, **by)
     # A batch is not told of a job that never ends.
     if left := {batch_id for job_id, _, _, batch_id in rows if job_id in deleted} - {None}:
-        yield from end_idle(left, now=now)
+        yield from end_idle(left)
     # What runs is not deleted, but asked to give way.
     ending = [job_id for job_id, (do, state) in asked.items() if do != "keep" and state not in ENDED]
     ending = [job_id for job_id in ending if job_id not in deleted]
@@ -70,19 +66,11 @@ def drop_subject(
     return Dropped(cancelled, deleted, frozenset(asked) - cancelled - deleted)
 
 
-def _delete(
-    ids: list[JobId], *, reason: str, actor_type: str | None, actor_id: str | None, now: datetime | None
-) -> Operation[frozenset[JobId]]:
+def _delete(ids: list[JobId], *, reason: str) -> Operation[frozenset[JobId]]:
     """Remove jobs that do not run, with their keys, effects and earlier runs."""
     if not ids:
         return frozenset()
-    params = {
-        "ids": as_json(ids),
-        "actor_type": actor_type,
-        "actor_id": actor_id,
-        "detail": as_json({"reason": reason}),
-        "now": moment(now),
-    }
+    params = {"ids": as_json(ids), "detail": as_json({"reason": reason})}
     deleted = frozenset([job_id for (job_id,) in (yield Statement("delete_jobs", params))])
     yield from forget(deleted)
     return deleted

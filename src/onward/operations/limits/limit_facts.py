@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant
 from onward.core.limits.limit import SlotSeen
@@ -18,22 +16,20 @@ _MOST_HOLDERS = 20
 _CAP = 1000
 
 
-def slot_of(
-    job_id: JobId, *, now: datetime | None = None
-) -> Operation[tuple[SlotSeen | None, list[SlotHolder]]]:
+def slot_of(job_id: JobId) -> Operation[tuple[SlotSeen | None, list[SlotHolder]]]:
     """Tell which slot a blocked job waits for, and who holds it; None where it waits for something else."""
     rows = yield Statement("find_slot", {"id": job_id})
     key, pending = rows[0] if rows else (None, 0)
     if key is None or pending:
         return None, []
-    slot = yield from standing_of(key, now=now)
+    slot = yield from standing_of(key)
     rows = yield Statement("list_holders", {"key": key, "limit": _MOST_HOLDERS})
     return slot, [SlotHolder(*row) for row in rows]
 
 
-def slots_waited_for(*, now: datetime | None = None) -> Operation[list[SlotWaiting]]:
+def slots_waited_for() -> Operation[list[SlotWaiting]]:
     """Tell for which keys jobs wait that can't be made ready now, how many, and since when."""
-    seen = {one.key: one for one in (yield from standing_of_waiting(_MOST_KEYS, now=now))}
+    seen = {one.key: one for one in (yield from standing_of_waiting(_MOST_KEYS))}
     full = sorted(key for key, one in seen.items() if not one.turn.jobs)
     if not full:
         return []

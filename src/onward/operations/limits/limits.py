@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from onward.core.inputs.checks import whole
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.limits.limit import Limit, SlotSeen, Standing, Terms, check_terms, name_of, value_of
 from onward.errors import InvalidSetting
-from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
 __all__ = [
     "Admitted",
@@ -100,13 +100,13 @@ class LimitSeen:
     keys: tuple[KeySeen, ...] = ()
 
 
-def admit(keys: Collection[str], *, now: datetime | None = None) -> Operation[Admitted]:
+def admit(keys: Collection[str]) -> Operation[Admitted]:
     """Make as many blocked jobs of these keys ready as their limits allow; to be run in one transaction."""
     rows = yield Statement("lock_slots", {"keys": as_json(sorted(set(keys)))})
     if not rows:
         return Admitted()
     # A statement of its own: one that has waited for a lock still sees what was there before.
-    seen = yield from _standing([key for (key,) in rows], now)
+    seen = yield from _standing([key for (key,) in rows])
     turns = _shared_out(seen)
     again = [at for one in seen if (at := one.turn.again) is not None]
     if not turns:
@@ -157,18 +157,14 @@ def _pay(seen: Sequence[SlotSeen], made: Mapping[str, int]) -> Operation[None]:
 
 
 def find_admissible(
-    after: str = "",
-    *,
-    keys: Collection[str] | None = None,
-    limit: int = 200,
-    now: datetime | None = None,
+    after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
 ) -> Operation[Found]:
     """Ask, without a lock, which keys have jobs that need not wait: of these, or after a cursor."""
     whole("limit", limit, 1, MOST_KEYS)
     if keys is not None:
-        seen = yield from _standing(sorted(set(keys)), now)
+        seen = yield from _standing(sorted(set(keys)))
     else:
-        seen = yield from standing_of_waiting(limit, after, now=now)
+        seen = yield from standing_of_waiting(limit, after)
     turns = {one.key: one.turn for one in seen}
     again = [at.again for at in turns.values() if at.again is not None and not at.jobs]
     cursor = seen[-1].key if keys is None and len(seen) == limit else None
@@ -176,17 +172,17 @@ def find_admissible(
     return Found(admissible, _first(again), cursor, _now(seen))
 
 
-def forget(*, now: datetime | None = None) -> Operation[int]:
+def forget() -> Operation[int]:
     """Remove what is known of rates under which nothing has started for a while."""
-    rows = yield Statement("forget_slots", {"limit": _MOST_FORGOTTEN, "now": moment(now)})
+    rows = yield Statement("forget_slots", {"limit": _MOST_FORGOTTEN})
     return len(rows)
 
 
-def declare(limits: Mapping[str, Limit], *, now: datetime | None = None) -> Operation[None]:
+def declare(limits: Mapping[str, Limit]) -> Operation[None]:
     """Say what an application's limits allow; an operator's word still counts for more."""
     if limits:
         declared = [(name, as_json(limits[name].declared)) for name in sorted(limits)]
-        yield Statement("declare_limits", {"terms": Rows(DECLARED, declared), "now": moment(now)})
+        yield Statement("declare_limits", {"terms": Rows(DECLARED, declared)})
 
 
 def list_limits(*, keys: int = _TOP) -> Operation[list[LimitSeen]]:
@@ -204,14 +200,7 @@ def get_limit(name: str, *, keys: int = _TOP) -> Operation[LimitSeen]:
 
 
 def override(
-    name: str,
-    *,
-    concurrency: int | None,
-    rate: float | str | None,
-    burst: int | None,
-    reason: str,
-    by: Actor = (None, None),
-    now: datetime | None = None,
+    name: str, *, concurrency: int | None, rate: float | str | None, burst: int | None, reason: str
 ) -> Operation[LimitSeen]:
     """Set other terms than the declared ones; what is not said is as it is declared."""
     said = check_terms(concurrency, rate, burst)
@@ -220,37 +209,30 @@ def override(
     limit = yield from get_limit(name, keys=1)
     if burst is not None and rate is None and limit.declared.get("rate") is None:
         raise InvalidSetting(f"burst is what a rate lets go at once, and limit {name!r} has none; give rate=")
-    yield from _override(name, said, reason=reason, by=by, now=now)
+    yield from _override(name, said, reason=reason)
     return (yield from get_limit(name))
 
 
-def reset(
-    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
-) -> Operation[bool]:
+def reset(name: str, *, reason: str) -> Operation[bool]:
     """Go back to the declared terms; False if nothing else was set."""
     yield from get_limit(name, keys=1)
-    return (yield from _override(name, None, reason=reason, by=by, now=now))
+    return (yield from _override(name, None, reason=reason))
 
 
-def standing_of_waiting(
-    limit: int, after: str = "", *, now: datetime | None = None
-) -> Operation[list[SlotSeen]]:
+def standing_of_waiting(limit: int, after: str = "") -> Operation[list[SlotSeen]]:
     """Tell how it stands with the first keys after a cursor for which a job waits."""
-    rows = yield Statement("find_waiting", {"after": after, "limit": limit, "now": moment(now)})
+    rows = yield Statement("find_waiting", {"after": after, "limit": limit})
     # By its bytes, as the index has them; joined, they come in any order.
     return sorted((_seen(row) for row in rows), key=lambda one: one.key.encode())
 
 
-def standing_of(key: str, *, now: datetime | None = None) -> Operation[SlotSeen]:
+def standing_of(key: str) -> Operation[SlotSeen]:
     """Tell how it stands with one key."""
-    [seen] = yield from _standing([key], now)
+    [seen] = yield from _standing([key])
     return seen
 
 
-def _override(
-    name: str, said: dict[str, Any] | None, *, reason: str, by: Actor, now: datetime | None
-) -> Operation[bool]:
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
+def _override(name: str, said: dict[str, Any] | None, *, reason: str) -> Operation[bool]:
     reason = check_reason(reason)
     rows = yield Statement(
         "override_limit",
@@ -260,9 +242,6 @@ def _override(
             "event": "limit.reset" if said is None else "limit.set",
             "detail": as_json({"name": name, **(said or {}), "reason": reason}),
             "reason": reason,
-            "actor_type": by[0],
-            "actor_id": by[1],
-            "now": moment(now),
         },
     )
     return bool(rows)
@@ -299,8 +278,8 @@ def _limit(row: Row, keys: tuple[KeySeen, ...] = ()) -> LimitSeen:
     )
 
 
-def _standing(keys: Sequence[str], now: datetime | None) -> Operation[list[SlotSeen]]:
-    rows = yield Statement("read_standing", {"keys": as_json(keys), "now": moment(now)})
+def _standing(keys: Sequence[str]) -> Operation[list[SlotSeen]]:
+    rows = yield Statement("read_standing", {"keys": as_json(keys)})
     return [_seen(row) for row in rows]
 
 

@@ -11,7 +11,7 @@ from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_t
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState, instant
 from onward.errors import InvalidSetting
-from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 __all__ = [
     "Controls",
@@ -91,40 +91,19 @@ class Stopped:
     slots: frozenset[str] = frozenset()
 
 
-def cancel(
-    ids: Collection[JobId],
-    *,
-    reason: str,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[dict[JobId, JobState]]:
+def cancel(ids: Collection[JobId], *, reason: str) -> Operation[dict[JobId, JobState]]:
     """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
-    stopped = yield from stop(ids, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+    stopped = yield from stop(ids, reason=reason)
     return dict(stopped.states)
 
 
-def stop(
-    ids: Collection[JobId],
-    *,
-    reason: str,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[Stopped]:
+def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
     """Cancel as `cancel` does, and tell as well from whose end something follows."""
     reason = check_reason(reason)
-    check_texts({"actor_type": actor_type, "actor_id": actor_id})
     asked = as_json(sorted(ids))
     rows = yield Statement(
         "cancel_jobs",
-        {
-            "ids": asked,
-            "error": as_json({"reason": reason}),
-            "actor_type": actor_type,
-            "actor_id": actor_id,
-            "now": moment(now),
-        },
+        {"ids": asked, "error": as_json({"reason": reason})},
     )
     states = {job_id: JobState(state) for job_id, state, _, _ in rows}
     tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
@@ -136,62 +115,34 @@ def stop(
     return Stopped(states, tied, slots)
 
 
-def pause(
-    scope: Scope,
-    name: str,
-    *,
-    reason: str,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def pause(scope: Scope, name: str, *, reason: str) -> Operation[bool]:
     """Have nothing claimed of a queue, an org or a job type; False if it is paused for that reason already.
 
     Another reason replaces the first one, and its actor; the pause still counts from its beginning.
     """
     _check_scope(scope, name)
-    return (yield from _set(f"{scope}.paused", name, reason, (actor_type, actor_id), now))
+    return (yield from _set(f"{scope}.paused", name, reason))
 
 
-def resume(
-    scope: Scope,
-    name: str,
-    *,
-    reason: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def resume(scope: Scope, name: str, *, reason: str | None = None) -> Operation[bool]:
     """End a pause; False if there was none."""
     _check_scope(scope, name)
-    return (yield from _lift(f"{scope}.resumed", name, reason, (actor_type, actor_id), now))
+    return (yield from _lift(f"{scope}.resumed", name, reason))
 
 
-def close_gate(
-    *,
-    reason: str,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def close_gate(*, reason: str) -> Operation[bool]:
     """Have nothing claimed at all; False if the gate is closed for that reason already."""
-    return (yield from _set(f"{_GATE}.closed", "", reason, (actor_type, actor_id), now))
+    return (yield from _set(f"{_GATE}.closed", "", reason))
 
 
-def open_gate(
-    *,
-    reason: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def open_gate(*, reason: str | None = None) -> Operation[bool]:
     """Let workers claim again; False if the gate was open."""
-    return (yield from _lift(f"{_GATE}.opened", "", reason, (actor_type, actor_id), now))
+    return (yield from _lift(f"{_GATE}.opened", "", reason))
 
 
-def controls(*, now: datetime | None = None) -> Operation[Controls]:
+def controls() -> Operation[Controls]:
     """Read the gate, the pauses, and which orgs have spent their budget."""
-    return read_controls((yield Statement("list_controls", {"now": moment(now)})))
+    return read_controls((yield Statement("list_controls", {})))
 
 
 def read_controls(rows: Sequence[Row]) -> Controls:
@@ -206,22 +157,22 @@ def read_controls(rows: Sequence[Row]) -> Controls:
     return Controls(gate=gate, pauses=frozenset(pauses))
 
 
-def _set(event: str, name: str, reason: str, actor: Actor, now: datetime | None) -> Operation[bool]:
+def _set(event: str, name: str, reason: str) -> Operation[bool]:
     reason = check_reason(reason)
-    params = {**_described(event, name, reason, actor), "reason": reason, "now": moment(now)}
+    params = {**_described(event, name, reason), "reason": reason}
     return bool((yield Statement("set_control", params)))
 
 
-def _lift(event: str, name: str, reason: str | None, actor: Actor, now: datetime | None) -> Operation[bool]:
+def _lift(event: str, name: str, reason: str | None) -> Operation[bool]:
     if reason is not None:
         reason = check_reason(reason)
-    params = {**_described(event, name, reason, actor), "now": moment(now)}
+    params = {**_described(event, name, reason)}
     return bool((yield Statement("lift_control", params)))
 
 
-def _described(event: str, name: str, reason: str | None, actor: Actor) -> dict[str, Scalar]:
+def _described(event: str, name: str, reason: str | None) -> dict[str, Scalar]:
     """Give what is changed, and its line in the audit."""
-    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
+    check_texts(dict(zip(("actor_type", "actor_id"), strict=True)))
     scope = event.partition(".")[0]
     detail = {"name": name, "reason": reason}
     return {
@@ -230,8 +181,6 @@ def _described(event: str, name: str, reason: str | None, actor: Actor) -> dict[
         "event": event,
         "job_type": name if scope == "job_type" else None,
         "org_id": name if scope == "org" else None,
-        "actor_type": actor[0],
-        "actor_id": actor[1],
         "detail": as_json({key: value for key, value in detail.items() if value}),
     }
 

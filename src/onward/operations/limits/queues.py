@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from onward.core.inputs.checks import whole
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.limits import gcra
 from onward.core.limits.queue_policy import Bound, QueueRule, RateBound, bounds_of
 from onward.core.upkeep.facts import QueueLoad
 from onward.errors import InvalidSetting
-from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
 __all__ = [
     "Queue",
@@ -60,31 +60,31 @@ def declare(rules: Mapping[str, QueueRule]) -> Operation[None]:
     yield Statement("declare_queues", {"declared": Rows.of(DECLARED, rows)})
 
 
-def list_queues(*, limit: int = 1000, now: datetime | None = None) -> Operation[list[Queue]]:
+def list_queues(*, limit: int = 1000) -> Operation[list[Queue]]:
     """Read the queues of which something was declared or set, by name."""
     whole("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("list_queues", {"limit": limit, "now": moment(now)})
+    rows = yield Statement("list_queues", {"limit": limit})
     return [_queue(row) for row in rows]
 
 
-def get_queue(name: str, *, now: datetime | None = None) -> Operation[Queue]:
+def get_queue(name: str) -> Operation[Queue]:
     """Read a queue; one of which nothing was said has no rule."""
     _check_name(name)
-    rows = yield Statement("get_queue", {"queue": name, "now": moment(now)})
+    rows = yield Statement("get_queue", {"queue": name})
     return _queue(rows[0]) if rows else Queue(name=name, rule=QueueRule(), declared=QueueRule())
 
 
-def load_of(name: str, *, now: datetime | None = None) -> Operation[QueueLoad | None]:
+def load_of(name: str) -> Operation[QueueLoad | None]:
     """Tell how far a queue has come to its bounds; None for one that has none."""
-    return (yield from _load((yield from get_queue(name, now=now))))
+    return (yield from _load((yield from get_queue(name))))
 
 
-def loads_of(names: Collection[str], *, now: datetime | None = None) -> Operation[dict[str, QueueLoad]]:
+def loads_of(names: Collection[str]) -> Operation[dict[str, QueueLoad]]:
     """Tell the same of those of these queues that have bounds."""
     if not names:
         return {}
     found: dict[str, QueueLoad] = {}
-    for queue in (yield from list_queues(now=now)):
+    for queue in (yield from list_queues()):
         if queue.name in names and (load := (yield from _load(queue))):
             found[queue.name] = load
     return found
@@ -107,8 +107,6 @@ def limit_queue(
     rate: RateBound | None = None,
     burst: int | None = None,
     reason: str,
-    by: Actor = (None, None),
-    now: datetime | None = None,
 ) -> Operation[Queue]:
     """Set other bounds than the declared ones; what is not named stays as it was set before.
 
@@ -119,41 +117,30 @@ def limit_queue(
     said = bounds_of(concurrency, rate, burst)
     if not said:
         raise InvalidSetting("limit() was given no bound; give concurrency=, rate= or burst=")
-    before = yield from _locked(name, now)
+    before = yield from _locked(name)
     override = {**(before.override or {}), **said}
     if burst is not None and before.declared.overridden(override).rate is None:
         raise InvalidSetting("burst is what a rate lets go at once; give rate= too")
-    return (yield from _put(before, override, "queue.limited", reason=reason, by=by, now=now))
+    return (yield from _put(before, override, "queue.limited", reason=reason))
 
 
-def reset_queue(
-    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
-) -> Operation[bool]:
+def reset_queue(name: str, *, reason: str) -> Operation[bool]:
     """Let the declared bounds hold again; False if none were set. In one transaction."""
     _check_name(name)
     reason = check_reason(reason)
-    before = yield from _locked(name, now)
+    before = yield from _locked(name)
     if before.override is None:
         return False
-    yield from _put(before, None, "queue.reset", reason=reason, by=by, now=now)
+    yield from _put(before, None, "queue.reset", reason=reason)
     return True
 
 
-def _locked(name: str, now: datetime | None) -> Operation[Queue]:
-    yield Statement("lock_queue", {"queue": name, "claims": 0, "now": moment(now)})
-    return (yield from get_queue(name, now=now))
+def _locked(name: str) -> Operation[Queue]:
+    yield Statement("lock_queue", {"queue": name, "claims": 0})
+    return (yield from get_queue(name))
 
 
-def _put(
-    before: Queue,
-    override: Mapping[str, Any] | None,
-    event: str,
-    *,
-    reason: str,
-    by: Actor,
-    now: datetime | None,
-) -> Operation[Queue]:
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
+def _put(before: Queue, override: Mapping[str, Any] | None, event: str, *, reason: str) -> Operation[Queue]:
     detail = {"name": before.name, "reason": reason, "before": before.override, "after": override}
     yield Statement(
         "override_queue",
@@ -161,14 +148,11 @@ def _put(
             "queue": before.name,
             "override": None if override is None else as_json(override),
             "reason": None if override is None else reason,
-            "actor_type": by[0],
-            "actor_id": by[1],
             "event": event,
             "detail": as_json({key: value for key, value in detail.items() if value is not None}),
-            "now": moment(now),
         },
     )
-    return (yield from get_queue(before.name, now=now))
+    return (yield from get_queue(before.name))
 
 
 def _queue(row: Row) -> Queue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from onward.core.inputs.checks import whole
@@ -17,7 +17,7 @@ from onward.core.policy.rules import Rules
 from onward.core.records.artifact import DATABASE, LONGEST_NAME, Artifact, ArtifactPage, NewArtifact
 from onward.core.secrets.redaction import redact_text
 from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllowed
-from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.tenancy import check_org
 
 __all__ = [
@@ -82,9 +82,7 @@ def installation() -> Operation[str]:
     return str(name)
 
 
-def add(
-    artifact_id: str, new: NewArtifact, kept: Kept, owner: Owner, *, now: datetime | None = None
-) -> Operation[Artifact]:
+def add(artifact_id: str, new: NewArtifact, kept: Kept, owner: Owner) -> Operation[Artifact]:
     """Write the row of an artifact that somebody brought."""
     of = {
         "org_id": owner.org_id,
@@ -93,15 +91,13 @@ def add(
         "actor_type": owner.actor_type,
         "actor_id": owner.actor_id,
     }
-    rows = yield Statement("add_artifact", {**_described(artifact_id, new, kept, now), **of})
+    rows = yield Statement("add_artifact", {**_described(artifact_id, new, kept), **of})
     if not rows:
         raise NotAllowed(f"org_id is {owner.org_id!r:.80}, and this client is confined to another org")
     return _artifact(rows[0])
 
 
-def add_of_job(
-    artifact_id: str, new: NewArtifact, kept: Kept, job: Job, *, now: datetime | None = None
-) -> Operation[Artifact | None]:
+def add_of_job(artifact_id: str, new: NewArtifact, kept: Kept, job: Job) -> Operation[Artifact | None]:
     """Write the row of an artifact that a running job made; None if its lease was lost, which is audited."""
     check_texts({"org_id": job.org_id})
     of: dict[str, Scalar] = {
@@ -110,15 +106,13 @@ def add_of_job(
         "attempt": whole("attempt", job.attempt, 0, _MOST_ATTEMPTS),
         "org_id": job.org_id,
     }
-    rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, kept, now), **of})
+    rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, kept), **of})
     return _artifact(rows[0]) if rows else None
 
 
-def get(
-    artifact_id: str, *, job: Job | None = None, now: datetime | None = None
-) -> Operation[tuple[Artifact, str | None]]:
+def get(artifact_id: str, *, job: Job | None = None) -> Operation[tuple[Artifact, str | None]]:
     """Read an artifact, and its content if that is in the database; for a job only what is of its org."""
-    asked: dict[str, Scalar] = {"id": artifact_id, "of_org": int(job is not None), "now": moment(now)}
+    asked: dict[str, Scalar] = {"id": artifact_id, "of_org": int(job is not None)}
     rows = yield Statement("get_artifact", {**asked, "org_id": job.org_id if job else None})
     if not rows:
         raise _not_found(artifact_id)
@@ -132,7 +126,6 @@ def list_artifacts(
     name: str | None = None,
     limit: int = 50,
     cursor: str | None = None,
-    now: datetime | None = None,
 ) -> Operation[ArtifactPage]:
     """Read a page of artifacts, newest first."""
     whole("limit", limit, 1, MOST_PER_PAGE)
@@ -147,35 +140,26 @@ def list_artifacts(
             "name": name,
             "below": None if cursor is None else normalise_id(cursor),
             "limit": limit + 1,
-            "now": moment(now),
         },
     )
     found = tuple(_artifact(row) for row in rows[:limit])
     return ArtifactPage(found, found[-1].id if len(rows) > limit else None)
 
 
-def delete(
-    artifact_id: str,
-    *,
-    reason: str,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[Artifact]:
+def delete(artifact_id: str, *, reason: str) -> Operation[Artifact]:
     """Remove the row of an artifact; gives what it was."""
     reason = check_reason(reason)
-    check_texts({"actor_type": actor_type, "actor_id": actor_id})
-    who = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
-    rows = yield Statement("delete_artifact", {"id": artifact_id, **who, "now": moment(now)})
+    who = {"reason": reason}
+    rows = yield Statement("delete_artifact", {"id": artifact_id, **who})
     if not rows:
         raise _not_found(artifact_id)
     return _artifact(rows[0])
 
 
-def expire(limit: int, *, now: datetime | None = None) -> Operation[list[Artifact]]:
+def expire(limit: int) -> Operation[list[Artifact]]:
     """Remove the rows of artifacts whose time is over; gives what they were."""
     whole("limit", limit, 1, _MOST_EXPIRED)
-    rows = yield Statement("expire_artifacts", {"limit": limit, "now": moment(now)})
+    rows = yield Statement("expire_artifacts", {"limit": limit})
     return [_artifact(row) for row in rows]
 
 
@@ -190,7 +174,7 @@ def used(digests: Collection[str]) -> Operation[set[tuple[str | None, str]]]:
     return {(org_id, sha256) for org_id, sha256, _ in rows}
 
 
-def _described(artifact_id: str, new: NewArtifact, kept: Kept, now: datetime | None) -> dict[str, Scalar]:
+def _described(artifact_id: str, new: NewArtifact, kept: Kept) -> dict[str, Scalar]:
     about: dict[str, Scalar] = {"name": new.name, "size": kept.size, "sha256": kept.sha256}
     return {
         "id": artifact_id,
@@ -202,7 +186,6 @@ def _described(artifact_id: str, new: NewArtifact, kept: Kept, now: datetime | N
         "keep_for": None if new.keep_for is None else new.keep_for // _MICROSECOND,
         "keep_until": None if new.keep_until is None else micros(new.keep_until),
         "detail": as_json({"artifact_id": artifact_id, **about, "name": redact_text(new.name)}),
-        "now": moment(now),
     }
 
 

@@ -107,9 +107,7 @@ def read(
     return AuditPage(records, records[-1].seq if len(found) > limit else None)
 
 
-def note(
-    job: Job, action: str, detail: Mapping[str, Any], *, now: datetime | None = None
-) -> Operation[int | None]:
+def note(job: Job, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:
     """Add a line about a running job and give its number; None for a stale lease, which is recorded.
 
     It does not raise then: on SQLite the record would be rolled back with it.
@@ -123,7 +121,6 @@ def note(
             "attempt": job.attempt,
             "action": action,
             "detail": encode(dict(detail), limit=_MOST_DETAIL) if detail else None,
-            "now": moment(now),
         },
     )
     return int(rows[0][0]) if rows else None

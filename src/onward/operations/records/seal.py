@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.core.inputs.checks import whole
-from onward.core.inputs.fields import check_reason, check_texts
+from onward.core.inputs.fields import check_reason
 from onward.core.records.chain import Head, Link, digest_of, digest_of_all, links
 from onward.errors import AuditBroken
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
@@ -84,9 +84,7 @@ class _State:
         return self.xmin >= self.seen_xmax and self.now - self.seen_at >= _SETTLED_MICROS
 
 
-def seal(
-    above: int | None = None, *, limit: int = _AT_ONCE, now: datetime | None = None
-) -> Operation[Sealed]:
+def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed]:
     """Add rows to the chain that are not in it yet; `above` goes on where the last call has come to.
 
     A row that commits late, after one with a higher number was sealed, follows later: the chain is in the
@@ -94,7 +92,7 @@ def seal(
     """
     # Read before the snapshot: what has a number up to this one was begun before.
     [(last,)] = yield Statement("last_audit", {})
-    state = yield from _lock(now)
+    state = yield from _lock()
     start = state.floor if above is None else max(above, state.floor)
     rows, upto = yield from _find_unsealed(start, last, limit)
     head = yield from _add(Head(state.position, state.link), rows)
@@ -102,14 +100,14 @@ def seal(
     return Sealed(len(rows), head, floor, upto, upto >= last)
 
 
-def end(*, now: datetime | None = None) -> Operation[Sealed]:
+def end() -> Operation[Sealed]:
     """Tell where the chain ends, without adding to it."""
-    state = yield from _lock(now)
+    state = yield from _lock()
     return Sealed(0, Head(state.position, state.link), state.floor, state.floor, done=True)
 
 
-def _lock(now: datetime | None) -> Operation[_State]:
-    rows = yield Statement("lock_sealing", {"now": moment(now)})
+def _lock() -> Operation[_State]:
+    rows = yield Statement("lock_sealing", {})
     if not rows:
         raise AuditBroken(
             "the row that tells where the chain ends is gone: somebody removed it from the table sealing; "
@@ -199,19 +197,15 @@ def prune(
     *,
     limit: int = 10_000,
     reason: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
 ) -> Operation[Pruned]:
     """Remove what is older than its category's cutoff, and leave an event that accounts for it.
 
     Needs a transaction on PostgreSQL. Where there is a chain, only what is in it goes, and is marked there.
     """
     whole("limit", limit, 1, MOST_PRUNED)
-    check_texts({"actor_type": actor_type, "actor_id": actor_id})
     if reason is not None:
         reason = check_reason(reason)
-    state = yield from _lock(now)
+    state = yield from _lock()
     chained = state.position > 0
     rows: list[Row] = []
     for before, categories in cutoffs.items():
@@ -230,15 +224,15 @@ def prune(
     }
     if reason is not None:
         detail["reason"] = reason
-    seq = yield from _remove(gone, detail, {"actor_type": actor_type, "actor_id": actor_id}, now)
+    seq = yield from _remove(gone, detail, {})
     return Pruned(len(gone), str(detail["digest"]), seq)
 
 
 def _remove(
-    gone: Sequence[Row], detail: Mapping[str, Any], actor: Mapping[str, str | None], now: datetime | None
+    gone: Sequence[Row], detail: Mapping[str, Any], actor: Mapping[str, str | None]
 ) -> Operation[int]:
     yield Statement("start_pruning", {})
-    [(seq,)] = yield Statement("log_pruned", {**actor, "detail": as_json(detail), "now": moment(now)})
+    [(seq,)] = yield Statement("log_pruned", {**actor, "detail": as_json(detail)})
     numbers = [row[0] for row in gone]
     removed = yield Statement(
         "prune_audit",

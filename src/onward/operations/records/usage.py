@@ -14,7 +14,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant, micros
 from onward.core.work.lifecycle import End
 from onward.errors import InvalidSetting
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "METERED",
@@ -101,7 +101,7 @@ class Budget:
         return self.spent_at is not None
 
 
-def record(ends: Collection[End], *, now: datetime | None = None) -> Operation[dict[str, int]]:
+def record(ends: Collection[End]) -> Operation[dict[str, int]]:
     """Write what runs have used, before their ends and in one transaction with them.
 
     Gives the costs of those orgs that have a budget: to `spend` after the ends are written.
@@ -114,16 +114,16 @@ def record(ends: Collection[End], *, now: datetime | None = None) -> Operation[d
             for end in part
             for used in end.usage
         ]
-        found = yield Statement("record_usage", {"metered": Rows.of(METERED, rows), "now": moment(now)})
+        found = yield Statement("record_usage", {"metered": Rows.of(METERED, rows)})
         for org_id, cost in found:
             costs[org_id] = min(costs.get(org_id, 0) + cost, _MOST_MICROS)
     return costs
 
 
-def spend(costs: dict[str, int], *, now: datetime | None = None) -> Operation[frozenset[str]]:
+def spend(costs: dict[str, int]) -> Operation[frozenset[str]]:
     """Take costs off the budgets of their orgs; names the orgs that have none left."""
     spent = Rows.of(SPENT, list(costs.items()))
-    rows = yield Statement("spend_budgets", {"spent": spent, "now": moment(now)})
+    rows = yield Statement("spend_budgets", {"spent": spent})
     return frozenset(org_id for (org_id,) in rows)
 
 
@@ -168,47 +168,30 @@ def prune(*, before: datetime, limit: int = 10_000) -> Operation[int]:
 
 
 def set_budget(
-    org_id: str,
-    *,
-    limit_micros: int,
-    period: Period,
-    reason: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
+    org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
 ) -> Operation[Budget]:
     """Say how much an org may spend; one that goes on keeps what was spent in its period."""
     whole("limit_micros", limit_micros, 1, _MOST_MICROS)
     if period not in get_args(Period):
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
-    actor = (actor_type, actor_id)
     reason = None if reason is None else check_reason(reason)
-    about = _described("budget.set", org_id, actor, reason, limit_micros=limit_micros, period=period)
-    asked = {"limit": limit_micros, "period": period, "reason": reason, "now": moment(now)}
+    about = _described("budget.set", org_id, reason, limit_micros=limit_micros, period=period)
+    asked = {"limit": limit_micros, "period": period, "reason": reason}
     [row] = yield Statement("set_budget", {**about, **asked})
     return _budget(row)
 
 
-def remove_budget(
-    org_id: str,
-    *,
-    reason: str | None = None,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[bool]:
+def remove_budget(org_id: str, *, reason: str | None = None) -> Operation[bool]:
     """Let an org spend what it will; False if it had no budget."""
     reason = None if reason is None else check_reason(reason)
-    about = _described("budget.removed", org_id, (actor_type, actor_id), reason)
-    return bool((yield Statement("remove_budget", {**about, "now": moment(now)})))
+    about = _described("budget.removed", org_id, reason)
+    return bool((yield Statement("remove_budget", {**about})))
 
 
-def budgets(
-    org_id: str | None = None, *, limit: int = 1000, now: datetime | None = None
-) -> Operation[list[Budget]]:
+def budgets(org_id: str | None = None, *, limit: int = 1000) -> Operation[list[Budget]]:
     """Read the budgets by the order of their orgs, or that of one org."""
     whole("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("list_budgets", {"org_id": _org(org_id), "limit": limit, "now": moment(now)})
+    rows = yield Statement("list_budgets", {"org_id": _org(org_id), "limit": limit})
     return [_budget(row) for row in rows]
 
 
@@ -247,18 +230,10 @@ def _budget(row: Row) -> Budget:
     return Budget(org_id, most, period, instant(started), spent, since, instant(set_at), *rest)
 
 
-def _described(
-    event: str, org_id: str, actor: Actor, reason: str | None, **detail: Scalar
-) -> dict[str, Scalar]:
+def _described(event: str, org_id: str, reason: str | None, **detail: Scalar) -> dict[str, Scalar]:
     """Give whose budget is changed, and its line in the audit."""
     check_text("org_id", org_id, longest=LONGEST["org_id"])
-    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
+    check_texts(dict(zip(("actor_type", "actor_id"), strict=True)))
     if reason is not None:
         detail = {**detail, "reason": reason}
-    return {
-        "org_id": org_id,
-        "event": event,
-        "actor_type": actor[0],
-        "actor_id": actor[1],
-        "detail": as_json(detail),
-    }
+    return {"org_id": org_id, "event": event, "detail": as_json(detail)}

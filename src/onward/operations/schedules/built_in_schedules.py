@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.core.jobs.job import NewJob
 from onward.core.policy.built_in import Q_ONWARD, SCHEDULES
@@ -18,14 +18,14 @@ _MICROSECOND = timedelta(microseconds=1)
 _LOWEST_PRIORITY = 10
 
 
-def declare(*, now: datetime | None = None) -> Operation[None]:
+def declare() -> Operation[None]:
     """Store what is missing; their hours are counted from this moment, so those of two databases differ."""
     rows = yield Statement("find_built_in_schedules", {"names": as_json(sorted(SCHEDULES))})
     known = {str(name): every for name, every in rows}
     missing = {name: every for name, every in SCHEDULES.items() if known.get(name) != every // _MICROSECOND}
     if not missing:
         return
-    at = yield from clock(now)
+    at = yield from clock()
     for name, every in missing.items():
         job = NewJob(
             job_type=name, category="maintenance", queue=Q_ONWARD, priority=_LOWEST_PRIORITY,
@@ -33,4 +33,4 @@ def declare(*, now: datetime | None = None) -> Operation[None]:
         )  # fmt: skip
         # One that has not come to its end goes on by itself; what was missed is made up for once.
         options = {"every": every, "anchor": at, "overlap": "skip", "missed": "last"}
-        yield from schedules.put(NewSchedule.of(name, job, options, source="code"), by=_BY, now=now)
+        yield from schedules.put(NewSchedule.of(name, job, options, source="code"), by=_BY)

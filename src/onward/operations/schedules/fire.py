@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob, instant, micros
 from onward.core.policy.contract import complete
@@ -24,7 +24,7 @@ from onward.errors import OnwardError, ScheduleNotFound, StoreError
 from onward.operations.jobs.enqueue import enqueue_many
 from onward.operations.jobs.new_rows import asked_row
 from onward.operations.schedules.schedules import RUN_ENDS, read_schedule
-from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
 __all__ = ["FIRED", "MOVES", "Fired", "Known", "LateSlot", "fire", "run_now"]
 
@@ -101,16 +101,11 @@ class _Run:
 
 
 def fire(
-    known: Known,
-    make_id: Callable[[], JobId],
-    rules: Rules = DEFAULT_RULES,
-    *,
-    limit: int = 100,
-    now: datetime | None = None,
+    known: Known, make_id: Callable[[], JobId], rules: Rules = DEFAULT_RULES, *, limit: int = 100
 ) -> Operation[Fired]:
     """Enqueue what is due, and move each schedule to its next slot; to be run in one transaction."""
     whole("limit", limit, 1, _MOST)
-    rows = yield Statement("lock_due_schedules", {**known.params(), "limit": limit, "now": moment(now)})
+    rows = yield Statement("lock_due_schedules", {**known.params(), "limit": limit})
     if not rows:
         return Fired()
     at = instant(rows[0][0])
@@ -132,7 +127,7 @@ def fire(
         moves.append((schedule.name, micros(next_at), micros(slots[-1]) if slots else None))
         more = more or next_at <= at
     taken = yield from _add_runs(runs)
-    jobs = yield from _enqueue(taken, rules, now)
+    jobs = yield from _enqueue(taken, rules)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
     return replace_fields(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
@@ -150,13 +145,7 @@ def _told(runs: Sequence[_Run], jobs: dict[str, list[JobId]], errors: dict[str, 
 
 
 def run_now(
-    name: str,
-    make_id: Callable[[], JobId],
-    rules: Rules = DEFAULT_RULES,
-    *,
-    reason: str | None = None,
-    by: Actor = (None, None),
-    now: datetime | None = None,
+    name: str, make_id: Callable[[], JobId], rules: Rules = DEFAULT_RULES, *, reason: str | None = None
 ) -> Operation[Enqueued]:
     """Enqueue the job of a schedule beside its slots; to be run in one transaction.
 
@@ -164,14 +153,13 @@ def run_now(
     """
     check_text("name", name, longest=LONGEST["queue"])
     reason = None if reason is None else check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
-    rows = yield Statement("lock_schedule", {"name": name, "now": moment(now)})
+    rows = yield Statement("lock_schedule", {"name": name})
     if not rows:
         raise ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
     at, schedule = instant(rows[0][0]), read_schedule(rows[0][1:])
     before = (yield from _open_runs([schedule])).get(name)
     job_id, new = yield from _asked_run(schedule, at, before, make_id, rules)
-    [enqueued] = yield from enqueue_many([new], [job_id], rules, now=now)
+    [enqueued] = yield from enqueue_many([new], [job_id], rules)
     detail = {"name": name, "job_id": job_id, **({} if reason is None else {"reason": reason})}
     yield Statement(
         "note_schedule",
@@ -179,10 +167,7 @@ def run_now(
             "event": "schedule.run_now",
             "job_type": schedule.job_type,
             "org_id": schedule.org_id,
-            "actor_type": by[0],
-            "actor_id": by[1],
             "detail": as_json(detail),
-            "now": moment(now),
         },
     )
     return enqueued
@@ -252,13 +237,11 @@ def _freed(run: _Run) -> _Run:
     return replace_fields(run, new=None if run.new is None else replace(run.new, after=()))
 
 
-def _enqueue(runs: Sequence[_Run], rules: Rules, now: datetime | None) -> Operation[dict[str, list[JobId]]]:
+def _enqueue(runs: Sequence[_Run], rules: Rules) -> Operation[dict[str, list[JobId]]]:
     asked = [(run, run.new) for run in runs if run.new is not None]
     if not asked:
         return {}
-    answers = yield from enqueue_many(
-        [new for _, new in asked], [run.job_id for run, _ in asked], rules, now=now
-    )
+    answers = yield from enqueue_many([new for _, new in asked], [run.job_id for run, _ in asked], rules)
     jobs: dict[str, list[JobId]] = {}
     doubles: list[tuple[Scalar, ...]] = []
     for (run, new), answer in zip(asked, answers, strict=True):

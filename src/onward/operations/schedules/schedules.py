@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import JobState, NewJob, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.policy.contract import check_scheduling, complete
@@ -29,7 +29,7 @@ from onward.core.schedules.timing import Missed, Timing
 from onward.errors import InvalidSetting, ScheduleNotFound, StoreError
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.new_rows import asked_row
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "RUN_ENDS", "checked_schedule", "declare", "get_schedule", "list_runs", "list_schedules", "pause",
@@ -76,28 +76,21 @@ def list_schedules(*, limit: int = 1000) -> Operation[list[Schedule]]:
     return (yield from _with_last_runs(found)) if found else []
 
 
-def get_schedule(name: str, *, now: datetime | None = None) -> Operation[tuple[datetime, Schedule]]:
+def get_schedule(name: str) -> Operation[tuple[datetime, Schedule]]:
     """Read a schedule with its last run, and the time; raises ScheduleNotFound."""
-    at, schedule = yield from _read(name, now)
+    at, schedule = yield from _read(name)
     schedule = _known(name, schedule)
     [schedule] = yield from _with_last_runs([schedule])
     return at, schedule
 
 
-def put(
-    new: NewSchedule,
-    *,
-    reason: str | None = None,
-    by: Actor = (None, None),
-    now: datetime | None = None,
-) -> Operation[Schedule]:
+def put(new: NewSchedule, *, reason: str | None = None) -> Operation[Schedule]:
     """Store a schedule, or change the one of its name; one that is the same is left as it is.
 
     New times begin now. A schedule that is defined in code is changed there alone.
     """
     if reason is not None:
         reason = check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
 
     def change(before: Schedule | None, at: datetime) -> Schedule:
         if before is not None and before.removed_at is not None:
@@ -109,23 +102,20 @@ def put(
             )
         return _defined(new, before, at)
 
-    return (yield from _change(new.name, change, None, by=by, reason=reason, now=now))
+    return (yield from _change(new.name, change, None, reason=reason))
 
 
-def declare(schedules: Sequence[NewSchedule], *, now: datetime | None = None) -> Operation[list[Schedule]]:
+def declare(schedules: Sequence[NewSchedule]) -> Operation[list[Schedule]]:
     """Store what a worker's code defines; what is there already, and the same, is only read."""
     stored = {}
     for new in schedules:
-        stored[new.name] = yield from put(new, by=_CODE, now=now)
+        stored[new.name] = yield from put(new, by=_CODE)
     return list(stored.values())
 
 
-def pause(
-    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
-) -> Operation[bool]:
+def pause(name: str, *, reason: str) -> Operation[bool]:
     """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
     reason = check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
     changed = False
 
     def change(before: Schedule | None, at: datetime) -> Schedule:
@@ -135,16 +125,13 @@ def pause(
         since = at if known.pause is None else known.pause.at
         return replace(known, pause=SchedulePause(since, reason, *by)) if changed else known
 
-    yield from _change(name, change, "schedule.paused", by=by, reason=reason, now=now)
+    yield from _change(name, change, "schedule.paused", reason=reason)
     return changed
 
 
-def resume(
-    name: str, *, reason: str | None = None, by: Actor = (None, None), now: datetime | None = None
-) -> Operation[bool]:
+def resume(name: str, *, reason: str | None = None) -> Operation[bool]:
     """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
     reason = None if reason is None else check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
     changed = False
 
     def change(before: Schedule | None, at: datetime) -> Schedule:
@@ -153,21 +140,18 @@ def resume(
         changed = known.pause is not None
         return replace(known, pause=None, next_at=known.timing.next_after(at)) if changed else known
 
-    yield from _change(name, change, "schedule.resumed", by=by, reason=reason, now=now)
+    yield from _change(name, change, "schedule.resumed", reason=reason)
     return changed
 
 
-def remove(
-    name: str, *, reason: str, by: Actor = (None, None), now: datetime | None = None
-) -> Operation[bool]:
+def remove(name: str, *, reason: str) -> Operation[bool]:
     """Have a schedule be no more, but for its history; a worker whose code defines it makes it anew."""
     reason = check_reason(reason)
-    check_texts({"actor_type": by[0], "actor_id": by[1]})
 
     def change(before: Schedule | None, at: datetime) -> Schedule:
         return replace(_known(name, before), removed_at=at)
 
-    yield from _change(name, change, "schedule.removed", by=by, reason=reason, now=now)
+    yield from _change(name, change, "schedule.removed", reason=reason)
     return True
 
 
@@ -184,7 +168,7 @@ def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[Sch
     return [_run(row) for row in rows]
 
 
-def settle_runs(ended: Sequence[Settled], *, now: datetime | None = None) -> Operation[None]:
+def settle_runs(ended: Sequence[Settled]) -> Operation[None]:
     """Write into the history of schedules how their runs have ended."""
     del now  # An end has its own time.
     ends = [
@@ -257,19 +241,11 @@ def _defined(new: NewSchedule, before: Schedule | None, at: datetime) -> Schedul
     )
 
 
-def _change(
-    name: str,
-    change: Change,
-    event: str | None,
-    *,
-    by: Actor,
-    reason: str | None,
-    now: datetime | None,
-) -> Operation[Schedule]:
+def _change(name: str, change: Change, event: str | None, *, reason: str | None) -> Operation[Schedule]:
     """Read, decide and write, again until nobody else was first; what stays the same is not written."""
     _check_name(name)
     for _ in range(_MOST_TRIES):
-        at, before = yield from _read(name, now)
+        at, before = yield from _read(name)
         after = change(before, at)
         if before is not None and after == before:
             return before
@@ -278,8 +254,6 @@ def _change(
             "version": 0 if before is None else before.version,
             "event": event or _event(there, after),
             "detail": _detail(after, reason),
-            "actor_type": by[0],
-            "actor_id": by[1],
         }
         rows = yield Statement("put_schedule", params)
         if rows:
@@ -304,9 +278,9 @@ def _detail(schedule: Schedule, reason: str | None) -> str:
     return as_json({key: value for key, value in said.items() if value is not None})
 
 
-def _read(name: str, now: datetime | None) -> Operation[tuple[datetime, Schedule | None]]:
+def _read(name: str) -> Operation[tuple[datetime, Schedule | None]]:
     _check_name(name)
-    [row] = yield Statement("get_schedule", {"name": name, "now": moment(now)})
+    [row] = yield Statement("get_schedule", {"name": name})
     return instant(row[0]), None if row[1] is None else read_schedule(row[1:])
 
 

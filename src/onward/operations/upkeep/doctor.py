@@ -64,11 +64,11 @@ _HOUR = timedelta(hours=1)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def gather(rules: Rules, here: datetime, *, now: datetime | None = None) -> Operation[Facts]:
+def gather(rules: Rules, here: datetime) -> Operation[Facts]:
     """Read what holds jobs back; `here` is the time by this process's clock."""
-    look = yield from polls.look(now=now)
+    look = yield from polls.look()
     at = look.now
-    holds = yield from _holds(now)
+    holds = yield from _holds()
     workers = yield from _workers()
     ready = yield from _ready(look)
     types = yield from _types(ready)
@@ -79,7 +79,7 @@ def gather(rules: Rules, here: datetime, *, now: datetime | None = None) -> Oper
         holds=holds,
         workers=workers,
         ready=ready,
-        loads=(yield from queues.loads_of({queue.name for queue in ready}, now=now)),
+        loads=(yield from queues.loads_of({queue.name for queue in ready})),
         types=types,
         running=(yield from _running()),
         silent=(yield from _silent(rules, at)),
@@ -91,8 +91,8 @@ def gather(rules: Rules, here: datetime, *, now: datetime | None = None) -> Oper
         dead_followed=(yield from _dead_followed()),
         newest_ended=(yield from _newest_ended()),
         burns=(yield from _burns(rules, types, at)),
-        breakers=(yield from _open_breakers(now)),
-        slots=(yield from limit_facts.slots_waited_for(now=now)),
+        breakers=(yield from _open_breakers()),
+        slots=(yield from limit_facts.slots_waited_for()),
         sinks=(yield from _sinks()),
     )
 
@@ -120,14 +120,12 @@ def check_integrity() -> Operation[list[str]]:
     return [fault for (fault,) in rows]
 
 
-def gather_job(
-    job_id: JobId, rules: Rules, at: datetime | None, *, confined: bool, now: datetime | None = None
-) -> Operation[JobFacts]:
+def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bool) -> Operation[JobFacts]:
     """Read where a job stands and what is in its way; a confined client is told nothing of others."""
     job = (yield from inspect.get_many([job_id])).get(job_id)
     if job is None:
         raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
-    holds = yield from _holds(now)
+    holds = yield from _holds()
     done = yield from effects.list_effects(job_id)
     resolution = None
     if job.state == JobState.DEAD:
@@ -147,26 +145,26 @@ def gather_job(
     )
     if confined:
         return known
-    look = yield from polls.look(now=now)
+    look = yield from polls.look()
     workers = yield from _workers()
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
-    held = [one for one in (yield from _open_breakers(now)) if one.name in own]
+    held = [one for one in (yield from _open_breakers()) if one.name in own]
     ahead = yield from _ahead(job)
-    load = (yield from queues.load_of(job.queue, now=now)) if job.state == JobState.QUEUED else None
+    load = (yield from queues.load_of(job.queue)) if job.state == JobState.QUEUED else None
     blocked = job.state == JobState.BLOCKED
-    slot, holders = (yield from limit_facts.slot_of(job_id, now=now)) if blocked else (None, [])
+    slot, holders = (yield from limit_facts.slot_of(job_id)) if blocked else (None, [])
     return msgspec.structs.replace(
         known, now=look.now, workers=workers, ahead=ahead, load=load, breakers=held, slot=slot,
         holders=holders,
     )  # fmt: skip
 
 
-def _open_breakers(now: datetime | None) -> Operation[list[Breaker]]:
-    return [one for one in (yield from breakers.list_breakers(now=now)) if one.state != "closed"]
+def _open_breakers() -> Operation[list[Breaker]]:
+    return [one for one in (yield from breakers.list_breakers()) if one.state != "closed"]
 
 
-def _holds(now: datetime | None) -> Operation[list[Hold]]:
-    controls = yield from pauses.controls(now=now)
+def _holds() -> Operation[list[Hold]]:
+    controls = yield from pauses.controls()
     gate = controls.gate
     closed = [] if gate is None else [Hold("gate", "", gate.reason, _actor(gate), gate.closed_at)]
     paused = sorted(controls.pauses, key=lambda pause: (pause.scope, pause.name))

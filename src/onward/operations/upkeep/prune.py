@@ -82,9 +82,9 @@ class Walked:
 Walk = Callable[[Rules, Page], Operation[Walked]]
 
 
-def clock(now: datetime | None = None) -> Operation[datetime]:
+def clock() -> Operation[datetime]:
     """Tell what time it is for the database."""
-    [(at,)] = yield Statement("read_clock", {"now": moment(now)})
+    [(at,)] = yield Statement("read_clock", {})
     return instant(at)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from onward.core.jobs.job import instant
 from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize
-from onward.operations.statement import Operation, Statement, moment
+from onward.operations.statement import Operation, Statement
 
 __all__ = ["Tended", "inspect_sizes", "tend_partitions"]
 
@@ -46,7 +45,7 @@ def inspect_sizes() -> Operation[SizeReport]:
     )  # fmt: skip
 
 
-def tend_partitions(*, now: datetime | None = None) -> Operation[list[Tended]]:
+def tend_partitions() -> Operation[list[Tended]]:
     """Make the partitions of the next months, and drop empty ones of the past; SQLite has none."""
-    rows = yield Statement("tend_partitions", {"ahead": _MONTHS_AHEAD, "now": moment(now)})
+    rows = yield Statement("tend_partitions", {"ahead": _MONTHS_AHEAD})
     return [Tended(*row) for row in rows]

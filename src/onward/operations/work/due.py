@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from onward.core.jobs.job import instant
 from onward.operations.schedules.fire import Known
-from onward.operations.statement import Operation, Statement, moment
+from onward.operations.statement import Operation, Statement
 
 __all__ = ["SETTLE_PATIENCE", "Chores", "chores"]
 
@@ -31,10 +31,10 @@ class Chores:
     fresh: bool
 
 
-def chores(known: Known, *, now: datetime | None = None) -> Operation[Chores]:
+def chores(known: Known) -> Operation[Chores]:
     """Tell one who fires the schedules that it knows what there is to do; locks and writes nothing."""
     patience = SETTLE_PATIENCE // _MICROSECOND
-    [row] = yield Statement("find_chores", {**known.params(), "patience": patience, "now": moment(now)})
+    [row] = yield Statement("find_chores", {**known.params(), "patience": patience})
     at, due, slot, *marks = row
     unsettled, untied, sent, begun = (mark is not None for mark in marks)
     return Chores(

@@ -5,11 +5,10 @@ A refused write does not raise here: on SQLite its line in the audit would be ro
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
 from onward.core.inputs.checks import check_kind
-from onward.core.inputs.fields import check_reason, check_text, check_texts
+from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, instant
 from onward.core.jobs.payload import decode, encode
@@ -17,7 +16,7 @@ from onward.core.policy.rules import Rules
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
 from onward.errors import EffectNotFound
-from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 __all__ = ["begin", "check_name", "keep", "list_effects", "read", "reset"]
 
@@ -30,24 +29,18 @@ def check_name(name: str) -> str:
     return name
 
 
-def begin(job: Job, name: str, *, now: datetime | None = None) -> Operation[Effect | None]:
+def begin(job: Job, name: str) -> Operation[Effect | None]:
     """Record that an effect is about to be done, unless it was; None if the lease was lost, which is audited.
 
     What was begun before and never done is begun again, under its old key.
     """
-    params = _of_run(job, name) | {"payload_hash": payload_hash(job.payload), "now": moment(now)}
+    params = _of_run(job, name) | {"payload_hash": payload_hash(job.payload)}
     rows = yield Statement("begin_effect", params)
     return _effect(rows[0]) if rows else None
 
 
 def keep(
-    job: Job,
-    name: str,
-    result: Any,
-    *,
-    kind: Literal["once", "step"],
-    after: Effect | None,
-    now: datetime | None = None,
+    job: Job, name: str, result: Any, *, kind: Literal["once", "step"], after: Effect | None
 ) -> Operation[bool]:
     """Record that an effect was done, and its result; False if the lease was lost, which is audited.
 
@@ -63,7 +56,6 @@ def keep(
         "seen": seen,
         "generation": seen + changed,
         "result": None if result is None else text,
-        "now": moment(now),
     }
     return bool((yield Statement("keep_effect", params)))
 
@@ -79,26 +71,13 @@ def list_effects(job_id: JobId) -> Operation[list[Effect]]:
     return [_effect(row) for row in (yield Statement("list_effects", {"job_id": job_id}))]
 
 
-def reset(
-    job_id: JobId,
-    name: str,
-    rules: Rules,
-    *,
-    reason: str,
-    actor_type: str | None = None,
-    actor_id: str | None = None,
-    now: datetime | None = None,
-) -> Operation[Effect]:
+def reset(job_id: JobId, name: str, rules: Rules, *, reason: str) -> Operation[Effect]:
     """Have an effect done again, under a new key, the next time its job comes to it."""
     said = check_reason(reason, hide=rules.redact.redact_text)
-    check_texts({"actor_type": actor_type, "actor_id": actor_id})
     params: dict[str, Scalar] = {
         "job_id": job_id,
         "name": check_name(name),
-        "actor_type": actor_type,
-        "actor_id": actor_id,
         "detail": as_json({"effect": rules.redact.redact_text(name), "reason": said}),
-        "now": moment(now),
     }
     rows = yield Statement("reset_effect", params)
     if not rows:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.core.inputs.checks import span
 from onward.core.inputs.fields import LONGEST, check_text
-from onward.operations.statement import Operation, Statement, moment
+from onward.operations.statement import Operation, Statement
 
 __all__ = ["abdicate", "lead"]
 
@@ -14,7 +14,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST = timedelta(milliseconds=1)
 
 
-def lead(name: str, worker_id: str, *, ttl: timedelta, now: datetime | None = None) -> Operation[bool]:
+def lead(name: str, worker_id: str, *, ttl: timedelta) -> Operation[bool]:
     """Take the lead, or keep it; False while another worker has it.
 
     Writes nothing for who does not lead, nor for who does before half of its time is over.
@@ -23,12 +23,7 @@ def lead(name: str, worker_id: str, *, ttl: timedelta, now: datetime | None = No
     check_text("worker_id", worker_id, longest=LONGEST["worker_id"])
     rows = yield Statement(
         "lead",
-        {
-            "name": name,
-            "worker": worker_id,
-            "ttl": span("ttl", ttl, least=_SHORTEST) // _MICROSECOND,
-            "now": moment(now),
-        },
+        {"name": name, "worker": worker_id, "ttl": span("ttl", ttl, least=_SHORTEST) // _MICROSECOND},
     )
     return bool(rows)
 

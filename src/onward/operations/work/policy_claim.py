@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import LONGEST, check_text
@@ -18,7 +18,7 @@ from onward.core.limits import gcra
 from onward.core.limits.fairness import Candidate, Org, Turn, by_age, in_turn, pick, quotas
 from onward.core.limits.queue_policy import QueueRule
 from onward.operations.limits.queues import declare
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 from onward.operations.work import work
 
 __all__ = ["RuledClaim", "claim_ruled"]
@@ -66,7 +66,6 @@ def claim_ruled(
     declared: QueueRule | None = None,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
-    now: datetime | None = None,
 ) -> Operation[RuledClaim]:
     """Claim by the rule of a queue; `declared` is what holds where no worker has declared one yet.
 
@@ -74,10 +73,10 @@ def claim_ruled(
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, work.MOST_AT_ONCE)
-    locked = yield from _lock(queue, declared, now)
+    locked = yield from _lock(queue, declared)
     paused = (frozenset(paused_orgs), frozenset(paused_types))
     if locked is None or locked.rule.plain:
-        jobs = yield from _claim_next(queue, limit, worker_id, paused, now)
+        jobs = yield from _claim_next(queue, limit, worker_id, paused)
         return RuledClaim(jobs)
     rule = locked.rule
     room = yield from _room(queue, rule)
@@ -87,9 +86,9 @@ def claim_ruled(
     if count > 0 and rule.picks:
         picked, turn = yield from _pick(queue, count, locked, paused)
         # By the clock of that moment: else jobs would have started before those ended whose place they take.
-        jobs = yield from _claim_picked(picked, worker_id, now)
+        jobs = yield from _claim_picked(picked, worker_id)
     elif count > 0:
-        jobs = yield from _claim_next(queue, count, worker_id, paused, now)
+        jobs = yield from _claim_next(queue, count, worker_id, paused)
     paid_at = locked.paid_at
     if jobs and rule.every is not None:
         paid_at = gcra.take(paid_at, locked.now, rule.every, rule.at_once, len(jobs))
@@ -99,8 +98,8 @@ def claim_ruled(
     return RuledClaim(jobs, room is not None and room <= len(jobs), _wait(rule, paid_at, locked.now))
 
 
-def _lock(queue: str, declared: QueueRule | None, now: datetime | None) -> Operation[_Locked | None]:
-    asked = Statement("lock_queue", {"queue": queue, "claims": 1, "now": moment(now)})
+def _lock(queue: str, declared: QueueRule | None) -> Operation[_Locked | None]:
+    asked = Statement("lock_queue", {"queue": queue, "claims": 1})
     rows = yield asked
     if not rows and declared is not None:
         yield from declare({queue: declared})
@@ -132,26 +131,18 @@ def _wait(rule: QueueRule, paid_at: int | None, now: int) -> timedelta | None:
 
 
 def _claim_next(
-    queue: str,
-    count: int,
-    worker_id: str,
-    paused: tuple[frozenset[str], frozenset[str]],
-    now: datetime | None,
+    queue: str, count: int, worker_id: str, paused: tuple[frozenset[str], frozenset[str]]
 ) -> Operation[list[Job]]:
     orgs, types = paused
-    return (
-        yield from work.claim(
-            queue, count, worker_id=worker_id, paused_orgs=orgs, paused_types=types, now=now
-        )
-    )
+    return (yield from work.claim(queue, count, worker_id=worker_id, paused_orgs=orgs, paused_types=types))
 
 
-def _claim_picked(picked: Sequence[Candidate], worker_id: str, now: datetime | None) -> Operation[list[Job]]:
+def _claim_picked(picked: Sequence[Candidate], worker_id: str) -> Operation[list[Job]]:
     places = {job.id: at for at, job in enumerate(picked)}
     # Also if there is none: so a worker that has lost its lease is told.
-    params: Params = {"picked": as_json(list(places)), "worker": worker_id, "now": moment(now)}
+    params: Params = {"picked": as_json(list(places)), "worker": worker_id}
     rows = yield Statement("claim_picked_jobs", params)
-    return (yield from work.read_claimed(rows, worker_id, now, lambda row: places.get(row[0], 0)))
+    return (yield from work.read_claimed(rows, worker_id, lambda row: places.get(row[0], 0)))
 
 
 def _pick(

@@ -10,7 +10,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.operations.limits.pauses import Controls, read_controls
-from onward.operations.statement import Operation, Statement, moment
+from onward.operations.statement import Operation, Statement
 
 __all__ = ["Look", "Watch", "look", "watch"]
 
@@ -40,9 +40,9 @@ class Watch(Controls):
     ruled: frozenset[str] = frozenset()
 
 
-def look(*, now: datetime | None = None) -> Operation[Look]:
+def look() -> Operation[Look]:
     """Tell where there is work, by the database's clock; costs the same for one job and for a million."""
-    rows = yield Statement("look", {"now": moment(now)})
+    rows = yield Statement("look", {})
     [(next_due, read_at)] = [(due, at) for queue, due, at in rows if queue is None]
     return Look(
         frozenset(queue for queue, _, _ in rows if queue is not None),
@@ -51,9 +51,9 @@ def look(*, now: datetime | None = None) -> Operation[Look]:
     )
 
 
-def watch(worker_id: str, *, now: datetime | None = None) -> Operation[Watch]:
+def watch(worker_id: str) -> Operation[Watch]:
     """Tell a worker what has changed for it since it last asked."""
-    rows = yield Statement("watch", {"worker": worker_id, "now": moment(now)})
+    rows = yield Statement("watch", {"worker": worker_id})
     controls = read_controls([row for row in rows if row[0] not in _OTHERS])
     return Watch(
         gate=controls.gate,

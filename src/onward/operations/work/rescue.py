@@ -10,7 +10,7 @@ from onward.core.inputs.checks import check_kind, whole
 from onward.core.jobs.job import Job, instant
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.core.work.lifecycle import Lost
-from onward.operations.statement import Operation, Row, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Statement, as_json
 from onward.operations.work.leader import lead
 from onward.operations.work.work import MOST_AT_ONCE, Leases, finish, retire
 
@@ -53,29 +53,23 @@ class Swept:
     leases: Leases
 
 
-def find_lost(
-    limit: int = 500, *, rules: Rules = DEFAULT_RULES, now: datetime | None = None
-) -> Operation[list[Job]]:
+def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[list[Job]]:
     """Declare workers lost whose lease ran out, and give the jobs that they held.
 
     Not those of a category with a lease of its own, until the worker has been silent for that long.
     """
     whole("limit", limit, 1, MOST_AT_ONCE)
     own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
-    rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own), "now": moment(now)})
+    rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own)})
     return [_read(row) for row in rows]
 
 
 def rescue(
-    limit: int = 500,
-    *,
-    rules: Rules = DEFAULT_RULES,
-    dice: Callable[[], float] = lambda: 1.0,
-    now: datetime | None = None,
+    limit: int = 500, *, rules: Rules = DEFAULT_RULES, dice: Callable[[], float] = lambda: 1.0
 ) -> Operation[Leases]:
     """Take back the jobs of lost workers; one that finishes meanwhile keeps its end, by its lease."""
-    lost = yield from find_lost(limit, rules=rules, now=now)
-    return (yield from _give_back(lost, rules, dice, now))
+    lost = yield from find_lost(limit, rules=rules)
+    return (yield from _give_back(lost, rules, dice))
 
 
 def rescue_worker(
@@ -84,7 +78,6 @@ def rescue_worker(
     how: str | None = None,
     rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
-    now: datetime | None = None,
 ) -> Operation[Leases]:
     """Take back all that a worker held which is known to be dead, without waiting for its lease.
 
@@ -92,13 +85,13 @@ def rescue_worker(
     """
     if how is not None:
         check_kind("how", how, str, "say how it died, or leave it out")
-    yield from retire(worker_id, now=now)
+    yield from retire(worker_id)
     taken = _NOTHING
     # A retired worker claims no more, and what was settled it no longer holds: this ends.
     while True:
         rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
         held = [_read(row) for row in rows]
-        more = yield from _give_back(held, rules, dice, now, how)
+        more = yield from _give_back(held, rules, dice, how)
         taken = taken.joined(more)
         if len(held) < MOST_AT_ONCE:
             return taken
@@ -117,18 +110,17 @@ def sweep(
     limit: int = 500,
     rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
-    now: datetime | None = None,
 ) -> Operation[Swept]:
     """Rescue, if this worker leads; one that was frozen and replaced finds out before it touches a job."""
-    if not (yield from lead(SWEEPER, worker_id, ttl=ttl, now=now)):
+    if not (yield from lead(SWEEPER, worker_id, ttl=ttl)):
         return Swept(leader=False, leases=_NOTHING)
-    return Swept(leader=True, leases=(yield from rescue(limit, rules=rules, dice=dice, now=now)))
+    return Swept(leader=True, leases=(yield from rescue(limit, rules=rules, dice=dice)))
 
 
-def promote(limit: int = 500, *, now: datetime | None = None) -> Operation[Promoted]:
+def promote(limit: int = 500) -> Operation[Promoted]:
     """Make due jobs ready."""
     whole("limit", limit, 1, MOST_AT_ONCE)
-    rows = yield Statement("promote_jobs", {"limit": limit, "now": moment(now)})
+    rows = yield Statement("promote_jobs", {"limit": limit})
     queues: dict[str, int] = {}
     next_due = None
     slots: set[str] = set()
@@ -152,12 +144,8 @@ def _read(row: Row) -> Job:
 
 
 def _give_back(
-    jobs: Sequence[Job],
-    rules: Rules,
-    dice: Callable[[], float],
-    now: datetime | None,
-    how: str | None = None,
+    jobs: Sequence[Job], rules: Rules, dice: Callable[[], float], how: str | None = None
 ) -> Operation[Leases]:
     if not jobs:
         return _NOTHING
-    return (yield from finish([rules.end_of(job, Lost(how), dice()) for job in jobs], now=now))
+    return (yield from finish([rules.end_of(job, Lost(how), dice()) for job in jobs]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from operator import itemgetter
 from typing import Any
 
@@ -88,9 +88,7 @@ class Leases:
             )
 
 
-def register(
-    worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None = None, now: datetime | None = None
-) -> Operation[None]:
+def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None = None) -> Operation[None]:
     """Give a worker its lease; an id serves one life of one process."""
     check_text("worker_id", worker_id, longest=200)
     rows = yield Statement(
@@ -99,7 +97,6 @@ def register(
             "worker": worker_id,
             "info": lenient(info or {}, 65_536),
             "lease": _micros(span("lease", lease, least=_SHORTEST_LEASE)),
-            "now": moment(now),
         },
     )
     if not rows:
@@ -107,12 +104,7 @@ def register(
 
 
 def extend(
-    worker_id: str,
-    leases: Mapping[JobId, int],
-    *,
-    lease: timedelta,
-    idle: bool = False,
-    now: datetime | None = None,
+    worker_id: str, leases: Mapping[JobId, int], *, lease: timedelta, idle: bool = False
 ) -> Operation[Leases]:
     """Renew a worker's lease, and learn which of its jobs it still holds and which should be cancelled."""
     rows = yield Statement(
@@ -121,7 +113,6 @@ def extend(
             "worker": worker_id,
             "lease": _micros(span("lease", lease, least=_SHORTEST_LEASE)),
             "idle": int(idle),
-            "now": moment(now),
         },
     )
     if not rows:
@@ -132,9 +123,9 @@ def extend(
     return Leases(held, frozenset(leases) - held, cancelled)
 
 
-def retire(worker_id: str, *, now: datetime | None = None) -> Operation[bool]:
+def retire(worker_id: str) -> Operation[bool]:
     """End a worker's lease at once: what it still holds can be rescued; False for an unknown worker."""
-    rows = yield Statement("retire_worker", {"worker": worker_id, "now": moment(now)})
+    rows = yield Statement("retire_worker", {"worker": worker_id})
     yield from abdicate(worker_id)
     return bool(rows)
 
@@ -146,16 +137,15 @@ def claim(
     worker_id: str,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
-    now: datetime | None = None,
 ) -> Operation[list[Job]]:
     """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
     Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
     """
     rows = yield from claim_rows(
-        queue, limit, worker_id=worker_id, paused_orgs=paused_orgs, paused_types=paused_types, now=now
+        queue, limit, worker_id=worker_id, paused_orgs=paused_orgs, paused_types=paused_types
     )
-    return (yield from read_claimed(rows, worker_id, now))
+    return (yield from read_claimed(rows, worker_id))
 
 
 def claim_rows(
@@ -166,7 +156,6 @@ def claim_rows(
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
     past: Job | None = None,
-    now: datetime | None = None,
 ) -> Operation[Sequence[Row]]:
     """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do.
 
@@ -176,7 +165,7 @@ def claim_rows(
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
-    asked: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id, "now": moment(now)}
+    asked: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id}
     asked |= zip(("past_priority", "past_run_at", "past_id"), _place_of(past), strict=True)
     if paused_orgs or paused_types:
         paused = {"orgs": as_json(sorted(paused_orgs)), "types": as_json(sorted(paused_types))}
@@ -194,14 +183,11 @@ def _place_of(past: Job | None) -> tuple[Scalar, ...]:
 
 
 def read_claimed(
-    rows: Sequence[Row],
-    worker_id: str,
-    now: datetime | None,
-    order: Callable[[Row], Any] = _urgency,
+    rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _urgency
 ) -> Operation[list[Job]]:
     """Make jobs of the rows of a claim, in their order; raises WorkerLost if it had no right to any."""
     jobs = jobs_of(rows, worker_id, order)
-    return (yield from _leave_out_the_spoilt(sorted(rows, key=order), now)) if jobs is None else jobs
+    return (yield from _leave_out_the_spoilt(sorted(rows, key=order))) if jobs is None else jobs
 
 
 def jobs_of(rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _urgency) -> list[Job] | None:
@@ -218,7 +204,7 @@ def jobs_of(rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _
         return None
 
 
-def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operation[list[Job]]:
+def _leave_out_the_spoilt(rows: Sequence[Row]) -> Operation[list[Job]]:
     """Fail the jobs that can't be read, so that they end in time and hold up no other."""
     jobs: list[Job] = []
     spoilt: list[End] = []
@@ -229,18 +215,18 @@ def _leave_out_the_spoilt(rows: Sequence[Row], now: datetime | None) -> Operatio
             job = Job.salvaged(row)
             failed = Failed({"class": "UnreadableJob", "message": f"its row can't be read: {error}"[:1000]})
             spoilt.append(End.of(job, failed, DEFAULT_RULES.policy_of(job)))
-    yield from finish(spoilt, now=now)
+    yield from finish(spoilt)
     return jobs
 
 
-def finish(ends: Collection[End], *, now: datetime | None = None) -> Operation[Leases]:
+def finish(ends: Collection[End]) -> Operation[Leases]:
     """Write what attempts came to; a lease that is not the newest is refused, and that is audited."""
     asked = frozenset([end.job_id for end in ends])
     if len(asked) == len(ends):
-        return (yield from _finish(asked, ends, now))
+        return (yield from _finish(asked, ends))
     found = Leases(frozenset(), asked)
     for some in _turns(ends):
-        found = found.joined((yield from _finish(frozenset([end.job_id for end in some]), some, now)))
+        found = found.joined((yield from _finish(frozenset([end.job_id for end in some]), some)))
     return found
 
 
@@ -255,18 +241,18 @@ def _turns(ends: Collection[End]) -> list[list[End]]:
     return [list(turn.values()) for turn in turns]
 
 
-def _finish(asked: frozenset[JobId], ends: Collection[End], now: datetime | None) -> Operation[Leases]:
+def _finish(asked: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
     metered = [end for end in ends if end.usage]
     parked = [end for end in ends if end.transition.wait is not None]
     # In one transaction with what follows: the caller sees to that.
-    costs = (yield from record(metered, now=now)) if metered else {}
+    costs = (yield from record(metered)) if metered else {}
     lost: set[JobId] = set()
     cancelled: set[JobId] = set()
     tied: set[JobId] = set()
     slots: set[str] = set()
     left = ends
     while left:
-        rows = yield _finish_statement(left, now)
+        rows = yield _finish_statement(left)
         if not rows:
             break
         told: dict[str, set[str]] = {name: set() for name in _TOLD}
@@ -279,19 +265,19 @@ def _finish(asked: frozenset[JobId], ends: Collection[End], now: datetime | None
         again = [end for end in left if end.job_id in told["again"]]
         # These can't go back, because someone wants them cancelled: end them instead.
         left = [end.cancelled() for end in left if end.job_id in told["cancelled"]]
-        left += yield from _rerun(again, now)
+        left += yield from _rerun(again)
         if parked:
             gone = told["lost"] | told["cancelled"] | {end.job_id for end in again if end not in left}
             parked = [end for end in parked if end.job_id not in gone]
     if parked:
         yield from park(parked)
-    spent = (yield from spend(costs, now=now)) if costs else frozenset()
+    spent = (yield from spend(costs)) if costs else frozenset()
     return Leases(
         asked - lost, frozenset(lost), frozenset(cancelled), spent, frozenset(tied), frozenset(slots)
     )
 
 
-def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
+def _rerun(ends: Sequence[End]) -> Operation[list[End]]:
     """Start jobs again that were reset while they ran; gives the ends of those that were not, after all."""
     if not ends:
         return []
@@ -309,12 +295,12 @@ def _rerun(ends: Sequence[End], now: datetime | None) -> Operation[list[End]]:
         )
         for end in ends
     ]
-    rows = yield Statement("rerun_jobs", {"runs": Rows.of(RERUN, runs), "now": moment(now)})
+    rows = yield Statement("rerun_jobs", {"runs": Rows.of(RERUN, runs)})
     again = {job_id for (job_id,) in rows}
     return [end for end in ends if end.job_id not in again]
 
 
-def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
+def _finish_statement(ends: Collection[End]) -> Statement:
     # Most jobs come to the very same, so this is asked of few.
     transitions = {id(end.transition): end.transition for end in ends}.values()
     ended, returned = ends, list[End]()
@@ -324,7 +310,7 @@ def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
     back = Rows.of(RETURNED, [_returned_row(end) for end in returned])
     return Statement(
         "finish_jobs",
-        {"ended": _ended_rows(ended, len(transitions)), "returned": back, "now": moment(now)},
+        {"ended": _ended_rows(ended, len(transitions)), "returned": back},
     )
 
 
