@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from onward import AsyncClient, Client, NewJob
@@ -20,6 +21,7 @@ from onward.stores.postgres import PostgresStore
 from onward.stores.sqlite import SqliteStore
 from tests.stores.later_version import NEWEST, NEXT, VERSIONS, later_version
 from tests.stores.migrated_place import Place
+from tests.worker.waiting import SOON
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -306,6 +308,21 @@ def test_two_prefixes_live_side_by_side_in_one_file(tmp_path):
         Client(store=one).enqueue(NewJob(job_type="t", key="k"))
         assert Client(store=two).enqueue(NewJob(job_type="t", key="k")).created
         assert [len(Client(store=store).list_jobs().jobs) for store in (one, two)] == [1, 1]
+
+
+def test_a_schema_may_have_a_name_that_ends_with_an_underscore(postgres_url):
+    place = Place("postgres", postgres_url, f"t_{uuid4().hex[:12]}_.")
+    schema = place.prefix.rstrip(".")
+    with psycopg.connect(postgres_url, autocommit=True) as listener, Client(store=place.store()) as client:
+        client.migrate()
+        client.protect_orgs()
+        client.register("w")
+        client.extend("w", [], idle=True)
+        listener.execute(f"LISTEN {schema}".encode())
+        client.enqueue(NewJob(job_type="t"))
+        [note] = listener.notifies(timeout=SOON, stop_after=1)
+        assert note.channel == schema
+        listener.execute(f"DROP SCHEMA {schema} CASCADE".encode())
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
