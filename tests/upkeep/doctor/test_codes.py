@@ -11,7 +11,7 @@ from onward.cli.main import _COMMANDS
 
 FOLDER = Path(onward.__file__).parent / "core" / "upkeep"
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "doctor.md"
-RULES = sorted(FOLDER.glob("*findings.py")) + [FOLDER / "health.py", FOLDER / "explanation.py"]
+RULES = [*sorted(FOLDER.glob("*findings.py")), FOLDER / "health.py", FOLDER / "explanation.py"]
 MAKERS = {"fine", "found", "problem", "warning"}
 
 

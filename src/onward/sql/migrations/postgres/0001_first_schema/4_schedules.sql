@@ -1,6 +1,8 @@
--- Schedules: what is enqueued by the clock. `job` is the job of each run as JSON, kept as text so that two
--- definitions can be compared. `next_at` is the slot that is fired next; who fires holds the row's lock until the
--- runs, their jobs and the next slot are written. One that was removed stays, for its history.
+-- Schedules and their runs.
+
+-- What is enqueued by the clock. `job` is the job of each run as JSON, kept as text so that two definitions can be
+-- compared. `next_at` is the slot that is fired next: firing holds the row's lock until the runs, their jobs and the
+-- next slot are written. A removed schedule stays, for its history.
 CREATE TABLE {schedules} (
     name text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,
@@ -26,11 +28,15 @@ CREATE TABLE {schedules} (
     pause_reason text,
     removed_at timestamptz,
     CHECK ((cron IS NULL) <> (every_micros IS NULL))
-) WITH (fillfactor = 50);
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 200,
+    autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
+);
 CREATE INDEX schedules_due ON {schedules} (next_at) WHERE paused_at IS NULL AND removed_at IS NULL;
 
--- One row for each slot that was fired, whatever became of it: the primary key is what keeps a slot from being
--- fired twice. A run that somebody asked for has its own source, so that it takes no slot.
+-- One row for each slot that was fired, whatever its outcome: the primary key keeps a slot from being fired twice.
+-- A run that was asked for by hand has a source of its own, so that it takes no slot.
 CREATE TABLE {schedule_runs} (
     schedule text COLLATE "C" NOT NULL,
     slot timestamptz NOT NULL,
@@ -42,8 +48,8 @@ CREATE TABLE {schedule_runs} (
     error text,
     ended_at timestamptz,
     PRIMARY KEY (schedule, slot, source)
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX schedule_runs_job ON {schedule_runs} (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX schedule_runs_fired ON {schedule_runs} (fired_at);
--- The few that have not ended, to find what a next one would overlap.
+-- The few runs that have not ended, which a next one would overlap.
 CREATE INDEX schedule_runs_open ON {schedule_runs} (schedule) WHERE ended_at IS NULL;
