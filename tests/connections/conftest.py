@@ -18,7 +18,7 @@ from onward.connections.drivers.psycopg import PsycopgConnection
 from onward.connections.drivers.sqlite import SqliteConnection
 from onward.connections.run import Connection
 from onward.sql.catalogue import Database
-from onward.stores.migrations import bundled
+from onward.stores.migrations import read_migrations
 from tests.connections.kinds import PREFIX, Address
 from tests.postgres import fresh_database
 
@@ -60,7 +60,7 @@ class Observer:
 
 def make_tables(connection: Any, database: Database) -> None:
     """Bring the newest schema into an empty database."""
-    for migration in bundled(database, PREFIX[database]):
+    for migration in read_migrations(database, PREFIX[database]):
         if database == "sqlite":
             connection.executescript(migration.sql)
         else:

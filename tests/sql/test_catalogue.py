@@ -201,11 +201,14 @@ def test_another_prefix_is_used_everywhere(database, style, _):
 @pytest.mark.parametrize("database", DATABASES)
 def test_another_prefix_is_used_by_every_migration(database):
     prefix = PREFIXES[database]
-    paths = (SOURCE / "sql" / "migrations" / database).glob("*.sql")
+    paths = (SOURCE / "sql" / "migrations" / database).rglob("*.sql")
     text = expand("".join(path.read_text() for path in paths), database, prefix)
     assert "onward" not in text
     assert not re.search(r"\{\w", text)
-    assert {f"{prefix}{table}" for table in TABLES[:-1]} <= set(re.findall(r"[\w.]+", text))
+    made = set(re.findall(r"CREATE (?:TABLE|VIEW) ([\w.]+)", text))
+    # What a claim takes is put aside on SQLite alone.
+    needed = set(TABLES) - ({"claimed"} if database == "postgres" else set())
+    assert {f"{prefix}{table}" for table in needed} <= made
 
 
 def test_a_percent_sign_in_a_text_is_not_taken_for_a_parameter():

@@ -8,7 +8,7 @@ from onward.errors import NotAllowed
 from onward.operations.statement import Rows, Statement
 from onward.operations.tenancy import OF_ONE_ORG, check_confined
 from onward.sql.catalogue import Database, catalogue, sources
-from onward.stores.migrations import bundled
+from onward.stores.migrations import read_migrations
 
 # These write the rows that they are given: `check_confined` looks at each, as the last tests here show.
 GIVEN_ROWS = {"enqueue_jobs", "enqueue_keyed_jobs"}
@@ -22,7 +22,7 @@ DATABASES: tuple[tuple[Database, str], ...] = (("sqlite", "onward_"), ("postgres
 def tables_of_orgs() -> set[str]:
     """Every table of which a migration says that it has a column org_id."""
     found = set(OF_AN_ORG_TOO)
-    for step in bundled("postgres", "onward."):
+    for step in read_migrations("postgres", "onward."):
         for name, body in re.findall(r"CREATE TABLE onward\.(\w+) \((.*?)\n\)", step.sql, re.DOTALL):
             if re.search(r"^\s*(org_id text|LIKE onward\.live)", body, re.MULTILINE):
                 found.add(name)

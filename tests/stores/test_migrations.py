@@ -2,15 +2,12 @@
 
 import contextlib
 import re
-import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -18,66 +15,13 @@ import pytest
 
 from onward import AsyncClient, Client, NewJob
 from onward.errors import InvalidSetting, SchemaBehind, SchemaMissing, SchemaTooNew
-from onward.sql.catalogue import Database
-from onward.stores import Store, migrations
-from onward.stores.migrations import Migration, bundled, check_prefix, plan, statements
-from onward.stores.postgres.postgres_store import AsyncPostgresStore
-from onward.stores.postgres.sync import postgres_store
+from onward.stores import Store
+from onward.stores.migrations import check_prefix, read_migrations, statements
 from onward.stores.postgres.sync.postgres_store import PostgresStore
-from onward.stores.sqlite import sqlite_store
-from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
-
-
-@dataclass
-class Place:
-    """A database without Onward's tables, in which a test may have them."""
-
-    database: Database
-    where: str
-    prefix: str
-
-    def store(self) -> Store:
-        if self.database == "sqlite":
-            return SqliteStore(Path(self.where), prefix=self.prefix)
-        return PostgresStore(self.where, schema=self.prefix.rstrip("."), pool_size=2)
-
-    def async_store(self) -> Any:
-        if self.database == "sqlite":
-            return AsyncSqliteStore(Path(self.where), prefix=self.prefix)
-        return AsyncPostgresStore(self.where, schema=self.prefix.rstrip("."), pool_size=2)
-
-    def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run SQL by hand, as a person would."""
-        if self.database == "sqlite":
-            with contextlib.closing(sqlite3.connect(self.where)) as connection:
-                if sql.count(";") > 1:
-                    connection.executescript(sql)
-                    return []
-                rows = connection.execute(sql).fetchall()
-                connection.commit()
-                return rows
-        with psycopg.connect(self.where, autocommit=True) as connection:
-            cursor = connection.execute(sql.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    def listing(self) -> list[tuple[Any, ...]]:
-        """Every table, index, view and column that the prefix owns, by name and definition."""
-        if self.database == "sqlite":
-            return self.run(
-                "SELECT type, name, sql FROM sqlite_master "
-                f"WHERE name LIKE '{self.prefix}%' ORDER BY type, name"
-            )
-        schema = self.prefix.rstrip(".")
-        return self.run(
-            "SELECT c.relname, c.relkind, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
-            " pg_get_expr(d.adbin, d.adrelid), pg_get_indexdef(c.oid) "
-            "FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 "
-            "LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum "
-            f"WHERE c.relnamespace = to_regnamespace('{schema}') ORDER BY c.relname, a.attnum"
-        )
-
-    def versions(self) -> list[tuple[Any, ...]]:
-        return self.run(f"SELECT version, name FROM {self.prefix}migrations ORDER BY version")
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from tests.stores.later_version import NEWEST, NEXT, VERSIONS, later_version
+from tests.stores.migrated_place import Place
+from tests.worker.waiting import SOON
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -97,57 +41,14 @@ def store(place: Place) -> Iterator[Store]:
         yield store
 
 
-@contextlib.contextmanager
-def known(place: Place, monkeypatch: pytest.MonkeyPatch, *more: Migration) -> Iterator[None]:
-    """Code that knows more migrations than this version does."""
-    every = (*bundled(place.database, place.prefix), *more)
-    with monkeypatch.context() as patched:
-        for module in (migrations, sqlite_store, postgres_store):
-            patched.setattr(module, "bundled", lambda *_: every)
-        yield
+MORE = "CREATE TABLE {prefix}more (id integer);\n"
+LARGER = "ALTER TABLE {prefix}more ADD COLUMN size integer;\n"
+BROKEN = "CREATE TABLE {prefix}other (id integer);\nCREATE TABLE broken (;\n"
 
 
-def following(place: Place, *extra: str) -> Migration:
-    """A migration as a later version may bring it."""
-    sql = [
-        f"CREATE TABLE {place.prefix}more (id integer)",
-        f"INSERT INTO {place.prefix}migrations (version, name) VALUES ({NEXT}, 'more')",
-    ]
-    return Migration(NEXT, "more", ";\n".join([*sql, *extra]) + ";\n")
-
-
-VERSIONS = list(
-    enumerate(
-        [
-            "foundation",
-            "controls_and_leaders",
-            "keys",
-            "audit",
-            "row_security",
-            "usage",
-            "artifacts",
-            "dead_letters",
-            "breakers",
-            "effects",
-            "alerts",
-            "dead_groups",
-            "ties",
-            "followers",
-            "batches",
-            "limits",
-            "queues",
-            "schedules",
-            "signals",
-            "retention",
-            "grants",
-            "room",
-            "fewer_partitions",
-        ],
-        1,
-    )
-)
-NEWEST = len(VERSIONS)
-NEXT = NEWEST + 1
+def later(*numbers: int) -> list[tuple[int, str]]:
+    """The versions of a database that was brought further, by these steps."""
+    return [*VERSIONS, *((number, f"step_{number}") for number in numbers)]
 
 
 def test_a_fresh_database_goes_from_nothing_to_the_newest(place, store):
@@ -176,7 +77,7 @@ def test_planning_changes_nothing(place, store):
 
 def test_the_plan_prints_sql_that_gives_the_same_schema_by_hand(place, store):
     text = store.plan().sql
-    assert text.startswith("-- migration 0001: foundation\n")
+    assert text.startswith("-- migration 0001: first_schema\n")
     place.run(text)
     by_hand = place.listing()
     assert store.plan().pending == ()
@@ -229,12 +130,14 @@ def test_a_missing_schema_is_told_how_to_get_it(place, store):
     assert Client(store=store).enqueue(NewJob(job_type="t")).created
 
 
-def test_a_schema_behind_the_code_is_told_how_to_catch_up(place, store, monkeypatch):
+def test_a_schema_behind_the_code_is_told_how_to_catch_up(place, store, tmp_path):
     store.migrate()
-    with known(place, monkeypatch, following(place)), contextlib.closing(place.store()) as new:
+    with contextlib.closing(place.store(later_version(tmp_path, MORE))) as new:
         behind = new.plan()
-        assert [step.name for step in behind.pending] == ["more"]
-        assert behind.sql == f"-- migration {NEXT:04}: more\n{following(place).sql}"
+        assert [step.version for step in behind.pending] == [NEXT]
+        assert behind.sql.startswith(
+            f"-- migration {NEXT:04}: step_{NEXT}\nCREATE TABLE {place.prefix}more ("
+        )
         with pytest.raises(
             SchemaBehind, match=f"at version {NEWEST}, this code needs {NEXT}; run onward migrate"
         ):
@@ -244,42 +147,103 @@ def test_a_schema_behind_the_code_is_told_how_to_catch_up(place, store, monkeypa
                 Client(store=new).count()
             new.migrate()
         assert Client(store=new).enqueue(NewJob(job_type="t")).created
-        assert place.versions() == [*VERSIONS, (NEXT, "more")]
+    assert place.versions() == later(NEXT)
 
 
-def test_a_migration_that_fails_at_its_end_leaves_nothing(place, store, monkeypatch):
+def test_code_that_runs_goes_on_while_the_schema_is_brought_further(place, store, tmp_path):
     store.migrate()
-    before = place.listing()
-    with known(place, monkeypatch, following(place, "CREATE TABLE broken (")):
-        with contextlib.closing(place.store()) as new, pytest.raises(Exception, match=r"syntax|incomplete"):
-            new.migrate()
-        assert place.listing() == before
-        assert place.versions() == VERSIONS
-    with known(place, monkeypatch, following(place)), contextlib.closing(place.store()) as new:
+    old = Client(store=store)
+    old.enqueue(NewJob(job_type="t"))
+    with contextlib.closing(place.store(later_version(tmp_path, MORE))) as new:
         new.migrate()
-    assert place.versions() == [*VERSIONS, (NEXT, "more")]
+    assert old.enqueue(NewJob(job_type="t")).created
 
 
-def test_of_many_migrators_at_once_each_succeeds_and_one_applies(place):
+@pytest.mark.parametrize("applied", [0, NEWEST, NEXT])
+def test_each_step_that_is_pending_is_applied_in_order(place, tmp_path, applied):
+    # The last step changes what the one before it makes.
+    if applied:
+        folder = later_version(tmp_path, *[MORE][: applied - NEWEST])
+        with contextlib.closing(place.store(folder)) as older:
+            older.migrate()
+    with contextlib.closing(place.store(later_version(tmp_path, MORE, LARGER))) as new:
+        before = new.migrate()
+        assert [step.version for step in before.pending] == list(range(applied + 1, NEXT + 2))
+        assert new.plan().pending == ()
+    assert place.versions() == later(NEXT, NEXT + 1)
+    assert place.run(f"SELECT id, size FROM {place.prefix}more") == []
+
+
+@pytest.mark.anyio
+async def test_each_step_is_applied_for_async_callers(place, tmp_path):
+    async with AsyncClient(store=place.async_store(later_version(tmp_path, MORE, LARGER))) as client:
+        assert (await client.migrate()).newest == NEXT + 1
+    assert place.versions() == later(NEXT, NEXT + 1)
+
+
+def test_a_step_that_fails_at_its_end_leaves_nothing_and_those_before_it_stay(place, tmp_path):
+    with contextlib.closing(place.store(later_version(tmp_path, MORE))) as older:
+        older.migrate()
+    before = place.listing()
+    failing = later_version(tmp_path, MORE, LARGER, BROKEN)
+    with contextlib.closing(place.store(failing)) as new, pytest.raises(Exception, match=r"syntax"):
+        new.migrate()
+    assert place.versions() == later(NEXT, NEXT + 1)
+    assert {row[0:2] for row in place.listing()} == {row[0:2] for row in before}
+    with contextlib.closing(place.store(later_version(tmp_path, MORE, LARGER, "SELECT 1;\n"))) as repaired:
+        repaired.migrate()
+    assert place.versions() == later(NEXT, NEXT + 1, NEXT + 2)
+
+
+def test_a_first_schema_that_fails_in_its_last_file_leaves_nothing(place, store):
+    if place.database == "postgres":
+        place.run(f"CREATE SCHEMA {place.prefix.rstrip('.')}")
+    place.run(f"CREATE TABLE {place.prefix}settings (name integer)")
+    before = place.listing()
+    with pytest.raises(Exception, match=r"settings.* already exists"):
+        store.migrate()
+    assert place.listing() == before
+    place.run(f"DROP TABLE {place.prefix}settings")
+    store.migrate()
+    assert place.versions() == VERSIONS
+
+
+def test_a_gap_in_what_was_applied_is_filled(place, tmp_path):
+    with contextlib.closing(place.store(later_version(tmp_path, "SELECT 1;\n", MORE))) as new:
+        new.migrate()
+        place.run(f"DELETE FROM {place.prefix}migrations WHERE version = {NEXT}")
+        behind = new.plan()
+        assert [step.version for step in behind.pending] == [NEXT]
+        with pytest.raises(SchemaBehind):
+            behind.check()
+        new.migrate()
+    assert place.versions() == later(NEXT, NEXT + 1)
+
+
+def test_of_many_migrators_at_once_each_succeeds_and_one_applies(place, tmp_path):
     start = threading.Barrier(4)
+    folder = later_version(tmp_path, MORE, LARGER)
 
     def migrate(_):
-        with contextlib.closing(place.store()) as store:
+        with contextlib.closing(place.store(folder)) as store:
             start.wait(30)
             return store.migrate().newest
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(migrate, range(4))) == [NEWEST] * 4
-    assert place.versions() == VERSIONS
+        assert list(pool.map(migrate, range(4))) == [NEXT + 1] * 4
+    assert place.versions() == later(NEXT, NEXT + 1)
 
 
 MIGRATOR = """
 import sys
 from pathlib import Path
-from onward.stores.postgres.sync.postgres_store import PostgresStore
-from onward.stores.sqlite.sqlite_store import SqliteStore
-database, where, prefix = sys.argv[1:]
-store = SqliteStore(Path(where)) if database == "sqlite" else PostgresStore(where, schema=prefix.rstrip("."))
+from onward.stores.postgres import PostgresStore
+from onward.stores.sqlite import SqliteStore
+database, where, prefix, folder = sys.argv[1:]
+if database == "sqlite":
+    store = SqliteStore(Path(where), migrations=Path(folder))
+else:
+    store = PostgresStore(where, schema=prefix.rstrip("."), migrations=Path(folder))
 print("ready", flush=True)
 sys.stdin.readline()
 store.migrate()
@@ -287,8 +251,9 @@ store.close()
 """
 
 
-def test_of_many_migrating_processes_each_succeeds_and_one_applies(place):
-    command = [sys.executable, "-c", MIGRATOR, place.database, place.where, place.prefix]
+def test_of_many_migrating_processes_each_succeeds_and_one_applies(place, tmp_path):
+    folder = later_version(tmp_path, MORE, LARGER)
+    command = [sys.executable, "-c", MIGRATOR, place.database, place.where, place.prefix, folder]
     others = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]
@@ -300,7 +265,7 @@ def test_of_many_migrating_processes_each_succeeds_and_one_applies(place):
     for other in others:
         other.communicate(timeout=60)
     assert [other.returncode for other in others] == [0] * 4
-    assert place.versions() == VERSIONS
+    assert place.versions() == later(NEXT, NEXT + 1)
 
 
 @pytest.mark.parametrize(
@@ -345,19 +310,40 @@ def test_two_prefixes_live_side_by_side_in_one_file(tmp_path):
         assert [len(Client(store=store).list_jobs().jobs) for store in (one, two)] == [1, 1]
 
 
+def test_a_schema_may_have_a_name_that_ends_with_an_underscore(postgres_url):
+    place = Place("postgres", postgres_url, f"t_{uuid4().hex[:12]}_.")
+    schema = place.prefix.rstrip(".")
+    with psycopg.connect(postgres_url, autocommit=True) as listener, Client(store=place.store()) as client:
+        client.migrate()
+        client.protect_orgs()
+        client.register("w")
+        client.extend("w", [], idle=True)
+        listener.execute(f"LISTEN {schema}".encode())
+        client.enqueue(NewJob(job_type="t"))
+        [note] = listener.notifies(timeout=SOON, stop_after=1)
+        assert note.channel == schema
+        listener.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_every_migration_records_itself_as_its_last_statement(database):
+def test_every_migration_records_itself_as_its_last_statement(database, tmp_path):
     prefix = "p_" if database == "sqlite" else "p."
-    steps = bundled(database, prefix)
+    steps = read_migrations(database, prefix, later_version(tmp_path, MORE, LARGER))
+    assert [(step.version, step.name) for step in steps] == later(NEXT, NEXT + 1)
     assert [step.version for step in steps] == list(range(1, len(steps) + 1))
     for step in steps:
         record = f"INSERT INTO {prefix}migrations (version, name) VALUES ({step.version}, '{step.name}');"
         assert step.sql.rstrip().endswith(record)
 
 
-def test_a_gap_in_what_was_applied_is_pending():
-    assert [step.version for step in plan("sqlite", "onward_", range(2, NEXT)).pending] == [1]
-    assert plan("sqlite", "onward_", range(1, NEXT)).pending == ()
+def test_the_files_of_a_folder_are_one_migration_in_the_order_of_their_names(tmp_path):
+    parts = tmp_path / "sqlite" / "0001_parts"
+    parts.mkdir(parents=True)
+    for name, text in {"2_b.sql": "SELECT 2;\n", "1_a.sql": "SELECT 1;\n", "notes.txt": "none"}.items():
+        (parts / name).write_text(text)
+    [step] = read_migrations("sqlite", "p_", tmp_path)
+    assert (step.version, step.name) == (1, "parts")
+    assert step.sql.startswith("SELECT 1;\n\nSELECT 2;\n\nINSERT INTO p_migrations ")
 
 
 def test_a_script_is_split_where_its_statements_end():

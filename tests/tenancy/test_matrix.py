@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_type_hints
 
 import msgspec
 import pytest
@@ -315,9 +315,8 @@ def operations() -> set[str]:
         if name.startswith("_") or name == "org_id":
             continue
         if isinstance(value, property):
-            part = value.fget.__annotations__["return"]
-            module = __import__(f"onward.clients.{name}", fromlist=[part])
-            found |= {f"{name}.{one}" for one in vars(getattr(module, part)) if not one.startswith("_")}
+            part = get_type_hints(value.fget)["return"]
+            found |= {f"{name}.{one}" for one in vars(part) if not one.startswith("_")}
         else:
             found.add(name)
     return found

@@ -15,9 +15,9 @@ from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.jobs import inspect
 from onward.operations.statement import with_params
 from onward.stores import open_async_store, open_store
-from onward.stores.migrations import bundled
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.postgres_store import PostgresStore
+from tests.stores.later_version import later_version
 from tests.stores.postgres.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import RULES, A, B, World, inhabited, tables
@@ -237,23 +237,21 @@ def test_a_role_without_rights_to_change_tables_can_not_take_the_protection_away
         client.protect_orgs(enable=False)
 
 
-def test_tables_of_a_later_version_are_protected_by_its_migration(postgres_url):
+def test_tables_of_a_later_version_are_protected_by_its_migration(postgres_url, tmp_path):
+    folder = later_version(tmp_path, "CREATE TABLE {prefix}more (org_id text);\n")
     with fresh_schema(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as connection:
-        schema = f"later_{store.prefix.rstrip('.')}"
-        later = PostgresStore(postgres_url, schema=schema)
-        try:
-            for step in bundled("postgres", later.prefix)[:5]:
-                connection.execute(step.sql.encode())
-            connection.execute(f"SELECT {schema}.protect_orgs(true)")
-            later.migrate()
-            query = f"""
-                SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relrowsecurity
-                    AND relnamespace = '{schema}'::regnamespace
-            """
-            assert connection.execute(query).fetchall() == []
-        finally:
-            later.close()
-            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        schema = store.prefix.rstrip(".")
+        store.protect_orgs(enable=True)
+        later = PostgresStore(postgres_url, schema=schema, migrations=folder)
+        later.migrate()
+        later.close()
+        query = f"""
+            SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relrowsecurity
+                AND relnamespace = '{schema}'::regnamespace
+        """
+        assert connection.execute(query).fetchall() == []
+        policies = f"SELECT policyname FROM pg_policies WHERE schemaname = '{schema}' AND tablename = 'more'"
+        assert connection.execute(policies).fetchall() == [("of_one_org",)]
 
 
 def test_what_was_turned_on_can_be_turned_off(postgres_url):

@@ -187,7 +187,7 @@ def expand(text: str, database: Database, prefix: str) -> str:
     """Put in the names of tables and columns, and the macros."""
     for table in TABLES:
         text = text.replace(f"{{{table}}}", f"{prefix}{table}")
-    text = text.replace("{prefix}", prefix).replace("{channel}", prefix.rstrip("._"))
+    text = text.replace("{prefix}", prefix).replace("{channel}", prefix[:-1])
     text = text.replace("{job_nulls}", ", ".join(["NULL"] * len(COLUMNS)))
     text = text.replace("{returned_columns}", ", ".join("NULL" if name in _END else name for name in COLUMNS))
     text = _COLUMNS.sub(lambda match: _select(match[1], match[2]), text)

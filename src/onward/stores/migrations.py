@@ -1,34 +1,28 @@
 """The numbered migrations of a database: which there are, which were applied, and what is still to do.
 
 One migration is one transaction, which also writes its row in the table of versions: none is ever half done.
+It is a file `0002_name.sql`, or a folder `0001_name` whose files are applied in the order of their names.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from onward.errors import InvalidSetting, SchemaBehind, SchemaMissing, SchemaTooNew
 from onward.sql.catalogue import Database, expand
 
-__all__ = ["Migration", "Plan", "bundled", "check_prefix", "plan", "statements"]
+__all__ = ["BUNDLED", "Migration", "Plan", "check_prefix", "plan", "read_migrations", "statements"]
 
-_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+BUNDLED: Traversable = files("onward.sql").joinpath("migrations")
+
+_NAME = re.compile(r"(\d{4})_(\w+?)(?:\.sql)?")
 _PREFIX = {"sqlite": re.compile(r"[a-z][a-z0-9_]{0,30}_"), "postgres": re.compile(r"[a-z][a-z0-9_]{0,30}\.")}
-_VERSIONS: dict[Database, str] = {
-    "sqlite": "CREATE TABLE IF NOT EXISTS {migrations} "
-    "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)",
-    "postgres": "CREATE TABLE IF NOT EXISTS {migrations} "
-    "(version integer PRIMARY KEY, name text NOT NULL, "
-    "applied_at timestamptz NOT NULL DEFAULT clock_timestamp())",
-}
-
-# Part of every migration after the one that has it, so that no table is ever without the others' protection.
-_ROW_SECURITY = 5
+# Ends every migration after the first, so that a new table is never without the protection of the others.
 _PROTECT_NEW_TABLES = """DO $$
 BEGIN
     IF (SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('{live}')) THEN
@@ -74,30 +68,32 @@ class Plan:
             )
 
 
-@cache
-def bundled(database: Database, prefix: str) -> tuple[Migration, ...]:
-    """Read the migrations of this version in order; the first also makes the table of versions."""
-    folder = files("onward.sql").joinpath("migrations", database)
-    found = sorted(
-        (file for file in folder.iterdir() if _FILE.fullmatch(file.name)), key=lambda file: file.name
+def read_migrations(database: Database, prefix: str, folder: Traversable = BUNDLED) -> tuple[Migration, ...]:
+    """Read the migrations of a database in order."""
+    found = [(_NAME.fullmatch(entry.name), entry) for entry in folder.joinpath(database).iterdir()]
+    steps = [
+        _migration(int(name[1]), name[2], _text(entry), database, prefix) for name, entry in found if name
+    ]
+    return tuple(sorted(steps, key=lambda step: step.version))
+
+
+def _text(entry: Traversable) -> str:
+    if entry.is_file():
+        return entry.read_text(encoding="utf-8")
+    parts = sorted(
+        (part for part in entry.iterdir() if part.name.endswith(".sql")), key=lambda part: part.name
     )
-    return tuple(_read(file.name, file.read_text(encoding="utf-8"), database, prefix) for file in found)
+    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
-def _read(file: str, text: str, database: Database, prefix: str) -> Migration:
-    number, name = _FILE.fullmatch(file).groups()  # type: ignore[union-attr]
-    version = int(number)
-    if version == 1:
-        schema = f"CREATE SCHEMA IF NOT EXISTS {prefix.rstrip('.')};\n" if database == "postgres" else ""
-        text = f"{schema}{_VERSIONS[database]};\n\n{text}"
-    protect = _PROTECT_NEW_TABLES if database == "postgres" and version > _ROW_SECURITY else ""
+def _migration(version: int, name: str, text: str, database: Database, prefix: str) -> Migration:
+    protect = _PROTECT_NEW_TABLES if database == "postgres" and version > 1 else ""
     record = f"INSERT INTO {{migrations}} (version, name) VALUES ({version}, '{name}');\n"  # noqa: S608
     return Migration(version, name, expand(f"{text.rstrip()}\n\n{protect}{record}", database, prefix))
 
 
-def plan(database: Database, prefix: str, applied: Collection[int]) -> Plan:
+def plan(known: Sequence[Migration], applied: Collection[int]) -> Plan:
     """Compare what was applied with what this code knows; a schema newer than the code is refused."""
-    known = bundled(database, prefix)
     newest, version = known[-1].version, max(applied, default=0)
     if version > newest:
         raise SchemaTooNew(

@@ -3,7 +3,7 @@
 import pytest
 
 from onward import Client
-from onward.stores.migrations import bundled
+from onward.stores.migrations import read_migrations
 from tests.postgres import fresh_database
 
 
@@ -19,12 +19,13 @@ def test_a_database_is_planned_checked_and_migrated(onward, url):
     assert check.err.startswith("error ON-DB-001: ")
     assert check.err.endswith("  on the command line: onward migrate\n")
     plan = onward("migrate", "--plan", "--url", url)
-    assert plan.out.startswith("-- migration 0001: foundation\nCREATE SCHEMA IF NOT EXISTS onward;")
+    assert plan.out.startswith("-- migration 0001: first_schema\n")
+    assert "\nCREATE SCHEMA IF NOT EXISTS onward;\n" in plan.out
     with Client(url) as client:
         assert client.plan().version == 0
 
     done = onward("migrate", "--url", url)
-    newest = bundled("postgres", "onward.")[-1].version
+    newest = read_migrations("postgres", "onward.")[-1].version
     assert (done.code, done.err) == (0, f"schema 0 → {newest}\n")
     again = onward("migrate", "--check", "--url", url)
     assert (again.code, again.err) == (0, f"schema {newest} is up to date\n")

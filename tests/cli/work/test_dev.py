@@ -23,7 +23,7 @@ def test_it_makes_its_database_runs_jobs_and_starts_again_with_changed_code(fold
     (folder / "app.py").write_text(APP)
     with Program(folder, "dev", "app:app") as dev, Client() as client:
         assert "dev mode · reloads on change · Ctrl-C stops" in dev.wait_for("onward ")
-        assert dev.wait_for("database") == "  database   sqlite ./onward.db (created, schema 23)"
+        assert dev.wait_for("database") == "  database   sqlite ./onward.db (created, schema 1)"
         dev.wait_for("jobs       1 found: greet (q:default)")
         dev.wait_for("ready in ")
         first = client.enqueue(NewJob(job_type="greet", payload={"name": "ada"})).id

@@ -71,7 +71,7 @@ def test_it_drains_and_ends_by_itself(folder, jobs):
     assert [jobs.get(job_id).result for job_id in ids] == list(range(20))
     assert json.loads(worker.lines[-1])["succeeded"] == 20
     assert worker.lines[0].endswith("· worker · Ctrl-C stops")
-    assert worker.lines[1] == "  database   sqlite ./jobs.db (schema 23)"
+    assert worker.lines[1] == "  database   sqlite ./jobs.db (schema 1)"
     assert worker.lines[2].startswith("  jobs       6 found: quick (q:default), long (q:long), ")
     assert worker.lines[3].endswith(" · 10 slots · all queues")
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import onward
 from onward.cli.main import _COMMANDS
 
-FOLDER = Path(onward.__file__).parent / "core" / "doctor"
+FOLDER = Path(onward.__file__).parent / "core" / "upkeep"
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "doctor.md"
-RULES = (
-    "findings", "serving", "following", "holding", "health", "explanation", "waiting", "queueing", "limiting",
-)  # fmt: skip
+RULES = [*sorted(FOLDER.glob("*findings.py")), FOLDER / "health.py", FOLDER / "explanation.py"]
 MAKERS = {"fine", "found", "problem", "warning"}
 
 
@@ -21,8 +19,8 @@ def calls() -> list[ast.Call]:
     """Every place where a rule makes a finding."""
     return [
         call
-        for name in RULES
-        for call in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text()))
+        for path in RULES
+        for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") in MAKERS
     ]
 

@@ -13,7 +13,9 @@ import pytest
 from onward import Client, NewJob, Onward
 from onward.errors import NotAllowed
 from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.proxy import proxied
+from tests.stores.later_version import later_version
 from tests.upkeep.doctor.facts import MINUTE, codes, of
 from tests.worker.waiting import until
 
@@ -62,39 +64,37 @@ def test_a_file_that_is_no_database_is_a_finding(tmp_path):
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (
-            "DELETE FROM {0}migrations WHERE version = (SELECT max(version) FROM {0}migrations)",
-            "schema_behind",
-        ),
+        ("DELETE FROM {0}migrations WHERE version > 1", "schema_behind"),
         ("INSERT INTO {0}migrations (version, name) VALUES (9999, 'later')", "schema_too_new"),
         ("DELETE FROM {0}migrations", "schema_missing"),
     ],
 )
 def test_tables_of_another_version_are_a_finding_on_sqlite_and_stay_as_they_are(tmp_path, change, code):
-    url = f"sqlite:///{tmp_path}/onward.db"
-    with Client(url) as client:
+    path, folder = tmp_path / "onward.db", later_version(tmp_path, "SELECT 1;\n")
+    with Client(store=SqliteStore(path, migrations=folder)) as client:
         client.migrate()
-    with closing(sqlite3.connect(tmp_path / "onward.db", isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(change.format("onward_"))
         before = connection.execute("SELECT version FROM onward_migrations").fetchall()
-        with Client(url) as client:
+        with Client(store=SqliteStore(path, migrations=folder)) as client:
             assert codes(client.doctor.check()) == {code}
         assert connection.execute("SELECT version FROM onward_migrations").fetchall() == before
 
 
-@pytest.mark.parametrize(
-    ("change", "undo", "code", "remedy"),
-    [
-        ("-1 WHERE version = 1", "1 WHERE version = -1", "schema_behind", "onward migrate"),
-        ("9999 WHERE version = 2", "2 WHERE version = 9999", "schema_too_new", "pip install -U onward"),
-    ],
-)
-def test_tables_of_another_version_are_a_finding_on_postgresql(postgres, change, undo, code, remedy):
-    update = "UPDATE {0}migrations SET version = "
-    with spoilt(postgres, update + change, update + undo) as client:
+def test_tables_that_are_older_than_the_code_are_a_finding_on_postgresql(postgres, tmp_path):
+    folder, schema = later_version(tmp_path, "SELECT 1;\n"), postgres.prefix.rstrip(".")
+    with Client(store=PostgresStore(postgres.url, schema=schema, migrations=folder)) as client:
         found = client.doctor.check()
-    assert codes(found) == {code}
-    assert found[0].remedy == remedy
+    assert codes(found) == {"schema_behind"}
+    assert found[0].remedy == "onward migrate"
+
+
+def test_tables_that_are_newer_than_the_code_are_a_finding_on_postgresql(postgres):
+    newer = "INSERT INTO {0}migrations (version, name) VALUES (9999, 'later')"
+    with spoilt(postgres, newer, "DELETE FROM {0}migrations WHERE version = 9999") as client:
+        found = client.doctor.check()
+    assert codes(found) == {"schema_too_new"}
+    assert found[0].remedy == "pip install -U onward"
 
 
 def test_a_database_without_our_tables_is_a_finding(postgres_url):

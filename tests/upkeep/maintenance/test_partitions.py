@@ -45,6 +45,11 @@ def month_of(at: datetime) -> str:
     return f"ended_{at:%Y%m}"
 
 
+def test_a_new_schema_has_this_month_three_ahead_and_the_rest(store, connection):
+    months = [month_of(in_months(ahead)) for ahead in range(4)]
+    assert partitions(connection, store) == [*months, "ended_rest"]
+
+
 def test_the_months_to_come_are_made_ahead_and_those_that_are_there_are_left(store, connection):
     client = Client(store=store)
     assert client.maintenance.tend() == []
@@ -105,16 +110,3 @@ def test_a_new_one_has_the_protection_of_the_others(store, connection):
         "SELECT relrowsecurity FROM pg_class WHERE oid = CAST(%s AS regclass)", [f"{store.prefix}{made.name}"]
     ).fetchall()
     assert protected
-
-
-def test_of_a_year_ahead_that_was_made_before_only_what_is_used_stays(store, connection):
-    client = Client(store=store)
-    near = partitions(connection, store)
-    job_id, late = put_ended(client), first_id_at(in_months(9))
-    connection.execute(f"SELECT {store.prefix}tend_partitions(clock_timestamp(), 12)".encode())
-    connection.execute(f"UPDATE {store.prefix}ended SET id = '{late}' WHERE id = '{job_id}'".encode())
-    connection.execute(f"DELETE FROM {store.prefix}migrations WHERE name = 'fewer_partitions'".encode())
-    assert len(partitions(connection, store)) == len(near) + 9
-    store.migrate()
-    assert partitions(connection, store) == sorted([*near, month_of(in_months(9))])
-    assert client.get(late).id == late

@@ -22,7 +22,6 @@ import onward.stores.postgres.postgres_wakeups
 import onward.worker.worker  # noqa: F401 - imported late, by what a worker is
 from onward import Context, JobType, Onward, RetryPolicy
 from onward.sql.catalogue import catalogue
-from onward.stores.migrations import bundled
 from tests.work.effects.effect_provider import charge
 from tests.work.transactions.books import Books
 from tests.work.transactions.cutting import cut, die
@@ -126,13 +125,11 @@ def bring_up(url: str, schema: str, provider: str, asked: Asked) -> dict[str, ob
 
 
 def warm_up(url: str, schema: str) -> None:
-    """Do what every worker would have to do again: read the statements and the migrations."""
+    """Do what every worker would have to do again: read the statements."""
     if url.startswith("sqlite"):
         catalogue("sqlite", "question", f"{schema}_")
-        bundled("sqlite", f"{schema}_")
     else:
         catalogue("postgres", "dollar", f"{schema}.")
-        bundled("postgres", f"{schema}.")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 import psycopg
@@ -20,7 +21,7 @@ from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, Sto
 from onward.operations.statement import Operation
 from onward.operations.tenancy import set_org
 from onward.sql.catalogue import Database
-from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
+from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations
 from onward.stores.postgres.pool import AsyncPool, AsyncPooled
 
 __all__ = ["TROUBLE", "AsyncPostgresStore"]
@@ -76,11 +77,13 @@ class AsyncPostgresStore:
         timeout: float = 30.0,
         steady: bool = False,
         row_security: bool = False,
+        migrations: Traversable = BUNDLED,
     ) -> None:
         self.url = url
         self.row_security = row_security
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
+        self._migrations = migrations
         self.pooler: bool | None = None
         self._reaches_disk = False
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
@@ -166,12 +169,12 @@ class AsyncPostgresStore:
     async def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""
         async with self._connection() as connection:
-            return plan("postgres", self.prefix, await self._applied(connection))
+            return plan(self._known(), await self._applied(connection))
 
     async def migrate(self) -> Plan:
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         before = await self.plan()
-        for step in bundled("postgres", self.prefix):
+        for step in before.pending:
             await self._changing(partial(self._apply, step))
         return before
 
@@ -225,6 +228,9 @@ class AsyncPostgresStore:
         self._closed = True
         await self.pool.close()
 
+    def _known(self) -> tuple[Migration, ...]:
+        return read_migrations("postgres", self.prefix, self._migrations)
+
     async def _apply(self, step: Migration) -> None:
         async with self._connection() as connection, connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.prefix,))
@@ -235,7 +241,7 @@ class AsyncPostgresStore:
 
     async def _protect(self, *, enable: bool) -> None:
         async with self._connection() as connection, connection.transaction():
-            plan("postgres", self.prefix, await self._applied(connection)).check()
+            plan(self._known(), await self._applied(connection)).check()
             await connection.execute("SET LOCAL lock_timeout = '2s'")
             query = f"SELECT {self.prefix}protect_orgs(%s)"
             await connection.execute(query.encode(), (enable,))
@@ -299,7 +305,7 @@ class AsyncPostgresStore:
         connection = await self.pool.take(use)
         if check and not self._checked:
             try:
-                plan("postgres", self.prefix, await self._applied(connection)).check()
+                plan(self._known(), await self._applied(connection)).check()
                 self._checked = True
             except BaseException:
                 await self.pool.give(connection)

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from onward.connections.drivers.sqlite_async import AsyncSqlite
 from onward.errors import InvalidSetting, StoreClosed
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
-from onward.stores.migrations import Plan, bundled, check_prefix, plan, statements
+from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations, statements
 from onward.stores.sqlite.file import SqliteFile, translated
 from onward.stores.sqlite.threads import Reader, Writer
 
@@ -30,10 +31,17 @@ class _SqliteStore:
     row_security = False
 
     def __init__(
-        self, path: Path, *, prefix: str = "onward_", busy_seconds: float = 30.0, patience: float = 0.0
+        self,
+        path: Path,
+        *,
+        prefix: str = "onward_",
+        busy_seconds: float = 30.0,
+        patience: float = 0.0,
+        migrations: Traversable = BUNDLED,
     ) -> None:
         self.file = SqliteFile(path)
         self.prefix = check_prefix("sqlite", prefix)
+        self._migrations = migrations
         self._busy_seconds, self._patience = busy_seconds, patience
         self._opening = threading.Lock()
         self._closed = False
@@ -56,12 +64,15 @@ class _SqliteStore:
                 self._threads = Reader(*arguments), Writer(*arguments, self._patience)
         return self._threads
 
+    def _known(self) -> tuple[Migration, ...]:
+        return read_migrations("sqlite", self.prefix, self._migrations)
+
     def _plan(self) -> Plan:
         if not self.file.path.exists():
-            return plan("sqlite", self.prefix, ())
+            return plan(self._known(), ())
         connection = self.file.connect(read_only=True)
         try:
-            return plan("sqlite", self.prefix, _applied(connection, self.prefix))
+            return plan(self._known(), _applied(connection, self.prefix))
         except sqlite3.Error as error:
             raise translated(error, self.file.path) from error
         finally:
@@ -72,8 +83,8 @@ class _SqliteStore:
         connection = self.file.connect()
         try:
             connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
-            before = plan("sqlite", self.prefix, _applied(connection, self.prefix))
-            for step in bundled("sqlite", self.prefix) if before.pending else ():
+            before = plan(self._known(), _applied(connection, self.prefix))
+            for step in before.pending:
                 connection.execute("BEGIN IMMEDIATE")
                 # Looked up again under the lock: another process may have been faster.
                 if step.version not in _applied(connection, self.prefix):

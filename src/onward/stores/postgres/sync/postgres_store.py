@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 import psycopg
@@ -21,7 +22,7 @@ from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, Sto
 from onward.operations.statement import Operation
 from onward.operations.tenancy import set_org
 from onward.sql.catalogue import Database
-from onward.stores.migrations import Migration, Plan, bundled, check_prefix, plan
+from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations
 from onward.stores.postgres.sync.pool import Pool, Pooled
 
 __all__ = ["TROUBLE", "PostgresStore"]
@@ -77,11 +78,13 @@ class PostgresStore:
         timeout: float = 30.0,
         steady: bool = False,
         row_security: bool = False,
+        migrations: Traversable = BUNDLED,
     ) -> None:
         self.url = url
         self.row_security = row_security
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
+        self._migrations = migrations
         self.pooler: bool | None = None
         self._reaches_disk = False
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
@@ -167,12 +170,12 @@ class PostgresStore:
     def plan(self) -> Plan:
         """Compare the schema with this code; changes nothing."""
         with self._connection() as connection:
-            return plan("postgres", self.prefix, self._applied(connection))
+            return plan(self._known(), self._applied(connection))
 
     def migrate(self) -> Plan:
         """Bring the schema up to this code; of two migrators at once, one waits for the other."""
         before = self.plan()
-        for step in bundled("postgres", self.prefix):
+        for step in before.pending:
             self._changing(partial(self._apply, step))
         return before
 
@@ -224,6 +227,9 @@ class PostgresStore:
         self._closed = True
         self.pool.close()
 
+    def _known(self) -> tuple[Migration, ...]:
+        return read_migrations("postgres", self.prefix, self._migrations)
+
     def _apply(self, step: Migration) -> None:
         with self._connection() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.prefix,))
@@ -234,7 +240,7 @@ class PostgresStore:
 
     def _protect(self, *, enable: bool) -> None:
         with self._connection() as connection, connection.transaction():
-            plan("postgres", self.prefix, self._applied(connection)).check()
+            plan(self._known(), self._applied(connection)).check()
             connection.execute("SET LOCAL lock_timeout = '2s'")
             query = f"SELECT {self.prefix}protect_orgs(%s)"
             connection.execute(query.encode(), (enable,))
@@ -298,7 +304,7 @@ class PostgresStore:
         connection = self.pool.take(use)
         if check and not self._checked:
             try:
-                plan("postgres", self.prefix, self._applied(connection)).check()
+                plan(self._known(), self._applied(connection)).check()
                 self._checked = True
             except BaseException:
                 self.pool.give(connection)

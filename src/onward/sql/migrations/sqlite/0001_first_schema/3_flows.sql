@@ -1,0 +1,80 @@
+-- Jobs that wait for others: followers and children, batches, signals.
+
+-- Which job waits for which parent. A resolved edge stays, with the state in which the parent ended, for the parent's
+-- result and for pictures. A row that is not `tied` is unknown to its parent, which was enqueued or had ended before;
+-- a loop of the worker ties it.
+CREATE TABLE {followers} (
+    job_id TEXT NOT NULL,
+    parent_id TEXT NOT NULL,
+    org_id TEXT,
+    needs TEXT NOT NULL CHECK (needs IN ('succeeded', 'ended')),
+    on_failure TEXT NOT NULL CHECK (on_failure IN ('cancel', 'wait')),
+    parent_state TEXT,
+    tied INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (job_id, parent_id)
+) WITHOUT ROWID;
+CREATE INDEX {prefix}followers_parent ON {followers} (parent_id, job_id);
+CREATE INDEX {prefix}followers_untied ON {followers} (job_id, parent_id) WHERE NOT tied;
+-- Ends from which something still has to follow.
+CREATE INDEX {prefix}ended_unsettled ON {ended} (id) WHERE flow > 0;
+-- The children of a job: what its handler has enqueued.
+CREATE INDEX {prefix}live_children ON {live} (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX {prefix}ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;
+
+-- Jobs that are counted together, and the jobs that are enqueued when all of them have ended. Only settled ends are
+-- counted; the others are counted in `live` when needed.
+CREATE TABLE {batches} (
+    id TEXT PRIMARY KEY NOT NULL,
+    org_id TEXT,
+    name TEXT,
+    created_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    cancelled_at INTEGER,
+    ended_at INTEGER,
+    succeeded INTEGER NOT NULL DEFAULT 0,
+    dead INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    callbacks TEXT NOT NULL,
+    actor_type TEXT,
+    actor_id TEXT,
+    correlation_id TEXT,
+    parent_id TEXT
+) WITHOUT ROWID;
+CREATE INDEX {prefix}batches_of_org ON {batches} (org_id, id);
+CREATE INDEX {prefix}live_batch ON {live} (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX {prefix}ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT NULL;
+-- Nearly always empty: ends that their batch still has to count.
+CREATE INDEX {prefix}ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;
+
+-- Signals that were sent. Each is kept for a while, so that also a job that begins to wait later sees it. '' stands
+-- for no org and no key. `fresh` until the waiting jobs were looked up.
+CREATE TABLE {signals} (
+    id TEXT PRIMARY KEY,
+    org_id TEXT NOT NULL,
+    event TEXT NOT NULL,
+    key TEXT NOT NULL,
+    payload TEXT,
+    at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    actor_type TEXT,
+    actor_id TEXT,
+    fresh INTEGER NOT NULL DEFAULT 1 CHECK (fresh IN (0, 1))
+);
+CREATE INDEX {prefix}signals_named ON {signals} (org_id, event, key, at);
+CREATE INDEX {prefix}signals_expiring ON {signals} (expires_at);
+CREATE INDEX {prefix}signals_fresh ON {signals} (at) WHERE fresh = 1;
+
+-- Jobs that have left their slot until a signal comes. A row holds as long as its job has this lease. `until` is when
+-- the job is due without a signal; `seen` are the signals that it had before. `fresh` until the signal was looked up.
+CREATE TABLE {awaited} (
+    job_id TEXT PRIMARY KEY,
+    lease INTEGER NOT NULL,
+    org_id TEXT NOT NULL,
+    event TEXT NOT NULL,
+    key TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    seen TEXT NOT NULL,
+    fresh INTEGER NOT NULL DEFAULT 1 CHECK (fresh IN (0, 1))
+);
+CREATE INDEX {prefix}awaited_named ON {awaited} (org_id, event, key);
+CREATE INDEX {prefix}awaited_fresh ON {awaited} (until) WHERE fresh = 1;

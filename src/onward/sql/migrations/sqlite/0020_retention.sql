@@ -1,1 +1,0 @@
--- What PostgreSQL needs for its vacuum and its partitions; SQLite has neither.

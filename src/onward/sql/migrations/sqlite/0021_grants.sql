@@ -1,1 +1,0 @@
--- SQLite has no roles to keep apart. The number is here so that both databases count alike.

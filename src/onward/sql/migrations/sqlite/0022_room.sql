@@ -1,1 +1,0 @@
--- SQLite changes rows in their place. The number is here so that both databases count alike.

@@ -1,1 +1,0 @@
--- SQLite has no partitions. The number is here so that both databases count alike.
