@@ -237,8 +237,8 @@ def test_of_many_migrators_at_once_each_succeeds_and_one_applies(place, tmp_path
 MIGRATOR = """
 import sys
 from pathlib import Path
-from onward.stores.postgres import PostgresStore
-from onward.stores.sqlite import SqliteStore
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
 database, where, prefix, folder = sys.argv[1:]
 if database == "sqlite":
     store = SqliteStore(Path(where), migrations=Path(folder))
