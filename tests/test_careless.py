@@ -49,8 +49,8 @@ MISTAKES: dict[str, Any] = {
     "a list of lifetimes": lambda client, job: client.enqueue(NewJob(job_type="t", key="k", unique=[])),  # type: ignore[arg-type]
     "tags as text": lambda client, job: client.enqueue(NewJob(job_type="t", tags="abc")),  # type: ignore[arg-type]
     "a naive time": lambda client, job: client.enqueue(NewJob(job_type="t", run_at=NAIVE)),
-    "a naive now": lambda client, job: client.enqueue(JOB, now=NAIVE),
-    "text for now": lambda client, job: client.claim("q", worker_id="w", now="x"),
+    "a naive now": lambda client, job: client.at(NAIVE).enqueue(JOB),
+    "text for now": lambda client, job: client.at("x").claim("q", worker_id="w"),
     "one end instead of a list": lambda client, job: client.finish((job, Succeeded())),
     "a job without an outcome": lambda client, job: client.finish([job]),
     "an id instead of a job": lambda client, job: client.finish([(job.id, Succeeded())]),

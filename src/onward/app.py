@@ -21,6 +21,7 @@ from onward.core.flows.flow import Flow
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
+from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
 from onward.core.limits.limit import add_limit
 from onward.core.limits.queue_policy import QueueOptions, QueueRule
@@ -31,14 +32,14 @@ from onward.core.policy.rules import Rules, Settings
 from onward.core.records.artifact import Artifact, ArtifactRef
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
 from onward.core.work.wait import Sent
-from onward.errors import InvalidSetting
+from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
 from onward.handlers.clients import Clients
 from onward.handlers.context.context_effects import dry_run_asked
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
 from onward.handlers.definition import AnyJobFunction, JobDecorator
-from onward.handlers.enqueue_options import check_names, read_actor
+from onward.handlers.enqueue_options import check_names
 from onward.handlers.handler import Handler
 from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
 from onward.handlers.handles.flow_handle import FlowHandle
@@ -156,7 +157,7 @@ class Onward:
     ) -> Sent:
         """Tell the jobs that wait for this event and key, by `ctx.wait_for`: now, or while it is kept."""
         said = read_signal(options)
-        client = self.clients.sync if said.tx is None else self.clients.sync.within(said.tx)
+        client = said.bound(self.clients.sync)
         return client.signals.send(event, key, payload, **said.named)
 
     async def asignal(
@@ -164,7 +165,7 @@ class Onward:
     ) -> Sent:
         """Do the same, awaited."""
         said = read_signal(options)
-        client = self.clients.current() if said.tx is None else self.clients.current().within(said.tx)
+        client = said.bound(self.clients.current())
         return await client.signals.send(event, key, payload, **said.named)
 
     def context(
@@ -178,7 +179,8 @@ class Onward:
         traceparent: str | None = None,
     ) -> AbstractContextManager[None]:
         """Have what is enqueued within inherit these, where it does not say otherwise."""
-        actor_type, actor_id = read_actor(actor)
+        read = None if actor is None else Actor.of(actor, InvalidJob)
+        actor_type, actor_id = (None, None) if read is None else (read.type, read.id)
         fields = {
             "org_id": org_id, "project_id": project_id, "actor_type": actor_type, "actor_id": actor_id,
             "request_id": request_id, "correlation_id": correlation_id, "traceparent": traceparent,

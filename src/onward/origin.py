@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import Job, NewJob
 from onward.core.policy.contract import check_child, complete
 from onward.core.policy.rules import Rules
@@ -106,14 +107,14 @@ def filled(new: NewJob, rules: Rules) -> NewJob:
     return child
 
 
-def ambient_actor() -> dict[str, str | None] | None:
-    """Tell who acts here, for an operator's action that does not say."""
+def ambient_actor() -> Actor | None:
+    """Return the actor of the code that runs here, for an act whose client has none."""
     if AMBIENT.get() is None:
         return None
     origin = _current()
     if origin is None or origin.actor_type is None:
         return None
-    return {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
+    return Actor(origin.actor_type, origin.actor_id)
 
 
 def ambient_org(rules: Rules) -> str | None:

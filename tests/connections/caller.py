@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from inspect import isasyncgenfunction
 from pathlib import Path
 from typing import Any, TypeVar
 
 from onward.connections import AsyncConnection, Connection, adapt, adapt_async, run, run_async
-from onward.operations.statement import Operation
+from onward.core.jobs.job import micros
+from onward.operations.statement import Operation, with_params
 from onward.sql.catalogue import Database
 
-__all__ = ["PREFIX", "Address", "Caller", "Held", "Kind", "open_caller", "registering"]
+__all__ = ["NOW", "PREFIX", "Address", "Caller", "Held", "Kind", "open_caller", "registering"]
 
 T = TypeVar("T")
 
@@ -76,6 +78,10 @@ def registering(kinds: list[Kind]) -> Callable[[str, Database], Callable[[Opener
     return kind
 
 
+NOW = datetime.now(UTC).replace(microsecond=123_456)
+WHO = {"actor_type": "user", "actor_id": "é"}
+
+
 @dataclass
 class Caller:
     """The caller of Onward, at work in a transaction of its own."""
@@ -94,8 +100,9 @@ class Caller:
         join = adapt_async if self.kind.is_async else adapt
         return join(self.held.connection, self.kind.database, PREFIX[self.kind.database])
 
-    def go(self, operation: Operation[T]) -> T:
-        """Run one operation inside the caller's transaction."""
+    def go(self, operation: Operation[T], at: datetime | None = None) -> T:
+        """Run one operation inside the caller's transaction, by a user and at a time that tests know."""
+        operation = with_params(operation, {}, {"now": micros(at or NOW), **WHO})
         if self.kind.is_async:
             result: T = self.await_(run_async(operation, self.adapted))
             return result

@@ -94,13 +94,13 @@ def test_a_follower_that_is_due_later_waits_for_its_time_as_well(working: Client
     _, second = working.enqueue_flow(new("a").then(new("b", delay=timedelta(hours=1))))
     run(working)
     assert state(working, second.id) == "scheduled"
-    working.promote(now=datetime.now(UTC) + timedelta(hours=2))
+    working.at(datetime.now(UTC) + timedelta(hours=2)).promote()
     assert run(working) == ["b"]
 
 
 def test_a_follower_counts_as_ready_from_its_release_on(working: Client) -> None:
     old = datetime.now(UTC) - timedelta(hours=3)
-    _, second = working.enqueue_flow(new("a").then(new("b")), now=old)
+    _, second = working.at(old).enqueue_flow(new("a").then(new("b")))
     run(working)
     assert working.get(second.id).run_at > old + timedelta(hours=2)
 

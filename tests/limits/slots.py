@@ -19,7 +19,7 @@ def declared(client: Client, **limits: Limit) -> Client:
     """Give a client of an application with these limits, which a worker has declared."""
     made = Client(store=client.store, rules=Rules(limits=limits))
     made.limits.declare()
-    made.register("w", lease=timedelta(days=1), now=NOW)
+    made.at(NOW).register("w", lease=timedelta(days=1))
     return made
 
 
@@ -28,7 +28,7 @@ def put(client: Client, key: str, count: int = 1, **about: object) -> list[str]:
     jobs = []
     for at in range(count):
         new = NewJob(job_type="t", limit_key=key, **about)  # type: ignore[arg-type]
-        jobs.append(client.enqueue(new, now=NOW + at * timedelta(milliseconds=1)).id)
+        jobs.append(client.at(NOW + at * timedelta(milliseconds=1)).enqueue(new).id)
     return jobs
 
 
@@ -40,7 +40,7 @@ def states(client: Client, ids: Collection[str]) -> list[str]:
 
 def started(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> list[Job]:
     """Claim whatever is ready."""
-    return client.claim("q:default", 100, worker_id=worker_id, now=now)
+    return client.at(now).claim("q:default", 100, worker_id=worker_id)
 
 
 def url_of(client: Client) -> str:
@@ -54,5 +54,5 @@ def work_off(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> li
     order: list[str] = []
     while jobs := started(client, now, worker_id=worker_id):
         order += [job.id for job in jobs]
-        client.finish([(job, Succeeded()) for job in jobs], now=now)
+        client.at(now).finish([(job, Succeeded()) for job in jobs])
     return order

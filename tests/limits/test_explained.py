@@ -11,7 +11,7 @@ LATER = NOW + timedelta(minutes=5, seconds=1)
 
 
 def explained(client: Client, job_id: str) -> tuple[str, str]:
-    [finding] = client.doctor.explain(job_id, now=NOW)
+    [finding] = client.at(NOW).doctor.explain(job_id)
     return finding.code, finding.title
 
 
@@ -19,8 +19,8 @@ def test_who_holds_the_slots_is_named(client: Client):
     own = declared(client, sync=Limit(2))
     first, second, third = put(own, "sync/acme", 3)
     assert explained(own, third)[0] == "waits_for_slot"
-    own.limits.admit(["sync/acme"], now=NOW)
-    own.claim("q:default", 1, worker_id="w", now=NOW)
+    own.at(NOW).limits.admit(["sync/acme"])
+    own.at(NOW).claim("q:default", 1, worker_id="w")
     code, title = explained(own, third)
     assert code == "limit_reached"
     held = f"2 of 2 are held by {first} (running on w), {second} (queued)"
@@ -30,13 +30,13 @@ def test_who_holds_the_slots_is_named(client: Client):
 def test_a_rate_and_a_line_are_told(client: Client):
     own = declared(client, mail=Limit(rate="1/m"), line=Limit(ordered=True))
     _, late = put(own, "mail", 2)
-    own.limits.admit(["mail"], now=NOW)
+    own.at(NOW).limits.admit(["mail"])
     started(own)
     assert explained(own, late) == ("limit_reached", "it waits for its turn: limit mail lets 1/m start")
     _, behind = put(own, "line/a", 2)
-    own.limits.admit(["line/a"], now=NOW)
+    own.at(NOW).limits.admit(["line/a"])
     [job] = started(own)
-    own.finish([(job, Failed({"class": "E"}))], now=NOW)
+    own.at(NOW).finish([(job, Failed({"class": "E"}))])
     assert explained(own, behind)[0] == "waits_in_line"
 
 
@@ -44,7 +44,7 @@ def test_a_limit_that_no_worker_knows_is_a_problem(client: Client):
     own = declared(client)
     [job] = put(own, "unheard/x")
     assert explained(own, job)[0] == "unknown_limit"
-    found = {finding.code: finding for finding in own.doctor.check(now=NOW)}
+    found = {finding.code: finding for finding in own.at(NOW).doctor.check()}
     assert found["unknown_limit"].severity == "problem"
     assert "no worker has declared the limit unheard" in found["unknown_limit"].title
 
@@ -52,11 +52,11 @@ def test_a_limit_that_no_worker_knows_is_a_problem(client: Client):
 def test_a_check_warns_of_a_limit_for_which_jobs_have_waited_long(client: Client):
     own = declared(client, sync=Limit(1))
     put(own, "sync/acme", 3)
-    own.limits.admit(["sync/acme"], now=NOW)
-    assert "limit_reached" not in {finding.code for finding in own.doctor.check(now=NOW)}
+    own.at(NOW).limits.admit(["sync/acme"])
+    assert "limit_reached" not in {finding.code for finding in own.at(NOW).doctor.check()}
     [found] = [
         one
-        for one in own.doctor.check(now=LATER)
+        for one in own.at(LATER).doctor.check()
         if one.code == "limit_reached" and "limit_key" in one.evidence
     ]
     assert found.title == "limit sync/acme is reached; 2 jobs wait, one for 5 min"

@@ -34,11 +34,11 @@ def audit(client: Client) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(("scope", "name"), SCOPES)
 def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client, scope, name):
     assert client.controls() == Controls()
-    assert client.pause(scope, name, reason="too many é", **ADA, now=NOW)
+    assert client.at(NOW).pause(scope, name, reason="too many é", **ADA)
     [pause] = client.controls().pauses
     assert pause == Pause(scope, name, "too many é", "user", "ada", NOW)
     assert client.controls().paused(scope) == {name}
-    assert client.resume(scope, name, reason="fixed", **BOB, now=LATER)
+    assert client.at(LATER).resume(scope, name, reason="fixed", **BOB)
     assert client.controls() == Controls()
     org, job_type = name if scope == "org" else None, name if scope == "job_type" else None
     assert audit(client) == [  # S4-1
@@ -48,21 +48,21 @@ def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client,
 
 
 def test_pausing_again_for_the_same_reason_changes_nothing(client):
-    client.pause("queue", "q", reason="r", **ADA, now=NOW)
-    assert not client.pause("queue", "q", reason="r", **BOB, now=LATER)
+    client.at(NOW).pause("queue", "q", reason="r", **ADA)
+    assert not client.at(LATER).pause("queue", "q", reason="r", **BOB)
     assert client.controls().pauses == {Pause("queue", "q", "r", "user", "ada", NOW)}
     assert len(audit(client)) == 1
 
 
 def test_another_reason_replaces_the_first_and_the_pause_counts_from_its_beginning(client):
-    client.pause("queue", "q", reason="r", **ADA, now=NOW)
-    assert client.pause("queue", "q", reason="worse", **BOB, now=LATER)
+    client.at(NOW).pause("queue", "q", reason="r", **ADA)
+    assert client.at(LATER).pause("queue", "q", reason="worse", **BOB)
     assert client.controls().pauses == {Pause("queue", "q", "worse", "api_key", "bob", NOW)}
     assert [line[0] for line in audit(client)] == ["queue.paused", "queue.paused"]
 
 
 def test_resuming_what_is_not_paused_says_so_and_leaves_no_trace(client):
-    client.pause("queue", "q", reason="r", now=NOW)
+    client.at(NOW).pause("queue", "q", reason="r")
     assert not client.resume("queue", "other", **ADA)
     assert not client.resume("org", "q", **ADA)
     assert client.resume("queue", "q")
@@ -71,14 +71,14 @@ def test_resuming_what_is_not_paused_says_so_and_leaves_no_trace(client):
 
 
 def test_the_gate_is_closed_and_opened_with_reason_and_actor(client):  # S1-17, S1-18
-    assert client.close_gate(reason="the provider is down", **ADA, now=NOW)
+    assert client.at(NOW).close_gate(reason="the provider is down", **ADA)
     assert client.controls().gate == Gate("the provider is down", "user", "ada", NOW)
-    assert not client.close_gate(reason="the provider is down", **BOB, now=LATER)
-    assert client.close_gate(reason="maintenance", **BOB, now=LATER)
+    assert not client.at(LATER).close_gate(reason="the provider is down", **BOB)
+    assert client.at(LATER).close_gate(reason="maintenance", **BOB)
     assert client.controls().gate == Gate("maintenance", "api_key", "bob", NOW)
     assert client.controls().pauses == frozenset()
-    assert client.open_gate(**ADA, now=LATER)
-    assert not client.open_gate(**ADA, now=LATER)
+    assert client.at(LATER).open_gate(**ADA)
+    assert not client.at(LATER).open_gate(**ADA)
     assert client.controls().gate is None
     assert audit(client) == [
         ("gate.closed", "user", "ada", None, None, {"reason": "the provider is down"}),
@@ -98,7 +98,7 @@ def test_a_pause_is_still_there_when_the_store_is_opened_again(tmp_path):  # S1-
 
 
 def test_a_claim_passes_over_paused_orgs_and_job_types(client):
-    client.register("w", now=NOW)
+    client.at(NOW).register("w")
     for job_type, org_id in [
         ("mail", "acme"),
         ("mail", None),
@@ -106,11 +106,11 @@ def test_a_claim_passes_over_paused_orgs_and_job_types(client):
         ("report", "b"),
         ("x", None),
     ]:
-        client.enqueue(NewJob(job_type=job_type, org_id=org_id), now=NOW)
+        client.at(NOW).enqueue(NewJob(job_type=job_type, org_id=org_id))
 
     def claimed(**paused: Any) -> list[tuple[str, str | None]]:
-        jobs = client.claim("q:default", 10, worker_id="w", **paused, now=NOW)
-        client.release(jobs, now=NOW).require()
+        jobs = client.at(NOW).claim("q:default", 10, worker_id="w", **paused)
+        client.at(NOW).release(jobs).require()
         return sorted(((job.job_type, job.org_id) for job in jobs), key=str)
 
     assert len(claimed()) == 5
@@ -121,11 +121,11 @@ def test_a_claim_passes_over_paused_orgs_and_job_types(client):
 
 
 def test_a_claim_beside_pauses_keeps_the_order_the_limit_and_the_lease(client):
-    client.register("w", now=NOW)
+    client.at(NOW).register("w")
     for priority in (9, 1, 5, 2):
-        client.enqueue(NewJob(job_type="mail", priority=priority), now=NOW)
-        client.enqueue(NewJob(job_type="paused", priority=priority), now=NOW)
-    jobs = client.claim("q:default", 3, worker_id="w", paused_types=["paused"], now=NOW)
+        client.at(NOW).enqueue(NewJob(job_type="mail", priority=priority))
+        client.at(NOW).enqueue(NewJob(job_type="paused", priority=priority))
+    jobs = client.at(NOW).claim("q:default", 3, worker_id="w", paused_types=["paused"])
     assert [(job.job_type, job.priority) for job in jobs] == [("mail", 1), ("mail", 2), ("mail", 5)]
     assert {(job.attempt, job.lease, job.worker_id) for job in jobs} == {(1, 1, "w")}
     assert [event.event for event in client.events(jobs[0].id)] == ["job.enqueued", "job.started"]
@@ -136,21 +136,21 @@ def test_a_claim_beside_pauses_keeps_the_order_the_limit_and_the_lease(client):
 
 
 def test_what_runs_goes_on_when_it_is_paused(client):
-    client.register("w", now=NOW)
-    client.enqueue(NewJob(job_type="mail"), now=NOW)
-    [job] = client.claim("q:default", worker_id="w", now=NOW)
-    client.pause("queue", "q:default", reason="r", now=NOW)
-    client.close_gate(reason="r", now=NOW)
-    assert client.extend("w", [job], now=NOW).held == {job.id}
-    assert client.release([job], now=NOW).held == {job.id}
+    client.at(NOW).register("w")
+    client.at(NOW).enqueue(NewJob(job_type="mail"))
+    [job] = client.at(NOW).claim("q:default", worker_id="w")
+    client.at(NOW).pause("queue", "q:default", reason="r")
+    client.at(NOW).close_gate(reason="r")
+    assert client.at(NOW).extend("w", [job]).held == {job.id}
+    assert client.at(NOW).release([job]).held == {job.id}
 
 
 def test_a_paused_queue_still_shows_that_it_has_work(client):
     # To leave it alone is up to the worker, which knows of the pause by its watch.
-    client.enqueue(NewJob(job_type="mail"), now=NOW)
-    client.register("w", now=NOW)
-    client.pause("queue", "q:default", reason="r", now=NOW)
-    assert client.look(now=NOW).ready - client.watch("w", now=NOW).paused("queue") == frozenset()
+    client.at(NOW).enqueue(NewJob(job_type="mail"))
+    client.at(NOW).register("w")
+    client.at(NOW).pause("queue", "q:default", reason="r")
+    assert client.at(NOW).look().ready - client.at(NOW).watch("w").paused("queue") == frozenset()
 
 
 def test_a_pause_shares_the_fate_of_the_callers_transaction(client):
@@ -207,12 +207,12 @@ def test_the_gate_too_wants_a_reason(client):
 
 def test_a_job_that_is_given_back_with_a_delay_waits_and_burns_no_attempt(client):  # R13
     # An unknown type, say: given back at once it would be the first to be claimed again.
-    client.register("w", now=NOW)
-    client.enqueue(NewJob(job_type="unknown"), now=NOW)
-    [job] = client.claim("q:default", worker_id="w", now=NOW)
-    client.release([job], delay="5s", now=NOW).require()
-    assert client.claim("q:default", worker_id="w", now=NOW) == []
+    client.at(NOW).register("w")
+    client.at(NOW).enqueue(NewJob(job_type="unknown"))
+    [job] = client.at(NOW).claim("q:default", worker_id="w")
+    client.at(NOW).release([job], delay="5s").require()
+    assert client.at(NOW).claim("q:default", worker_id="w") == []
     waiting = client.get(job.id)
     assert (waiting.state, waiting.attempt, waiting.run_at) == ("scheduled", 0, NOW + timedelta(seconds=5))
     assert client.events(job.id)[-1].event == "job.released"
-    assert client.look(now=NOW).next_due == waiting.run_at
+    assert client.at(NOW).look().next_due == waiting.run_at

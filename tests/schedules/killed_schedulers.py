@@ -83,10 +83,10 @@ def fire_until_the_end(url: str, schema: str, clock: Clock, seed: int) -> None:
     with Client(store=open_store(url, schema=schema)) as client:
         while True:
             now = clock.now()
-            firing = partial(fire.fire, KNOWN, _ids.make, Rules(), now=now)
+            firing = partial(fire.fire, KNOWN, _ids.make, Rules())
             fired = client._run(partial(mortal_of, firing, dice), atomic=True)
             # One that was passed over is held by another, who may yet be killed: asked without a lock.
-            due = client.chores(KNOWN, now=now).next_slot
+            due = client.at(now).chores(KNOWN).next_slot
             if now >= BEGIN + DAYS and not fired.more and (due is None or due > now):
                 return
             clock.go_on(now, dice.uniform(0.0, LONGEST_STEP))
@@ -97,8 +97,8 @@ def main(url: str, schema: str, seed: int) -> int:
     clock, kills = Clock(), 0
     # What is read and compiled here, those that are forked need not.
     with Client(store=open_store(url, schema=schema)) as client:
-        client.schedules.fire(KNOWN, now=BEGIN)
-        client.chores(KNOWN, now=BEGIN)
+        client.at(BEGIN).schedules.fire(KNOWN)
+        client.at(BEGIN).chores(KNOWN)
 
     def start() -> None:
         nonlocal seed

@@ -27,10 +27,8 @@ def told(client: Client) -> list[str]:
 
 def test_a_schedule_is_stored_with_all_that_was_said(client):
     job = NewJob(job_type="report", payload={"kind": "sales"}, priority=2, org_id="acme", tags=["t"])
-    client.schedules.add(
-        "nightly", job, cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m", missed=3, overlap="skip",
-        warm_up="30s", now=T,
-    )  # fmt: skip
+    client.at(T).schedules.add("nightly", job, cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m", missed=3, overlap="skip",
+        warm_up="30s")  # fmt: skip
     schedule = client.schedules.get("nightly")
     assert (schedule.timing.cron, schedule.timing.tz) == ("0 2 * * *", "Europe/Lisbon")
     assert (schedule.missed, schedule.overlap) == (3, "skip")
@@ -38,91 +36,91 @@ def test_a_schedule_is_stored_with_all_that_was_said(client):
     assert (schedule.source, schedule.org_id, schedule.payload) == ("database", "acme", {"kind": "sales"})
     assert schedule.next_at == T + 2 * HOUR
     assert client.schedules.list() == [schedule]
-    [job_id] = client.schedules.fire(KNOWN, now=T + 2 * HOUR).jobs["nightly"]
+    [job_id] = client.at(T + 2 * HOUR).schedules.fire(KNOWN).jobs["nightly"]
     made = client.get(job_id)
     assert (made.org_id, made.priority, made.tags, made.payload) == ("acme", 2, ["t"], {"kind": "sales"})
 
 
 def test_the_next_times_are_told_also_while_it_is_paused(client):
-    client.schedules.add("nightly", "report", cron="0 2 * * *", now=T)
-    client.schedules.pause("nightly", reason="holidays", now=T)
-    times = client.schedules.next_times("nightly", now=T)
+    client.at(T).schedules.add("nightly", "report", cron="0 2 * * *")
+    client.at(T).schedules.pause("nightly", reason="holidays")
+    times = client.at(T).schedules.next_times("nightly")
     assert list(times) == [T + 2 * HOUR + timedelta(days=day) for day in range(5)]
 
 
 def test_the_same_schedule_again_changes_nothing(client):
-    first = client.schedules.add("nightly", "report", every="1h", warm_up="30s", now=T)
-    again = client.schedules.add("nightly", "report", every="1h", warm_up="30s", now=T + HOUR / 2)
+    first = client.at(T).schedules.add("nightly", "report", every="1h", warm_up="30s")
+    again = client.at(T + HOUR / 2).schedules.add("nightly", "report", every="1h", warm_up="30s")
     assert again == first
     assert told(client) == ["schedule.added"]
 
 
 def test_another_job_leaves_the_slots_and_other_times_begin_now(client):
-    client.schedules.add("nightly", "report", every="1h", now=T)
-    client.schedules.add("nightly", "report", payload={"a": 1}, every="1h", now=T + 90 * HOUR / 60)
+    client.at(T).schedules.add("nightly", "report", every="1h")
+    client.at(T + 90 * HOUR / 60).schedules.add("nightly", "report", payload={"a": 1}, every="1h")
     assert client.schedules.get("nightly").next_at == T + HOUR, "a slot that is due stays due"
-    changed = client.schedules.add("nightly", "report", payload={"a": 1}, every="2h", now=T + 3 * HOUR)
+    changed = client.at(T + 3 * HOUR).schedules.add("nightly", "report", payload={"a": 1}, every="2h")
     assert changed.next_at == T + 4 * HOUR
     assert told(client) == ["schedule.added", "schedule.changed", "schedule.changed"]
 
 
 def test_a_paused_schedule_fires_nothing_and_makes_up_for_nothing(client):
-    client.schedules.add("nightly", "report", every="1h", missed="all", now=T)
+    client.at(T).schedules.add("nightly", "report", every="1h", missed="all")
     by = {"actor_type": "user", "actor_id": "42"}
-    assert client.schedules.pause("nightly", reason="holidays", **by, now=T)
-    assert not client.schedules.pause("nightly", reason="holidays", now=T)
+    assert client.at(T).schedules.pause("nightly", reason="holidays", **by)
+    assert not client.at(T).schedules.pause("nightly", reason="holidays")
     pause = client.schedules.get("nightly").pause
     assert pause is not None
     assert (pause.reason, pause.actor_type, pause.actor_id, pause.at) == ("holidays", "user", "42", T)
-    assert client.schedules.fire(KNOWN, now=T + 5 * HOUR).jobs == {}
-    assert client.schedules.resume("nightly", now=T + 5 * HOUR)
-    assert not client.schedules.resume("nightly", now=T + 5 * HOUR)
-    assert client.schedules.fire(KNOWN, now=T + 5 * HOUR).jobs == {}
-    assert len(client.schedules.fire(KNOWN, now=T + 6 * HOUR).jobs["nightly"]) == 1
+    assert client.at(T + 5 * HOUR).schedules.fire(KNOWN).jobs == {}
+    assert client.at(T + 5 * HOUR).schedules.resume("nightly")
+    assert not client.at(T + 5 * HOUR).schedules.resume("nightly")
+    assert client.at(T + 5 * HOUR).schedules.fire(KNOWN).jobs == {}
+    assert len(client.at(T + 6 * HOUR).schedules.fire(KNOWN).jobs["nightly"]) == 1
     assert told(client) == ["schedule.added", "schedule.paused", "schedule.resumed"]
 
 
 def test_a_pause_outlasts_a_change(client):
-    client.schedules.add("nightly", "report", every="1h", now=T)
-    client.schedules.pause("nightly", reason="holidays", now=T)
-    changed = client.schedules.add("nightly", "report", every="2h", now=T)
+    client.at(T).schedules.add("nightly", "report", every="1h")
+    client.at(T).schedules.pause("nightly", reason="holidays")
+    changed = client.at(T).schedules.add("nightly", "report", every="2h")
     assert changed.pause is not None
-    assert client.schedules.fire(KNOWN, now=T + 5 * HOUR).jobs == {}
+    assert client.at(T + 5 * HOUR).schedules.fire(KNOWN).jobs == {}
 
 
 def test_a_removed_schedule_is_gone_but_for_its_history(client):
-    client.schedules.add("nightly", "report", every="1h", now=T)
-    client.schedules.fire(KNOWN, now=T + HOUR)
-    client.schedules.remove("nightly", reason="no more reports", now=T + HOUR)
+    client.at(T).schedules.add("nightly", "report", every="1h")
+    client.at(T + HOUR).schedules.fire(KNOWN)
+    client.at(T + HOUR).schedules.remove("nightly", reason="no more reports")
     assert client.schedules.list() == []
-    assert client.schedules.fire(KNOWN, now=T + 2 * HOUR).jobs == {}
+    assert client.at(T + 2 * HOUR).schedules.fire(KNOWN).jobs == {}
     assert len(client.schedules.runs("nightly")) == 1
     for ask in (client.schedules.get, client.schedules.next_times):
         with pytest.raises(ScheduleNotFound, match="onward schedules list"):
             ask("nightly")
     with pytest.raises(ScheduleNotFound):
         client.schedules.remove("nightly", reason="again")
-    assert client.schedules.add("nightly", "report", every="1h", now=T + 3 * HOUR).next_at == T + 4 * HOUR
+    assert client.at(T + 3 * HOUR).schedules.add("nightly", "report", every="1h").next_at == T + 4 * HOUR
     assert told(client) == ["schedule.added", "schedule.removed", "schedule.added"]
 
 
 def test_what_code_defines_is_changed_there_alone(client):
     new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Rules(), source="code")
-    client.schedules.declare([new], now=T)
-    client.schedules.declare([new], now=T)
+    client.at(T).schedules.declare([new])
+    client.at(T).schedules.declare([new])
     with pytest.raises(InvalidSetting, match="is defined in code"):
         client.schedules.add("report", "report", every="2h")
     assert client.schedules.get("report").source == "code"
     assert told(client) == [], "new code is nobody's act"
     changed = checked_schedule("report", NewJob(job_type="report"), {"every": "2h"}, Rules(), source="code")
-    client.schedules.declare([changed], now=T)
+    client.at(T).schedules.declare([changed])
     assert told(client) == ["schedule.changed"]
 
 
 def test_the_runs_of_all_schedules_are_told_together(client):
     for name in ("a", "b"):
-        client.schedules.add(name, "report", every="1h", now=T)
-    client.schedules.fire(KNOWN, now=T + HOUR)
+        client.at(T).schedules.add(name, "report", every="1h")
+    client.at(T + HOUR).schedules.fire(KNOWN)
     assert {run.schedule for run in client.schedules.runs()} == {"a", "b"}
     assert len(client.schedules.runs(limit=1)) == 1
 
@@ -130,9 +128,9 @@ def test_the_runs_of_all_schedules_are_told_together(client):
 def test_the_runs_of_a_schedule_that_never_was_are_asked_for_in_vain(client):
     with pytest.raises(ScheduleNotFound, match="no schedule is named 'zzz'"):
         client.schedules.runs("zzz")
-    client.schedules.add("nightly", "report", every="1h", now=T)
+    client.at(T).schedules.add("nightly", "report", every="1h")
     assert client.schedules.runs("nightly") == []
-    client.schedules.remove("nightly", reason="no more reports", now=T)
+    client.at(T).schedules.remove("nightly", reason="no more reports")
     assert client.schedules.runs("nightly") == [], "it was one"
 
 
@@ -200,14 +198,14 @@ def test_the_strict_profile_has_no_schedules_for_other_categories(category):  # 
 def test_the_strict_profile_has_schedules_for_maintenance_and_notifications(client):  # S4-65
     strict = Client(store=client.store, rules=STRICT)
     for allowed in ("maintenance", "notification"):
-        strict.schedules.add(allowed, strict_job(allowed), every="1h", now=T)
+        strict.at(T).schedules.add(allowed, strict_job(allowed), every="1h")
     assert [schedule.name for schedule in client.schedules.list()] == ["maintenance", "notification"]
 
 
 def test_a_scheduled_job_has_an_explicit_time(client):  # S4-66
     strict = Client(store=client.store, rules=STRICT)
-    strict.schedules.add("n", strict_job("notification"), every="1h", jitter="5m", now=T)
-    [job_id] = strict.schedules.fire(KNOWN, now=T + HOUR).jobs["n"]
+    strict.at(T).schedules.add("n", strict_job("notification"), every="1h", jitter="5m")
+    [job_id] = strict.at(T + HOUR).schedules.fire(KNOWN).jobs["n"]
     job = client.get(job_id)
     assert T + HOUR < job.run_at < T + HOUR + timedelta(minutes=5)
     assert job.request_id == job.correlation_id == job.key

@@ -100,13 +100,13 @@ def test_where_nobody_works_the_jobs_of_onward_itself_do_not_matter():
 
 def test_the_doctor_finds_the_schedules_of_which_not_all_is_well(client):
     at = datetime.now(UTC)
-    client.schedules.add("silent", "other", every="1h", anchor=at - 2 * HOUR, now=at - 2 * HOUR)
-    client.schedules.add("held", "other", every="1h", anchor=at - 2 * HOUR, now=at - 2 * HOUR)
+    client.at(at - 2 * HOUR).schedules.add("silent", "other", every="1h", anchor=at - 2 * HOUR)
+    client.at(at - 2 * HOUR).schedules.add("held", "other", every="1h", anchor=at - 2 * HOUR)
     client.schedules.pause("held", reason="holidays")
-    client.schedules.add("fine", "report", every="1h", anchor=at, now=at - MINUTE)
+    client.at(at - MINUTE).schedules.add("fine", "report", every="1h", anchor=at)
     failing = NewJob(job_type="report", max_attempts=1)
-    client.schedules.add("failing", failing, every="1h", anchor=at, now=at - MINUTE)
-    fired = client.schedules.fire(Known({"report"}), now=at)
+    client.at(at - MINUTE).schedules.add("failing", failing, every="1h", anchor=at)
+    fired = client.at(at).schedules.fire(Known({"report"}))
     kill(client, fired.jobs["failing"][0])
     found = [one for one in client.doctor.check() if one.code == "silent_schedule"]
     assert {one.evidence["schedule"]: one.severity for one in found} == {

@@ -32,7 +32,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def test_five_schedulers_killed_at_random_for_ten_days_fire_every_slot_once(place: Place):
     client = place.client
     for name, timing in SCHEDULES.items():
-        client.schedules.add(name, "report", missed="all", **timing, now=BEGIN)
+        client.at(BEGIN).schedules.add(name, "report", missed="all", **timing)
     command = [sys.executable, "-m", "tests.schedules.killed_schedulers", place.url, place.schema, "7"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr

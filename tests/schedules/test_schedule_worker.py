@@ -21,7 +21,7 @@ def long_ago(app: Onward, job_type: JobType, **options) -> None:
     """Add a schedule of which slots have been missed."""
     now = datetime.now(UTC) - 5 * HOUR
     anchor = now - timedelta(minutes=7)
-    app.client.schedules.add(job_type.name, job_type.build(), every="1h", anchor=anchor, **options, now=now)
+    app.client.at(now).schedules.add(job_type.name, job_type.build(), every="1h", anchor=anchor, **options)
 
 
 def runs(app: Onward, name: str) -> list[ScheduleRun]:
@@ -104,7 +104,7 @@ async def test_a_schedule_that_can_not_be_fired_keeps_no_other_from_it(app, capl
     def report() -> None: ...
 
     long_ago(app, report)
-    app.client.schedules.add("spoilt", "report", cron="0 * * * *", now=datetime.now(UTC) - 5 * HOUR)
+    app.client.at(datetime.now(UTC) - 5 * HOUR).schedules.add("spoilt", "report", cron="0 * * * *")
     spoil(app, "spoilt")
     with caplog.at_level(logging.ERROR, logger="onward.worker"):
         await drain(app)

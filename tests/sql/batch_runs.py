@@ -42,7 +42,7 @@ JOB = tuple(
 
 
 def asked(chosen: Chosen) -> Request:
-    return Request(chosen=chosen, reason="r", by=("user", "1"))
+    return Request(chosen=chosen, reason="r")
 
 
 SUBJECT, WHERE = asked(cancel.of_subject("s")), asked(cancel.of_filter(JobFilter(job_type="t")))

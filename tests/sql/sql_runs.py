@@ -26,7 +26,7 @@ from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups,
 from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.failures.dead_letters import Edit
 from onward.operations.flows import batches, signals
-from onward.operations.jobs import enqueue, inspect, key_conflicts, new_rows, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
 from onward.operations.limits import pauses
 from onward.operations.records import artifacts, audit, seal, usage
 from onward.operations.records.artifacts import Kept, Owner
@@ -222,7 +222,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "resume": (partial(pauses.resume, "job_type", "t"), [[]]),
     "controls": (pauses.controls, [[("gate", "", "r", None, None, 1)]]),
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
-    "cancel": (partial(pauses.cancel, [ID], reason="r"), [[], [stored()]]),
+    "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
     "count": (inspect.count, [[]]),
@@ -246,15 +246,15 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "origin": (partial(dead_letters.origin, ID), [[(*DEAD[: len(COLUMNS)], *LETTER)]]),
     "history of deaths": (partial(dead_letters.history, ID), [[LETTER]]),
     "replay": (
-        partial(dead_letters.replay, [ID], reason="r", by=(None, None), rules=Rules()),
+        partial(dead_letters.replay, [ID], reason="r", rules=Rules()),
         [[], [(ID, "dead", None, ID)]],
     ),
     "discard": (
-        partial(dead_letters.discard, [ID], reason="r", by=("user", "1"), rules=Rules()),
+        partial(dead_letters.discard, [ID], reason="r", rules=Rules()),
         [[(ID,)], []],
     ),
     "fix": (
-        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, note="n", by=(None, None), rules=Rules()),
+        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, note="n", rules=Rules()),
         [[DEAD], [LETTER], []],
     ),
     "begin an effect": (partial(effects.begin, JOB, "e"), [[EFFECT]]),
@@ -296,7 +296,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "prune alerts": (partial(alerts.prune, overlap=SPAN), [[(1,)], [("f",)], [("f",)]]),
     **SCHEDULE_RUNS,
     "diagnose": (
-        partial(doctor.gather, Rules.of(categories=[TIMELY]), NOW, now=NOW),
+        partial(doctor.gather, Rules.of(categories=[TIMELY]), NOW),
         [
             [("q", None, None), (None, micros(NOW - 2 * HOUR), micros(NOW))],
             [],

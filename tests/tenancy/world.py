@@ -148,8 +148,8 @@ def _settle(client: Client, owner: Owner) -> None:
     for name in STATES:
         later: dict[str, Any] = {"run_at": LATER} if name == "scheduled" else {}
         later |= {"subject": f"{name} of {owner.org_id}"} if name in {*MANY, "parked"} else {}
-        owner.jobs[name] = client.enqueue(owner.new(name, **later), now=NOW).id
-    claimed = {job.id: job for job in client.claim(f"queue of {owner.org_id}", 50, worker_id=WORKER, now=NOW)}
+        owner.jobs[name] = client.at(NOW).enqueue(owner.new(name, **later)).id
+    claimed = {job.id: job for job in client.at(NOW).claim(f"queue of {owner.org_id}", 50, worker_id=WORKER)}
     job = {name: claimed[job_id] for name, job_id in owner.jobs.items() if job_id in claimed}
     failed = Failed({"class": "Error", "message": owner.org_id})
     outcomes: dict[str, Outcome] = {
@@ -161,21 +161,21 @@ def _settle(client: Client, owner: Owner) -> None:
     }
     usage = (Usage.checked(f"unit of {owner.org_id}", 2, 30),)
     ends = [RULES.end_of(job[name], outcome, 0.5, usage) for name, outcome in outcomes.items()]
-    client.write(ends, now=NOW).require()
+    client.at(NOW).write(ends).require()
     client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
     owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
     owner.token = artifacts.sign(owner.artifact)
-    fixed = client.dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"}, now=NOW)
+    fixed = client.at(NOW).dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"})
     owner.jobs["successor"] = str(fixed.successor_id)
     for name in ("mail", "resettable"):
-        begun = client.effects.begin(job["running"], name, now=NOW)
-        client.effects.done(job["running"], begun, {"of": owner.org_id}, now=NOW)
+        begun = client.at(NOW).effects.begin(job["running"], name)
+        client.at(NOW).effects.done(job["running"], begun, {"of": owner.org_id})
     client.signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id}, org_id=owner.org_id)
-    client.release([job[name] for name in ("queued", "held", "spare", "doomed")], now=NOW)
-    client.cancel(owner.held, reason=owner.org_id, now=NOW)
-    client.pause("org", owner.org_id, reason=f"by {owner.org_id}", now=NOW)
+    client.at(NOW).release([job[name] for name in ("queued", "held", "spare", "doomed")])
+    client.at(NOW).cancel(owner.held, reason=owner.org_id)
+    client.at(NOW).pause("org", owner.org_id, reason=f"by {owner.org_id}")
     _batch(client, owner)
 
 

@@ -179,7 +179,7 @@ async def test_what_is_paused_waits_and_then_runs(app):
         await other.aenqueue()
         await work.aenqueue(n=3)
         await until(lambda: ran == [3])
-        client.close_gate(reason="an incident", actor_type="user", actor_id="ada")
+        client.acting_as("user:ada").close_gate(reason="an incident")
         await until(lambda: worker._claimer._controls.gate is not None)
         await work.aenqueue(n=4)
         client.resume("queue", "q:exports")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.core.jobs.ids import JobId
 
-__all__ = ["AS_JSON", "PLACE", "WHO", "find_job", "given", "open_client", "open_found", "operator"]
+__all__ = ["AS_JSON", "PLACE", "WHO", "find_job", "given", "open_client", "open_found", "open_operator"]
 
 PLACE = (
     click.option(
@@ -34,13 +34,6 @@ AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one docum
 _HIGHEST = "ffffffffffff7fffbfffffffffffffff"
 
 
-class Operator(TypedDict):
-    """Who acts, as clients ask for it."""
-
-    actor_type: str | None
-    actor_id: str | None
-
-
 def given(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Add options to a command, in this order."""
 
@@ -53,9 +46,9 @@ def given(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_client(app: str | None, url: str | None) -> Client:
-    """Open the database that a command is about; it connects on first use. Raises where there is no file.
+    """Open the database that a command reads; it connects on first use. Raises where there is no file.
 
-    With a URL, an app that can't be imported stops nobody: who mends a queue may not be able to mend the app.
+    With a URL, an app that can't be imported is no obstacle: an operator may not be able to mend the app.
     """
     found = look_for_app(app, url)
     if found.broken is not None and url is not None:
@@ -65,6 +58,11 @@ def open_client(app: str | None, url: str | None) -> Client:
     client = open_found(found, url)
     _require_file(client)
     return client
+
+
+def open_operator(app: str | None, url: str | None, actor: str | None) -> Client:
+    """Open the database that a command changes, acting for `--actor` or the user of this machine."""
+    return open_client(app, url).acting_as(actor or f"cli:{_user()}")
 
 
 def _require_file(client: Client) -> None:
@@ -110,14 +108,6 @@ def find_job(client: Client, name: str) -> JobId:
     if len(begun) > 1:
         raise InvalidSetting(f"{name!r:.80} begins more than one job: {', '.join(begun)}; give more of it")
     return begun[0]
-
-
-def operator(actor: str | None) -> Operator:
-    """Say who acts: whoever was named, or the user of this machine."""
-    from onward.handlers.enqueue_options import read_actor
-
-    actor_type, actor_id = read_actor(actor or f"cli:{_user()}")
-    return {"actor_type": actor_type, "actor_id": actor_id}
 
 
 def _user() -> str:

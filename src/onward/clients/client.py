@@ -18,7 +18,7 @@ from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
 from onward.core.policy.category import OnSubjectDelete
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
-from onward.operations.jobs import enqueue, inspect, key_conflicts, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, subjects
 from onward.operations.jobs.inspect import Attempt, Event
 from onward.operations.jobs.subjects import Dropped
 from onward.operations.limits import pauses
@@ -47,16 +47,16 @@ class AsyncClient(AsyncCancelling):
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the one that holds its key."""
-        [job] = inherit(in_org([job], self.org_id), self.rules)
+        [job] = inherit(in_org([job], self.org_id, self.bound.project_id), self.rules)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules)
-        if self._gathering is None or several or self._bound is not None or now is not None:
+        if self._gathering is None or several or self._binding.is_within or self.bound.instant is not None:
             return await self._enqueue_one(job, atomic=several)
         return await self._gathering.ask(job)
 
     async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
         # Not noted where the key would stay locked until the caller's commit.
-        noted = self._bound is None
+        noted = not self._binding.is_within
         return await self._run(
             lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted),
             atomic=atomic,
@@ -66,12 +66,14 @@ class AsyncClient(AsyncCancelling):
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return await self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)))
+        return await self._enqueue_all(
+            list(inherit(in_org(jobs, self.org_id, self.bound.project_id), self.rules))
+        )
 
     async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; answers in the order of `flow.jobs`."""
         whole = group(flow)
-        jobs = list(inherit(in_org(whole.jobs, self.org_id), self.rules))
+        jobs = list(inherit(in_org(whole.jobs, self.org_id, self.bound.project_id), self.rules))
         ids = _ids.make_many(len(jobs))
         return await self._enqueue_all(whole.placed(jobs, ids), ids)
 
@@ -80,7 +82,7 @@ class AsyncClient(AsyncCancelling):
     ) -> list[Enqueued]:
         ids = ids or _ids.promise(len(jobs))
         org = org_of(jobs) if self.store.row_security else None
-        if self._bound is not None:
+        if self._binding.is_within:
             return await self._run(
                 lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False), org_id=org
             )
@@ -134,7 +136,7 @@ class AsyncClient(AsyncCancelling):
     async def cancel(self, job_id: JobId | UUID, *, reason: str) -> JobState:
         """Cancel a waiting job at once, or ask a running one to give way; gives the state it is in now."""
         asked = normalise_id(job_id)
-        stopped = await self._run(lambda: pauses.stop([asked], reason=reason))
+        stopped = await self._run(lambda: cancel.stop([asked], reason=reason))
         if asked not in stopped.states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
         await self._settle_some(stopped.tied, slots=stopped.slots)
@@ -175,4 +177,4 @@ class AsyncClient(AsyncCancelling):
 
     async def controls(self) -> Controls:
         """Read the gate, the pauses, and which orgs have spent their budget."""
-        return await self._run(lambda: pauses.controls(), write=False)
+        return await self._run(pauses.controls, write=False)

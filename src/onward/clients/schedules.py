@@ -8,12 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
-from onward.core.policy.rules import Rules
 from onward.core.schedules.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
 from onward.core.schedules.timing import Missed
 from onward.operations.schedules import fire, schedules
@@ -29,9 +28,9 @@ _ids = IdMaker(time.time_ns, os.urandom)
 class AsyncSchedules:
     """Those that code defines and those that were added at run time, by name."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(self, *, limit: int = 1000) -> Sequence[Schedule]:
         """Read the schedules by name, each with its last run."""
@@ -64,10 +63,16 @@ class AsyncSchedules:
         """
         new = job_of(job, payload, self._rules.checks)
         options = {
-            "cron": cron, "every": every, "tz": tz, "anchor": anchor, "jitter": jitter, "missed": missed,
-            "overlap": overlap, "warm_up": warm_up,
-        }  # fmt: skip
-        return await self.put(schedules.checked_schedule(name, new, options, self._rules), reason=reason)  # fmt: skip
+            "cron": cron,
+            "every": every,
+            "tz": tz,
+            "anchor": anchor,
+            "jitter": jitter,
+            "missed": missed,
+            "overlap": overlap,
+            "warm_up": warm_up,
+        }
+        return await self.put(schedules.checked_schedule(name, new, options, self._rules), reason=reason)
 
     async def put(self, schedule: NewSchedule, *, reason: str | None = None) -> Schedule:
         """Store a schedule that was checked."""

@@ -36,7 +36,9 @@ _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 
 
 # What every statement may name and a client always says: here for one that is run without a client.
-UNSAID: Mapping[str, Scalar] = {"only_org": None, "audited": 2}
+UNSAID: Mapping[str, Scalar] = {
+    "only_org": None, "audited": 2, "now": None, "actor_type": None, "actor_id": None,
+}  # fmt: skip
 
 
 def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from onward.clients.client import AsyncClient
+from onward.core.jobs.actor import Actor
 from onward.core.policy.built_in import CHECKUP, PRUNE, Q_ONWARD
 from onward.core.work.lifecycle import Snooze
 from onward.handlers.clients import Clients
@@ -60,13 +61,14 @@ async def prune_in_rounds(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> dict[str, int]:
     """Remove what was kept for its time; raises Snooze when it has taken long enough, and goes on later."""
+    client = client.acting_as(Actor("system", PRUNE))
     began = clock()
     counts: Counter[str] = Counter()
     place = await client.maintenance.read_place()
     unfinished = place is not None
     while True:
         started = clock()
-        done = await client.maintenance.prune(place=place, limit=limit, actor_type="system", actor_id=PRUNE)
+        done = await client.maintenance.prune(place=place, limit=limit)
         counts.update(done.counts)
         place = done.place
         if place is None:

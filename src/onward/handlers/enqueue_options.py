@@ -12,6 +12,7 @@ import msgspec
 
 from onward.core.flows.flow import Needs, OnFailure, check_needs
 from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import JobState, Merge, NewJob
 from onward.core.limits.limit import Limit, Per, limit_key
 from onward.core.policy.category import OnConflict
@@ -28,7 +29,7 @@ from onward.handlers.handles.flow_handle import After, read_after
 from onward.handlers.job_keys import KeyMaker, NotificationKey, NotificationKeys
 from onward.origin import filled
 
-__all__ = ["Defaults", "Options", "Request", "check_names", "read_actor"]
+__all__ = ["Defaults", "Options", "Request", "check_names"]
 
 _MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
@@ -176,7 +177,10 @@ class Request(msgspec.Struct, frozen=True):
 def _read_others(changes: dict[str, Any]) -> None:
     """Read who acts, and what the job belongs to or waits for, in their place."""
     if "actor" in changes:
-        changes["actor_type"], changes["actor_id"] = read_actor(changes.pop("actor"))
+        actor = changes.pop("actor")
+        read = None if actor is None else Actor.of(actor, InvalidJob)
+        changes["actor_type"] = None if read is None else read.type
+        changes["actor_id"] = None if read is None else read.id
     if "batch" in changes:
         changes["batch_id"] = read_batch(changes.pop("batch"))
     if "after" in changes:
@@ -202,18 +206,6 @@ def _span(name: str, value: Any) -> timedelta | str | None:
     if value is None or (name == "unique" and value in ("active", "forever")):
         return cast("str | None", value)
     return duration(name, value, error=InvalidJob)
-
-
-def read_actor(value: object) -> tuple[str | None, str | None]:
-    """Read an actor's type and id from `type:id` or a tuple of the two."""
-    match value:
-        case None:
-            return None, None
-        case str() if all(parts := value.partition(":")):
-            return parts[0], parts[2]
-        case (str(kind), str(name)):
-            return kind, name
-    raise InvalidJob(f"actor is {value!r:.80}; give 'type:id', such as 'user:42', or a tuple of the two")
 
 
 def _states(value: object) -> frozenset[JobState]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
+from onward.clients.client import AsyncClient
+from onward.clients.sync.client import Client
 from onward.core.inputs.duration import Duration
-from onward.handlers.enqueue_options import check_names, read_actor
+from onward.core.jobs.actor import Actor
+from onward.errors import InvalidJob
+from onward.handlers.enqueue_options import check_names
 
 __all__ = ["SignalOptions", "read_signal"]
+
+AnyClient = TypeVar("AnyClient", Client, AsyncClient)
 
 
 class SignalOptions(TypedDict, total=False):
@@ -20,10 +26,16 @@ class SignalOptions(TypedDict, total=False):
 
 
 class Said(NamedTuple):
-    """The options of a signal as a client takes them, and the transaction to store it in."""
+    """The options of a signal as a client takes them, who sends it, and the transaction to store it in."""
 
     named: dict[str, Any]
+    actor: Actor | None
     tx: object
+
+    def bound(self, client: AnyClient) -> AnyClient:
+        """Return a client in the transaction of the signal, acting for who sends it."""
+        client = client if self.tx is None else client.within(self.tx)
+        return client if self.actor is None else client.acting_as(self.actor)
 
 
 def read_signal(options: SignalOptions) -> Said:
@@ -32,5 +44,5 @@ def read_signal(options: SignalOptions) -> Said:
     named: dict[str, Any] = {
         name: options[name] for name in ("org_id", "keep") if options.get(name) is not None
     }
-    named["actor_type"], named["actor_id"] = read_actor(options.get("actor"))
-    return Said(named, options.get("tx"))
+    actor = options.get("actor")
+    return Said(named, None if actor is None else Actor.of(actor, InvalidJob), options.get("tx"))

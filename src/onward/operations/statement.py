@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from onward.core.inputs.checks import zoned
+from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import micros
 
 __all__ = [
-    "Check", "Operation", "Row", "Rows", "Scalar", "Several", "Statement", "as_json", "moment", "picker",
-    "with_params",
+    "Check", "Operation", "Row", "Rows", "Scalar", "Several", "Statement", "acting", "as_json", "moment",
+    "picker", "with_params",
 ]  # fmt: skip
 
 Scalar = str | int | float | None
@@ -73,39 +74,42 @@ Check = Callable[[Sequence[Statement]], Operation[None]]
 
 def with_params(
     operation: Operation[T],
-    params: Mapping[str, Scalar],
+    always: Mapping[str, Scalar],
+    usual: Mapping[str, Scalar] = {},
     check: Check | None = None,
-    actor: Mapping[str, Scalar] | None = None,
 ) -> Operation[T]:
     """Add parameters to every statement of an operation, so that none can forget them.
 
-    `check` is shown the statements before they are run: it may ask the database, and refuse. `actor` stands
-    for whoever acts where a statement asks for one and none was named.
+    A statement's own parameters win over `usual` ones, and those in `always` win over both. `check` sees the
+    statements before they are run: it may read from the database, and refuse.
     """
     rows: Sequence[Row] = ()
     try:
-        asked = next(operation)
+        step = next(operation)
         while True:
             if check is not None:
-                statements = [asked] if isinstance(asked, Statement) else list(asked.statements)
-                yield from with_params(check(statements), params)
-                asked = asked if isinstance(asked, Statement) else Several(iter(statements))
-            if isinstance(asked, Statement):
-                named = actor is None or asked.params.get("actor_type", "") is not None
-                said = asked.params if named or actor is None else {**asked.params, **actor}
-                asked = Statement(asked.name, {**said, **params})
+                statements = [step] if isinstance(step, Statement) else list(step.statements)
+                yield from with_params(check(statements), always)
+                step = step if isinstance(step, Statement) else Several(iter(statements))
+            if isinstance(step, Statement):
+                step = Statement(step.name, {**usual, **step.params, **always})
             else:
-                added = (Statement(one.name, {**one.params, **params}) for one in asked.statements)
-                asked = Several(added)
+                added = (Statement(one.name, {**usual, **one.params, **always}) for one in step.statements)
+                step = Several(added)
             try:
-                rows = yield asked
+                rows = yield step
             except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
-                asked = operation.throw(error)
+                step = operation.throw(error)
             else:
-                asked = operation.send(rows)
+                step = operation.send(rows)
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def acting(actor: Actor, operation: Operation[T]) -> Operation[T]:
+    """Run an operation on behalf of `actor`, even if its client acts for another one."""
+    return with_params(operation, {"actor_type": actor.type, "actor_id": actor.id})
 
 
 def moment(instant: datetime | None) -> int | None:

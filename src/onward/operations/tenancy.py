@@ -17,7 +17,16 @@ from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
-__all__ = ["OF_ONE_ORG", "check_confined", "check_org", "in_org", "not_allowed", "org_of", "set_org"]
+__all__ = [
+    "OF_ONE_ORG",
+    "check_confined",
+    "check_org",
+    "check_project",
+    "in_org",
+    "not_allowed",
+    "org_of",
+    "set_org",
+]
 
 OF_ONE_ORG = frozenset({
     "add_artifact",
@@ -122,6 +131,13 @@ def check_org(org_id: str, confined_to: str | None, rules: Rules) -> None:
         raise _other_org(org_id, str(confined_to))
 
 
+def check_project(project_id: str, bound_to: str | None) -> None:
+    """Refuse what is no project, and another one than that to which the client is bound."""
+    check_text("project_id", project_id, longest=LONGEST["project_id"])
+    if bound_to not in {None, project_id}:
+        raise _other_project(project_id, str(bound_to))
+
+
 def set_org(org_id: str | None, *, local: bool = True) -> Operation[None]:
     """Tell the database whose rows its policies should show, until the end of the transaction or for good."""
     yield Statement("set_org", {"org": org_id or "", "local": int(local)})
@@ -138,11 +154,11 @@ def org_of(jobs: Iterable[NewJob]) -> str | None:
     return next(iter(orgs), None)
 
 
-def in_org(jobs: Iterable[NewJob], org: str | None) -> list[NewJob]:
-    """Give jobs to a confined client's org where they name none; refuse those of another one."""
-    if org is None:
+def in_org(jobs: Iterable[NewJob], org: str | None, project: str | None = None) -> list[NewJob]:
+    """Fill in the org and project of a bound client where jobs name none; refuse those of another one."""
+    if org is None and project is None:
         return list(jobs)
-    return [_given(new, org) if isinstance(new, NewJob) else new for new in jobs]
+    return [_placed(new, org, project) if isinstance(new, NewJob) else new for new in jobs]
 
 
 def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]:
@@ -175,10 +191,12 @@ def not_allowed(what: str, org: str) -> NotAllowed:
     )
 
 
-def _given(new: NewJob, org: str) -> NewJob:
-    if new.org_id not in {None, org}:
+def _placed(new: NewJob, org: str | None, project: str | None) -> NewJob:
+    if org is not None and new.org_id not in {None, org}:
         raise _other_org(new.org_id, org)
-    return msgspec.structs.replace(new, org_id=org)
+    if project is not None and new.project_id not in {None, project}:
+        raise _other_project(str(new.project_id), project)
+    return msgspec.structs.replace(new, org_id=org or new.org_id, project_id=project or new.project_id)
 
 
 def _column(rows: Rows, name: str) -> set[Scalar]:
@@ -193,4 +211,11 @@ def _other_org(other: Scalar, org: str) -> NotAllowed:
     return NotAllowed(
         f"org_id is {other!r:.80}, and this client is confined to org {org!r}; "
         "leave it out, or use a client of that org"
+    )
+
+
+def _other_project(other: str, project: str) -> NotAllowed:
+    return NotAllowed(
+        f"project_id is {other!r:.80}, and this client is bound to project {project!r}; "
+        "leave it out, or use a client of that project"
     )

@@ -24,7 +24,7 @@ def test_breakers_are_listed_for_people_and_for_programs(onward, client):
     )
     for _ in range(3):
         client.breakers.answered("crm", None, Answer(pushed_back=True, status=503))
-    client.breakers.open("mail", reason="their maintenance", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").breakers.open("mail", reason="their maintenance")
     crm, mail = onward("breakers", "list").out.splitlines()
     assert crm.startswith("crm  open  until 20")
     assert crm.endswith("3 counted  3 answers in a row pushed back, the last with status 503")

@@ -38,7 +38,7 @@ def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  #
 def test_the_state_of_the_gate_is_told(onward, client):
     assert onward("gate", "status").out == "open\n"
     assert json.loads(onward("gate", "status", "--json").out) == {"open": True}
-    client.close_gate(reason="deploy", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").close_gate(reason="deploy")
     assert onward("gate", "status").out.endswith("user:ada  deploy\n")
     told = json.loads(onward("gate", "status", "--json").out)
     assert (told["open"], told["reason"], told["actor_id"]) == (False, "deploy", "ada")
@@ -79,7 +79,7 @@ def test_a_pause_needs_its_reason(onward, client):
 def test_queues_are_listed_with_what_waits_and_what_is_paused(onward, client):
     client.enqueue(NewJob(job_type="t", queue="q:mail"))
     client.enqueue(NewJob(job_type="t", queue="q:mail"))
-    client.pause("queue", "q:other", reason="slow", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").pause("queue", "q:other", reason="slow")
     client.pause("org", "acme", reason="unpaid")
     mail, other, acme = onward("queues", "list").out.splitlines()
     assert mail == "q:mail  2 queued"

@@ -25,14 +25,11 @@ def client(folder):
 
 
 def add_nightly(client):
-    client.schedules.add(
-        "nightly", "report", cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m",
-        now=_NIGHT - timedelta(hours=1),
-    )  # fmt: skip
+    client.at(_NIGHT - timedelta(hours=1)).schedules.add("nightly", "report", cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m")  # fmt: skip
 
 
 def fire(client, at):
-    fired = client.schedules.fire(Known({"report"}), now=at)
+    fired = client.at(at).schedules.fire(Known({"report"}))
     assert fired.jobs
     return fired.jobs["nightly"]
 

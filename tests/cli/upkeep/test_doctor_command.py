@@ -42,7 +42,7 @@ def test_a_queue_that_works_ends_with_0(onward, client):
 
 
 def test_programs_get_one_document_with_the_evidence(onward, client):
-    client.close_gate(reason="deploy \x1b[31m", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").close_gate(reason="deploy \x1b[31m")
     ran = onward("doctor", "--json", "--deep")
     assert ran.code == 1
     shown = json.loads(ran.out)

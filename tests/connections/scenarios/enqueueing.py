@@ -53,7 +53,7 @@ def many_jobs_go_in_at_once(go: Go) -> list[JobId]:
         NewJob(job_type="f", run_at=NOW - HOUR),
     ]
     asked = ids.make_many(len(new))
-    a, b, c, d, e, f = go(enqueue.enqueue_many(new, asked, now=NOW))
+    a, b, c, d, e, f = go(enqueue.enqueue_many(new, asked))
     assert (a, b) == (Enqueued(asked[0], JobState.QUEUED, True), Enqueued(asked[0], JobState.QUEUED, False))
     assert c == Enqueued(held.id, JobState.QUEUED, created=False)
     assert [x.state for x in (d, e, f)] == [JobState.SCHEDULED, JobState.SCHEDULED, JobState.QUEUED]
@@ -90,7 +90,7 @@ def a_job_comes_back_equal(go: Go) -> list[JobId]:
     }
     parent, batch = ids.make_many(2)
     origin = NewJob(job_type="batch", org_id=texts["org_id"])
-    go(batch_create.open_batch(NewBatch(id=batch, origin=origin), now=NOW))
+    go(batch_create.open_batch(NewBatch(id=batch, origin=origin)))
     put_in = put(
         go, "é%s", payload=payload, category="default", queue="q:é", priority=1, max_attempts=3, key="🦊",
         tags=["é", "'"], parent_id=parent, batch_id=batch, deadline=NOW + HOUR, timeout=LEASE, **texts,

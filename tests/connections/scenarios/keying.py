@@ -50,8 +50,8 @@ def keys_are_listed_forgotten_and_pruned(go: Go) -> list[JobId]:
     for job in take(go):
         end(go, job, Succeeded())
     assert [key.key for key in go(key_conflicts.list_keys()).keys] == ["short", "ké"]
-    assert go(key_conflicts.prune(now=NOW + timedelta(seconds=1))) == (1, ("é", "", "ké"))
-    assert go(key_conflicts.forget("ké", org_id="é", reason="é", now=NOW)) is True
+    assert go(key_conflicts.prune(), at=NOW + timedelta(seconds=1)) == (1, ("é", "", "ké"))
+    assert go(key_conflicts.forget("ké", org_id="é", reason="é")) is True
     assert go(key_conflicts.list_keys()).keys == []
     return [short, kept]
 
@@ -61,7 +61,7 @@ def the_jobs_of_a_subject_go_with_it(go: Go) -> list[JobId]:
     gone = put(go, category="booking", subject="booking:é").id
     end(go, take(go)[0], Succeeded())
     kept = put(go, subject="booking:other").id
-    dropped = go(subjects.drop_subject("booking:é", DEFAULT_RULES, rule="delete", now=NOW))
+    dropped = go(subjects.drop_subject("booking:é", DEFAULT_RULES, rule="delete"))
     assert dropped.deleted == {gone}
     assert go(inspect.get_many([gone])) == {}
     assert events(go, gone)[-1] == "job.deleted"

@@ -12,11 +12,11 @@ from onward.core.work.lifecycle import Failed
 from onward.operations.failures import dead_letters
 from onward.operations.failures.dead_letters import Edit, Resolved
 from onward.operations.jobs import inspect
-from tests.connections.scenarios.steps import NOW, Go, end, events, ids, look, put, register, take
+from tests.connections.scenarios.steps import Go, end, events, ids, look, put, register, take
 
 __all__ = ["SCENARIOS"]
 
-BY: dict[str, Any] = {"reason": "é", "by": ("user", "é"), "rules": DEFAULT_RULES}
+BY: dict[str, Any] = {"reason": "é", "rules": DEFAULT_RULES}
 
 
 def each_death_is_resolved_once(go: Go) -> list[JobId]:
@@ -28,16 +28,16 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     assert ([letter.job.id for letter in page.letters], page.next_cursor) == ([broken, thrown], thrown)
     assert (page.letters[0].error_class, page.letters[0].hint) == ("É", "é")
     every = [again, thrown, broken]
-    assert go(dead_letters.replay([again], **BY, now=NOW)) == Resolved(frozenset({again}), {})
-    assert go(dead_letters.discard([thrown], **BY, now=NOW)) == Resolved(frozenset({thrown}), {})
+    assert go(dead_letters.replay([again], **BY)) == Resolved(frozenset({again}), {})
+    assert go(dead_letters.discard([thrown], **BY)) == Resolved(frozenset({thrown}), {})
     edit = Edit(patch={"é": "ö"}, priority=1)
     note: dict[str, Any] = {"note": "é", "by": (None, None), "rules": DEFAULT_RULES}
-    fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **note, now=NOW))
+    fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **note))
     assert fixed.resolution.diff == [
         {"path": '$["\\u00e9"]', "before": 2, "after": "ö"},
         {"path": "priority", "before": 5, "after": 1},
     ]
-    assert go(dead_letters.discard(every, **BY, now=NOW)) == Resolved(
+    assert go(dead_letters.discard(every, **BY)) == Resolved(
         frozenset(),
         {
             again: "it is queued, not dead",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from onward.core.jobs.ids import IdMaker, JobId
@@ -14,31 +14,31 @@ from onward.core.policy.rules import DEFAULT_RULES
 from onward.core.work.lifecycle import End, Outcome
 from onward.operations.jobs import enqueue, inspect
 from onward.operations.work import work
+from tests.connections.caller import NOW
 
 __all__ = ["HOUR", "LEASE", "NOW", "QUEUE", "Go", "end", "events", "ids", "look", "put", "register", "take"]
 
-Go = Callable[[Any], Any]
+Go = Callable[..., Any]
 
 LEASE = timedelta(seconds=30)
 HOUR = timedelta(hours=1)
 QUEUE = "q:default"
-NOW = datetime.now(UTC).replace(microsecond=123_456)
 
 ids = IdMaker(time.time_ns, os.urandom)
 
 
 def put(go: Go, job_type: str = "mail", **fields: Any) -> Enqueued:
-    enqueued: Enqueued = go(enqueue.enqueue(NewJob(job_type=job_type, **fields), ids.make(), now=NOW))
+    enqueued: Enqueued = go(enqueue.enqueue(NewJob(job_type=job_type, **fields), ids.make()))
     return enqueued
 
 
 def take(go: Go, worker: str = "w", *, now: datetime = NOW, limit: int = 10) -> list[Job]:
-    jobs: list[Job] = go(work.claim(QUEUE, limit, worker_id=worker, now=now))
+    jobs: list[Job] = go(work.claim(QUEUE, limit, worker_id=worker), at=now)
     return jobs
 
 
 def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> work.Leases:
-    leases: work.Leases = go(work.finish([End.of(job, outcome, DEFAULT_RULES.policy_of(job), 0.5)], now=now))
+    leases: work.Leases = go(work.finish([End.of(job, outcome, DEFAULT_RULES.policy_of(job), 0.5)]), at=now)
     return leases
 
 
@@ -52,4 +52,4 @@ def events(go: Go, job_id: JobId) -> list[str]:
 
 
 def register(go: Go, worker: str = "w") -> None:
-    go(work.register(worker, lease=LEASE, info={"host": "é"}, now=NOW))
+    go(work.register(worker, lease=LEASE, info={"host": "é"}))

@@ -24,8 +24,7 @@ from onward.core.work.lifecycle import (
     Succeeded,
 )
 from onward.errors import WorkerLost
-from onward.operations.jobs import inspect
-from onward.operations.limits import pauses
+from onward.operations.jobs import cancel, inspect
 from onward.operations.work import rescue, work
 from tests.connections.scenarios.steps import (
     HOUR,
@@ -76,8 +75,8 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:
     kind = fingerprint(waiting.job_type, {"message": "boom"})
     boom = {"message": "boom", "fingerprint": kind, "repeats": 1}
     assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), boom)
-    assert go(rescue.promote(now=NOW + timedelta(seconds=4))).next_due == NOW + timedelta(seconds=5)
-    assert go(rescue.promote(now=NOW + timedelta(seconds=5))) == rescue.Promoted({QUEUE: 1}, None)
+    assert go(rescue.promote(), at=NOW + timedelta(seconds=4)).next_due == NOW + timedelta(seconds=5)
+    assert go(rescue.promote(), at=NOW + timedelta(seconds=5)) == rescue.Promoted({QUEUE: 1}, None)
     [job] = take(go, now=NOW + timedelta(seconds=6))
     assert (job.attempt, job.lease) == (2, 3)
     end(go, job, Failed({"message": "é"}, retryable=False))
@@ -106,8 +105,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
                 End.of(released, Released(), policy),
                 End.of(snoozed, Snooze(HOUR), policy),
                 End.of(limited, RateLimited(HOUR, {"status": 429}), policy),
-            ],
-            now=NOW,
+            ]
         )
     )
     assert leases == work.Leases(frozenset({released.id, snoozed.id, limited.id}), frozenset())
@@ -139,10 +137,10 @@ def a_worker_extends_its_lease(go: Go) -> list[JobId]:
     put(go), put(go)
     kept, lost = take(go)
     end(go, lost, Released())
-    go(pauses.cancel([kept.id], reason="enough", now=NOW))
-    leases = go(work.extend("w", {kept.id: kept.lease, lost.id: lost.lease}, lease=LEASE, idle=True, now=NOW))
+    go(cancel.cancel([kept.id], reason="enough"))
+    leases = go(work.extend("w", {kept.id: kept.lease, lost.id: lost.lease}, lease=LEASE, idle=True))
     assert leases == work.Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
-    assert go(work.extend("w", {}, lease=LEASE, now=NOW)) == work.Leases(frozenset(), frozenset())
+    assert go(work.extend("w", {}, lease=LEASE)) == work.Leases(frozenset(), frozenset())
     with pytest.raises(WorkerLost):
         go(work.extend("nobody", {}, lease=LEASE))
     with pytest.raises(WorkerLost):
@@ -156,23 +154,23 @@ def the_jobs_of_a_lost_worker_are_rescued(go: Go) -> list[JobId]:
     put(go), put(go, priority=6, max_attempts=1), put(go, priority=7)
     first, last = take(go, limit=2)
     [safe] = take(go, "alive")
-    go(work.extend("alive", {}, lease=HOUR, now=NOW))
-    assert go(rescue.rescue(now=NOW)).held == frozenset()
+    go(work.extend("alive", {}, lease=HOUR))
+    assert go(rescue.rescue()).held == frozenset()
     later = NOW + LEASE
-    assert go(rescue.rescue(now=later)).held == {first.id, last.id}
+    assert go(rescue.rescue(), at=later).held == {first.id, last.id}
     assert (look(go, first.id).crashes, look(go, last.id).state) == (1, "dead")
     assert look(go, safe.id) == safe
     with pytest.raises(WorkerLost):
-        go(work.extend("w", {}, lease=LEASE, now=later))
-    assert [go(work.retire(worker, now=later)) for worker in ("alive", "nobody")] == [True, False]
-    assert go(rescue.rescue(now=later)).held == {safe.id}
+        go(work.extend("w", {}, lease=LEASE), at=later)
+    assert [go(work.retire(worker), at=later) for worker in ("alive", "nobody")] == [True, False]
+    assert go(rescue.rescue(), at=later).held == {safe.id}
     return [first.id, last.id, safe.id]
 
 
 def due_jobs_are_promoted(go: Go) -> list[JobId]:
     due, later, other = put(go, delay=LEASE), put(go, delay=HOUR), put(go, delay=LEASE, queue="other")
-    assert go(rescue.promote(now=NOW)) == rescue.Promoted({}, NOW + LEASE)
-    assert go(rescue.promote(now=NOW + LEASE)) == rescue.Promoted({QUEUE: 1, "other": 1}, NOW + HOUR)
+    assert go(rescue.promote()) == rescue.Promoted({}, NOW + LEASE)
+    assert go(rescue.promote(), at=NOW + LEASE) == rescue.Promoted({QUEUE: 1, "other": 1}, NOW + HOUR)
     assert [look(go, job.id).state for job in (due, later, other)] == ["queued", "scheduled", "queued"]
     return [due.id, later.id, other.id]
 
@@ -183,16 +181,16 @@ def waiting_and_running_jobs_are_cancelled(go: Go) -> list[JobId]:
     yields, resists = take(go)
     waiting, unknown = put(go, delay=HOUR).id, ids.make()
     asked = [yields.id, resists.id, waiting, unknown]
-    states = go(pauses.cancel(asked, reason="é", actor_type="user", actor_id="u", now=NOW))
+    states = go(cancel.cancel(asked, reason="é"))
     assert states == {yields.id: "running", resists.id: "running", waiting: "cancelled"}
     assert end(go, yields, Cancelled("asked")).held == {yields.id}
     assert end(go, resists, Failed({"message": "boom"})).cancel_requested == {resists.id}
     assert [look(go, job_id).state for job_id in asked[:3]] == ["cancelled"] * 3
-    assert set(go(pauses.cancel(asked, reason="again")).values()) == {JobState.CANCELLED}
+    assert set(go(cancel.cancel(asked, reason="again")).values()) == {JobState.CANCELLED}
     requested = go(inspect.events_of(yields.id))[2]
     assert (requested.event, requested.actor_id, requested.detail) == (
         "job.cancel_requested",
-        "u",
+        "é",
         {"reason": "é"},
     )
     return asked[:3]
@@ -216,7 +214,7 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     assert pages[1].next_cursor is None
 
     def listed(*, now: datetime = NOW, **narrow: Any) -> set[JobId]:
-        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow), now=now)).jobs}
+        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now).jobs}
 
     assert listed(state=JobState.SUCCEEDED) == listed(job_type="mail", org_id="o") == {done.id}
     assert listed(subject="s") == listed(state=JobState.RUNNING) == {stuck.id}

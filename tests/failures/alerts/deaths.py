@@ -20,7 +20,7 @@ BUSY = Failed({"class": "Busy", "message": "the line is busy"}, retryable=False)
 
 def ready(client: Client) -> Client:
     """Give the worker of these tests its lease."""
-    client.register("w", lease=timedelta(days=3650), now=T)
+    client.at(T).register("w", lease=timedelta(days=3650))
     return client
 
 
@@ -35,11 +35,11 @@ def only(client: Client, **where: Any) -> GroupedAlert:
 
 def messages(client: Client, now: datetime = T, sink: str = SINK) -> list[Alert]:
     """Give what a sink would be told now, as if it took all."""
-    client.alerts.prepare([sink], now=now)
+    client.at(now).alerts.prepare([sink])
     taken: list[Alert] = []
-    while (send := client.alerts.take(sink, hold=HOLD, now=now)) is not None:
+    while (send := client.at(now).alerts.take(sink, hold=HOLD)) is not None:
         taken.append(send.alert)
-        assert client.alerts.settle(send, now=now)
+        assert client.at(now).alerts.settle(send)
     return taken
 
 

@@ -28,9 +28,9 @@ def client(client: Client) -> Client:
 def test_a_death_is_one_alert_event_however_often_it_is_looked_for(client):
     # S4-45
     job = die(client)
-    assert client.alerts.gather(now=T) == 1
-    assert client.alerts.gather(now=T) == 0
-    assert client.alerts.gather(deep=True, now=T + MINUTE) == 0
+    assert client.at(T).alerts.gather() == 1
+    assert client.at(T).alerts.gather() == 0
+    assert client.at(T + MINUTE).alerts.gather(deep=True) == 0
     alert = only(client)
     assert (alert.kind, alert.count, alert.unsent) == ("job_dead", 1, 1)
     assert alert.about["job_id"] == job.id
@@ -42,12 +42,12 @@ def test_a_death_is_one_alert_event_however_often_it_is_looked_for(client):
 def test_many_groups_findings_and_messages_are_written_at_once(client):
     for group in range(12):
         die(client, job_type=f"mail {group}")
-    assert client.alerts.gather(now=T) == 12
+    assert client.at(T).alerts.gather() == 12
     findings = [
         Finding(code="slo_burn", severity="warning", title="late", evidence={"category": f"c{number}"})
         for number in range(12)
     ]
-    client.alerts.observe(findings, now=T)
+    client.at(T).alerts.observe(findings)
     assert {told.job_type or told.fingerprint for told in messages(client)} == {
         *(f"mail {group}" for group in range(12)),
         *(f"slo_burn:c{number}" for number in range(12)),
@@ -55,62 +55,62 @@ def test_many_groups_findings_and_messages_are_written_at_once(client):
 
 
 def test_who_caused_the_death_makes_no_difference(client):
-    client.register("short", lease=SECOND, now=T)
-    client.enqueue(NewJob(job_type="crashing", max_attempts=1), now=T)
-    client.claim("q:default", worker_id="short", now=T)
+    client.at(T).register("short", lease=SECOND)
+    client.at(T).enqueue(NewJob(job_type="crashing", max_attempts=1))
+    client.at(T).claim("q:default", worker_id="short")
     later = T + MINUTE
-    client.rescue(now=later)
-    assert client.alerts.gather(now=later) == 1
+    client.at(later).rescue()
+    assert client.at(later).alerts.gather() == 1
     assert only(client).about["error_class"] == "WorkerLost"
 
 
 def test_a_job_that_dies_again_after_a_replay_is_told_again(client):
     job = die(client)
-    client.alerts.gather(now=T)
-    client.dead.replay([job.id], reason="again", now=T + SECOND)
+    client.at(T).alerts.gather()
+    client.at(T + SECOND).dead.replay([job.id], reason="again")
     again = claim(client, T + SECOND)
-    client.finish([(again, BUSY)], now=T + SECOND)
-    assert client.alerts.gather(now=T + SECOND) == 1
+    client.at(T + SECOND).finish([(again, BUSY)])
+    assert client.at(T + SECOND).alerts.gather() == 1
     assert sorted(alert.count for alert in client.alerts.list()) == [1, 1]
 
 
 def test_what_died_before_the_tables_knew_of_alerts_is_not_told(client):
-    client.register("early", lease=timedelta(days=3650), now=EARLIER)
-    client.enqueue(NewJob(job_type="old"), now=EARLIER)
-    [job] = client.claim("q:default", worker_id="early", now=EARLIER)
-    client.finish([(job, BUSY)], now=EARLIER)
+    client.at(EARLIER).register("early", lease=timedelta(days=3650))
+    client.at(EARLIER).enqueue(NewJob(job_type="old"))
+    [job] = client.at(EARLIER).claim("q:default", worker_id="early")
+    client.at(EARLIER).finish([(job, BUSY)])
     assert client.alerts.gather(deep=True) == 0
-    assert client.alerts.gather(deep=True, now=T) == 0
+    assert client.at(T).alerts.gather(deep=True) == 0
 
 
 def test_a_death_that_is_committed_late_is_found_by_the_deep_look(client):
     die(client, now=T + timedelta(minutes=10))
-    assert client.alerts.gather(now=T + timedelta(minutes=10)) == 1
+    assert client.at(T + timedelta(minutes=10)).alerts.gather() == 1
     die(client, now=T)
-    assert client.alerts.gather(now=T + timedelta(minutes=11)) == 0
-    assert client.alerts.gather(deep=True, now=T + timedelta(minutes=11)) == 1
+    assert client.at(T + timedelta(minutes=11)).alerts.gather() == 0
+    assert client.at(T + timedelta(minutes=11)).alerts.gather(deep=True) == 1
 
 
 def test_after_a_deep_look_earlier_deaths_are_not_read_again(client):
     die(client, now=T)
-    assert client.alerts.gather(deep=True, now=T + MINUTE) == 1
+    assert client.at(T + MINUTE).alerts.gather(deep=True) == 1
     rows(client, "DELETE FROM {prefix}alerted WHERE lease > 0")
-    assert client.alerts.gather(now=T + MINUTE) == 0
-    assert client.alerts.gather(deep=True, now=T + MINUTE) == 1
+    assert client.at(T + MINUTE).alerts.gather() == 0
+    assert client.at(T + MINUTE).alerts.gather(deep=True) == 1
 
 
 def test_a_clock_that_was_ahead_does_not_hide_later_deaths(client):
     die(client, now=T + timedelta(days=30))
-    assert client.alerts.gather(now=T + timedelta(days=30)) == 1
+    assert client.at(T + timedelta(days=30)).alerts.gather() == 1
     die(client, now=T)
-    assert client.alerts.gather(now=T) == 1
+    assert client.at(T).alerts.gather() == 1
 
 
 def test_two_that_look_at_once_make_one_alert_of_each_death(client):
     for _ in range(20):
         die(client)
     with ThreadPoolExecutor(4) as threads:
-        counts = list(threads.map(lambda _: client.alerts.gather(now=T), range(4)))
+        counts = list(threads.map(lambda _: client.at(T).alerts.gather(), range(4)))
     assert sum(counts) == 20
     assert only(client).count == 20
 
@@ -119,7 +119,7 @@ def test_deaths_of_one_fingerprint_are_one_message_and_others_have_their_own(cli
     for _ in range(3):
         die(client)
     die(client, outcome=BUSY)
-    client.alerts.gather(now=T)
+    client.at(T).alerts.gather()
     told = {alert.error_class: alert for alert in messages(client)}
     assert {name: alert.count for name, alert in told.items()} == {"Bounced": 3, "Busy": 1}
     assert told["Bounced"].fingerprint != told["Busy"].fingerprint
@@ -128,11 +128,11 @@ def test_deaths_of_one_fingerprint_are_one_message_and_others_have_their_own(cli
 
 def test_the_first_is_told_at_once_and_then_one_in_each_throttle_with_the_count_since(client):
     die(client)
-    client.alerts.gather(now=T)
+    client.at(T).alerts.gather()
     assert [alert.count for alert in messages(client)] == [1]
     for n in range(1, 5):
         die(client, now=T + n * MINUTE)
-        client.alerts.gather(now=T + n * MINUTE)
+        client.at(T + n * MINUTE).alerts.gather()
         assert messages(client, T + n * MINUTE) == []
     [again] = messages(client, T + 5 * MINUTE)
     assert (again.count, again.total) == (4, 5)
@@ -146,7 +146,7 @@ def test_the_throttle_is_a_setting(app: Onward):
         ready(client)
         for n in (0, 29, 30):
             die(client, now=T + n * SECOND)
-            client.alerts.gather(now=T + n * SECOND)
+            client.at(T + n * SECOND).alerts.gather()
             assert len(messages(client, T + n * SECOND)) == (n != 29)
     with pytest.raises(InvalidSetting, match="alert_throttle is 'soon'"):
         Onward(alert_throttle="soon")
@@ -154,44 +154,44 @@ def test_the_throttle_is_a_setting(app: Onward):
 
 def test_a_message_is_held_by_who_took_it_and_then_taken_again_with_the_same_id(client):
     die(client)
-    client.alerts.gather(now=T)
-    client.alerts.prepare([SINK], now=T)
-    first = client.alerts.take(SINK, hold=HOLD, now=T)
-    assert client.alerts.take(SINK, hold=HOLD, now=T + HOLD - SECOND) is None
+    client.at(T).alerts.gather()
+    client.at(T).alerts.prepare([SINK])
+    first = client.at(T).alerts.take(SINK, hold=HOLD)
+    assert client.at(T + HOLD - SECOND).alerts.take(SINK, hold=HOLD) is None
     # Who had it was killed.
-    second = client.alerts.take(SINK, hold=HOLD, now=T + HOLD)
+    second = client.at(T + HOLD).alerts.take(SINK, hold=HOLD)
     assert (second.alert.id, second.tries) == (first.alert.id, 2)
 
 
 def test_a_message_that_a_sink_does_not_take_waits_with_its_error_and_is_given_up_at_last(client):
     die(client)
-    client.alerts.gather(now=T)
-    client.alerts.prepare([SINK], now=T)
-    send = client.alerts.take(SINK, hold=HOLD, now=T)
-    client.alerts.settle(send, "it is away", wait=MINUTE, now=T)
+    client.at(T).alerts.gather()
+    client.at(T).alerts.prepare([SINK])
+    send = client.at(T).alerts.take(SINK, hold=HOLD)
+    client.at(T).alerts.settle(send, "it is away", wait=MINUTE)
     [waiting] = only(client).waiting
     assert (waiting.sink, waiting.tries, waiting.error) == (SINK, 1, "it is away")
     assert waiting.next_at == T + MINUTE
-    assert client.alerts.prepare([SINK], now=T + 59 * SECOND) == frozenset()
-    assert client.alerts.prepare([SINK], now=T + MINUTE) == {SINK}
-    send = client.alerts.take(SINK, hold=HOLD, now=T + MINUTE)
-    client.alerts.settle(send, "it is gone", wait=None, now=T + MINUTE)
+    assert client.at(T + 59 * SECOND).alerts.prepare([SINK]) == frozenset()
+    assert client.at(T + MINUTE).alerts.prepare([SINK]) == {SINK}
+    send = client.at(T + MINUTE).alerts.take(SINK, hold=HOLD)
+    client.at(T + MINUTE).alerts.settle(send, "it is gone", wait=None)
     assert only(client).waiting[0].next_at is None
-    assert client.alerts.prepare([SINK], now=T + timedelta(days=1)) == frozenset()
+    assert client.at(T + timedelta(days=1)).alerts.prepare([SINK]) == frozenset()
 
 
 def test_a_newer_message_replaces_the_one_that_waits_and_carries_both_counts(client):
     die(client)
-    client.alerts.gather(now=T)
-    client.alerts.prepare([SINK, "other"], now=T)
-    send = client.alerts.take(SINK, hold=HOLD, now=T)
+    client.at(T).alerts.gather()
+    client.at(T).alerts.prepare([SINK, "other"])
+    send = client.at(T).alerts.take(SINK, hold=HOLD)
     assert messages(client, sink="other")[0].count == 1
-    client.alerts.settle(send, "away", wait=timedelta(hours=1), now=T)
+    client.at(T).alerts.settle(send, "away", wait=timedelta(hours=1))
     die(client, now=T + MINUTE)
     die(client, now=T + MINUTE)
-    client.alerts.gather(now=T + MINUTE)
-    client.alerts.prepare([SINK, "other"], now=T + 5 * MINUTE)
-    assert not client.alerts.settle(send, now=T + 5 * MINUTE), "a newer one has taken its place"
+    client.at(T + MINUTE).alerts.gather()
+    client.at(T + 5 * MINUTE).alerts.prepare([SINK, "other"])
+    assert not client.at(T + 5 * MINUTE).alerts.settle(send), "a newer one has taken its place"
     [mine] = messages(client, T + 5 * MINUTE)
     [others] = messages(client, T + 5 * MINUTE, sink="other")
     assert (mine.count, others.count, mine.total) == (3, 2, 3)
@@ -199,43 +199,43 @@ def test_a_newer_message_replaces_the_one_that_waits_and_carries_both_counts(cli
 
 def test_a_muted_group_is_counted_and_not_told(client):
     die(client)
-    client.alerts.gather(now=T)
+    client.at(T).alerts.gather()
     group = only(client).fingerprint
-    assert client.alerts.mute(group, reason="known", for_="1h", **WHO, now=T)
+    assert client.at(T).alerts.mute(group, reason="known", for_="1h", **WHO)
     assert messages(client) == []
     die(client, now=T + MINUTE)
-    client.alerts.gather(now=T + MINUTE)
+    client.at(T + MINUTE).alerts.gather()
     muted = only(client, now=T + MINUTE)
     assert (muted.count, muted.unsent, muted.mute_reason) == (2, 0, "known")
     assert (muted.muted_until, muted.mute_actor_id) == (T + timedelta(hours=1), "ada")
     assert messages(client, T + MINUTE) == []
     after = T + timedelta(hours=1)
     die(client, now=after)
-    client.alerts.gather(now=after)
+    client.at(after).alerts.gather()
     assert only(client, now=after).muted_at is None
     assert [alert.count for alert in messages(client, after)] == [1]
 
 
 def test_muting_takes_back_what_waits_and_unmuting_tells_of_the_next_one(client):
     die(client)
-    client.alerts.gather(now=T)
-    client.alerts.prepare([SINK], now=T)
+    client.at(T).alerts.gather()
+    client.at(T).alerts.prepare([SINK])
     group = only(client).fingerprint
-    assert client.alerts.mute(group, reason="known", now=T)
-    assert client.alerts.take(SINK, hold=HOLD, now=T) is None
-    assert client.alerts.unmute(group, reason="fixed", now=T + timedelta(days=365))
-    assert not client.alerts.unmute(group, now=T + timedelta(days=365))
+    assert client.at(T).alerts.mute(group, reason="known")
+    assert client.at(T).alerts.take(SINK, hold=HOLD) is None
+    assert client.at(T + timedelta(days=365)).alerts.unmute(group, reason="fixed")
+    assert not client.at(T + timedelta(days=365)).alerts.unmute(group)
     die(client, now=T + timedelta(days=365))
-    client.alerts.gather(now=T + timedelta(days=365))
+    client.at(T + timedelta(days=365)).alerts.gather()
     assert len(messages(client, T + timedelta(days=365))) == 1
 
 
 def test_muting_is_audited_and_needs_a_reason(client):
     die(client)
-    client.alerts.gather(now=T)
+    client.at(T).alerts.gather()
     group = only(client).fingerprint
-    client.alerts.mute(group, reason="token=abcdef1234567890abcdef", for_="2h", **WHO, now=T)
-    client.alerts.unmute(group, **WHO, now=T)
+    client.at(T).alerts.mute(group, reason="token=abcdef1234567890abcdef", for_="2h", **WHO)
+    client.at(T).alerts.unmute(group, **WHO)
     muted, unmuted = [record for record in client.audit.export() if record.event.startswith("alert.")]
     assert (muted.event, muted.actor_id, unmuted.event) == ("alert.muted", "ada", "alert.unmuted")
     assert (muted.detail["fingerprint"], muted.detail["seconds"]) == (group, 7200)
@@ -251,23 +251,23 @@ def finding(code: str = "stuck_jobs", **evidence: object) -> Finding:
 
 
 def test_a_finding_is_told_when_it_comes_and_resolved_when_it_goes(client):
-    client.alerts.observe([finding(), finding("silent_schedule", schedule="nightly")], now=T)
+    client.at(T).alerts.observe([finding(), finding("silent_schedule", schedule="nightly")])
     told = {alert.fingerprint: alert for alert in messages(client)}
     assert set(told) == {"stuck_jobs", "silent_schedule:nightly"}
     assert told["stuck_jobs"].commands == ("onward doctor",)
-    client.alerts.observe([finding()], now=T + MINUTE)
+    client.at(T + MINUTE).alerts.observe([finding()])
     assert messages(client, T + MINUTE) == [], "it goes on, and was told"
     open_ones = {alert.fingerprint for alert in client.alerts.list() if alert.resolved_at is None}
     assert open_ones == {"stuck_jobs"}
-    client.alerts.observe([], now=T + 2 * MINUTE)
-    client.alerts.observe([finding()], now=T + 3 * MINUTE)
+    client.at(T + 2 * MINUTE).alerts.observe([])
+    client.at(T + 3 * MINUTE).alerts.observe([finding()])
     assert messages(client, T + 3 * MINUTE) == [], "it came back within the throttle"
     [again] = messages(client, T + 5 * MINUTE)
     assert (again.fingerprint, again.total) == ("stuck_jobs", 2)
 
 
 def test_the_id_of_a_message_fits_into_a_header(client):
-    client.alerts.observe([finding("silent_schedule", schedule="nächtlich, um 3")], now=T)
+    client.at(T).alerts.observe([finding("silent_schedule", schedule="nächtlich, um 3")])
     [told] = messages(client)
     assert told.id == "silent_schedule:n%C3%A4chtlich%2C%20um%203.1"
     assert told.fingerprint == "silent_schedule:nächtlich, um 3"
@@ -276,15 +276,15 @@ def test_the_id_of_a_message_fits_into_a_header(client):
 def test_a_finding_that_goes_on_is_told_again_after_an_hour(client):
     told = []
     for minutes in range(0, 125, 5):
-        client.alerts.observe([finding()], now=T + minutes * MINUTE)
+        client.at(T + minutes * MINUTE).alerts.observe([finding()])
         told += [minutes for _ in messages(client, T + minutes * MINUTE)]
     assert told == [0, 60, 120]
 
 
 def test_deaths_are_not_resolved_by_the_absence_of_findings(client):
     die(client)
-    client.alerts.gather(now=T)
-    client.alerts.observe([], now=T)
+    client.at(T).alerts.gather()
+    client.at(T).alerts.observe([])
     assert only(client).resolved_at is None
     assert len(messages(client)) == 1
 
@@ -292,15 +292,15 @@ def test_deaths_are_not_resolved_by_the_absence_of_findings(client):
 def test_old_marks_and_alerts_are_removed_but_no_death_is_told_twice(client):
     for minutes in (0, 20, 40, 60):
         die(client, now=T + minutes * MINUTE)
-        client.alerts.gather(deep=True, now=T + minutes * MINUTE)
-    client.alerts.prune(now=T + 61 * MINUTE)
+        client.at(T + minutes * MINUTE).alerts.gather(deep=True)
+    client.at(T + 61 * MINUTE).alerts.prune()
     # Two deaths that a deep look comes back to, and the row of no job.
     assert len(rows(client, "SELECT job_id FROM {prefix}alerted")) == 3
-    assert client.alerts.gather(deep=True, now=T + 61 * MINUTE) == 0
+    assert client.at(T + 61 * MINUTE).alerts.gather(deep=True) == 0
     messages(client, T + 61 * MINUTE)
-    client.alerts.prune(now=T + timedelta(days=31))
+    client.at(T + timedelta(days=31)).alerts.prune()
     assert list(client.alerts.list()) == []
-    assert client.alerts.gather(deep=True, now=T + timedelta(days=31)) == 0
+    assert client.at(T + timedelta(days=31)).alerts.gather(deep=True) == 0
 
 
 def test_the_marks_of_a_storm_of_deaths_are_removed(client):

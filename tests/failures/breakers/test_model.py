@@ -50,8 +50,8 @@ class History:
     def ask(self) -> None:
         self.asked += 1
         turn = f"w/{self.asked}"
-        before = self.client.breakers.get(self.name, now=self.now)
-        told = self.client.breakers.ask(self.name, turn, SETTINGS, now=self.now)
+        before = self.client.at(self.now).breakers.get(self.name)
+        told = self.client.at(self.now).breakers.ask(self.name, turn, SETTINGS)
         expected = {"closed": {"go", "turn", "wait"}, "open": {"held"}, "half_open": {"turn", "wait"}}
         assert told.entry in expected[before.state]
         if self.forced_until is not None and self.now < self.forced_until:
@@ -74,9 +74,9 @@ class History:
         if answer.good and turn is None:
             # A worker says nothing of a good answer that it got without a turn.
             return
-        before = self.client.breakers.get(self.name, now=self.now)
-        self.client.breakers.answered(self.name, turn, answer, SETTINGS, now=self.now)
-        after = self.client.breakers.get(self.name, now=self.now)
+        before = self.client.at(self.now).breakers.get(self.name)
+        self.client.at(self.now).breakers.answered(self.name, turn, answer, SETTINGS)
+        after = self.client.at(self.now).breakers.get(self.name)
         held = self.forced_until is not None and self.now < self.forced_until
         if answer.pushed_back:
             self.doubted = True
@@ -96,15 +96,15 @@ class History:
 
     def open(self, seconds: int | None) -> None:
         until = None if seconds is None else self.now + timedelta(seconds=seconds)
-        opened = self.client.breakers.open(self.name, reason="r", until=until, now=self.now)
+        opened = self.client.at(self.now).breakers.open(self.name, reason="r", until=until)
         assert (opened.state, opened.forced, opened.until) == ("open", True, until)
         self.forced_until = until or datetime(2100, 1, 1, tzinfo=UTC)
         self.doubted, self.holder, self.turn_until = True, None, None
 
     def close(self) -> None:
-        before = self.client.breakers.get(self.name, now=self.now)
-        assert self.client.breakers.close(self.name, reason="r", now=self.now) != before.clean
-        assert self.client.breakers.get(self.name, now=self.now).clean
+        before = self.client.at(self.now).breakers.get(self.name)
+        assert self.client.at(self.now).breakers.close(self.name, reason="r") != before.clean
+        assert self.client.at(self.now).breakers.get(self.name).clean
         self.doubted, self.holder, self.turn_until, self.forced_until = False, None, None, None
 
 
@@ -129,8 +129,8 @@ def test_whoever_asks_whenever_at_most_five_calls_of_a_minute_are_let_through(
     after = None if retry_after is None else timedelta(seconds=retry_after)
     for number, gap in enumerate(gaps):
         turn = f"w/{number}"
-        if client.breakers.ask(name, turn, now=now).entry in {"go", "turn"}:
+        if client.at(now).breakers.ask(name, turn).entry in {"go", "turn"}:
             calls.append(now)
-            client.breakers.answered(name, turn, Answer(pushed_back=True, retry_after=after), now=now)
+            client.at(now).breakers.answered(name, turn, Answer(pushed_back=True, retry_after=after))
         now += timedelta(seconds=gap)
     assert all(sum(at <= other < at + timedelta(minutes=1) for other in calls) <= 5 for at in calls)

@@ -27,7 +27,7 @@ def events(client: Client) -> list[tuple[str, str | None, object]]:
 
 def push_back(client: Client, count: int = 3, name: str = "crm", now: datetime = NOW) -> None:
     for _ in range(count):
-        client.breakers.answered(name, None, BACK, now=now)
+        client.at(now).breakers.answered(name, None, BACK)
 
 
 def test_a_provider_that_never_pushed_back_has_no_row(client):
@@ -40,13 +40,13 @@ def test_a_provider_that_never_pushed_back_has_no_row(client):
 
 def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
     push_back(client)
-    held = client.breakers.ask("crm", "a", now=NOW + SECOND)
+    held = client.at(NOW + SECOND).breakers.ask("crm", "a")
     assert (held.entry, held.wait) == ("held", 19 * SECOND)
     late = NOW + 20 * SECOND
-    assert client.breakers.get("crm", now=late).state == "half_open"
-    assert [client.breakers.ask("crm", who, now=late).entry for who in "abc"] == ["turn", "wait", "wait"]
-    assert client.breakers.answered("crm", "a", GOOD, now=late).entry == "go"
-    assert client.breakers.get("crm", now=late) == Breaker(name="crm")
+    assert client.at(late).breakers.get("crm").state == "half_open"
+    assert [client.at(late).breakers.ask("crm", who).entry for who in "abc"] == ["turn", "wait", "wait"]
+    assert client.at(late).breakers.answered("crm", "a", GOOD).entry == "go"
+    assert client.at(late).breakers.get("crm") == Breaker(name="crm")
     opened, closed = events(client)
     why = "3 answers in a row pushed back, the last with status 503"
     assert opened == (
@@ -64,22 +64,22 @@ def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
 def test_a_try_that_fails_is_held_longer_and_is_no_new_line_in_the_audit(client):
     push_back(client)
     late = NOW + 20 * SECOND
-    client.breakers.ask("crm", "a", now=late)
-    again = client.breakers.answered("crm", "a", BACK, now=late)
+    client.at(late).breakers.ask("crm", "a")
+    again = client.at(late).breakers.answered("crm", "a", BACK)
     assert (again.entry, again.wait) == ("held", 40 * SECOND)
-    [seen] = client.breakers.list(now=late)
+    [seen] = client.at(late).breakers.list()
     assert (seen.state, seen.holds, seen.opened_at) == ("open", 1, NOW)
     assert [event for event, _, _ in events(client)] == ["breaker.opened"]
 
 
 def test_an_operator_opens_and_closes_it_for_a_reason(client):
-    forced = client.breakers.open("crm", reason="their maintenance", actor_type="user", actor_id="7", now=NOW)
+    forced = client.at(NOW).acting_as("user:7").breakers.open("crm", reason="their maintenance")
     assert (forced.state, forced.until, forced.forced, forced.actor_id) == ("open", None, True, "7")
-    held = client.breakers.ask("crm", "a", now=NOW + timedelta(days=30))
+    held = client.at(NOW + timedelta(days=30)).breakers.ask("crm", "a")
     assert (held.entry, held.wait) == ("held", None)
-    assert client.breakers.close("crm", reason="over", actor_type="user", actor_id="8", now=NOW)
-    assert client.breakers.get("crm", now=NOW) == Breaker(name="crm")
-    assert not client.breakers.close("crm", reason="over", now=NOW)
+    assert client.at(NOW).acting_as("user:8").breakers.close("crm", reason="over")
+    assert client.at(NOW).breakers.get("crm") == Breaker(name="crm")
+    assert not client.at(NOW).breakers.close("crm", reason="over")
     assert events(client) == [
         ("breaker.opened", "7", {"name": "crm", "reason": "their maintenance"}),
         (
@@ -91,18 +91,18 @@ def test_an_operator_opens_and_closes_it_for_a_reason(client):
 
 
 def test_an_operator_opens_it_for_a_time_after_which_one_is_let_through(client):
-    one = client.breakers.open("crm", reason="r", for_="10m", now=NOW)
-    two = client.breakers.open("crm", reason="r", until=NOW + timedelta(minutes=20), now=NOW)
+    one = client.at(NOW).breakers.open("crm", reason="r", for_="10m")
+    two = client.at(NOW).breakers.open("crm", reason="r", until=NOW + timedelta(minutes=20))
     assert (one.until, two.until) == (NOW + timedelta(minutes=10), NOW + timedelta(minutes=20))
-    assert client.breakers.ask("crm", "a", now=two.until - SECOND).entry == "held"
-    assert client.breakers.ask("crm", "a", now=two.until).entry == "turn"
-    assert client.breakers.answered("crm", "a", BACK, now=two.until).entry == "held"
-    assert not client.breakers.get("crm", now=two.until).forced, "from here on the provider holds it"
+    assert client.at(two.until - SECOND).breakers.ask("crm", "a").entry == "held"
+    assert client.at(two.until).breakers.ask("crm", "a").entry == "turn"
+    assert client.at(two.until).breakers.answered("crm", "a", BACK).entry == "held"
+    assert not client.at(two.until).breakers.get("crm").forced, "from here on the provider holds it"
 
 
 def test_an_operator_takes_over_what_the_provider_has_opened(client):
     push_back(client)
-    forced = client.breakers.open("crm", reason="I look into it", now=NOW + SECOND)
+    forced = client.at(NOW + SECOND).breakers.open("crm", reason="I look into it")
     assert (forced.forced, forced.until, forced.opened_at) == (True, None, NOW)
 
 
@@ -120,7 +120,7 @@ def test_an_operator_takes_over_what_the_provider_has_opened(client):
 )
 def test_what_makes_no_sense_opens_nothing(client, options, error):
     with pytest.raises(error):
-        client.breakers.open("crm", **options, now=NOW)
+        client.at(NOW).breakers.open("crm", **options)
     assert client.breakers.list() == []
     assert events(client) == []
 
@@ -133,8 +133,8 @@ def test_secrets_in_a_reason_are_hidden(client):
 def test_breakers_are_listed_by_name_up_to_a_limit(client):
     for name in ("b", "a", "queue:q:default", "B"):
         push_back(client, 1, name)
-    assert [one.name for one in client.breakers.list(now=NOW)] == ["B", "a", "b", "queue:q:default"]
-    assert [one.name for one in client.breakers.list(limit=2, now=NOW)] == ["B", "a"]
+    assert [one.name for one in client.at(NOW).breakers.list()] == ["B", "a", "b", "queue:q:default"]
+    assert [one.name for one in client.at(NOW).breakers.list(limit=2)] == ["B", "a"]
 
 
 def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client):
@@ -143,27 +143,27 @@ def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client)
 
     def count(_: int) -> None:
         start.wait(10)
-        client.breakers.answered("crm", None, BACK, settings, now=NOW)
+        client.at(NOW).breakers.answered("crm", None, BACK, settings)
 
     def ask(who: int) -> str:
         start.wait(10)
-        return str(client.breakers.ask("crm", str(who), settings, now=NOW).entry)
+        return str(client.at(NOW).breakers.ask("crm", str(who), settings).entry)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(count, range(8)))
-        assert client.breakers.get("crm", now=NOW).failures == 8
+        assert client.at(NOW).breakers.get("crm").failures == 8
         assert sorted(threads.map(ask, range(8))) == ["turn"] + ["wait"] * 7
 
 
 def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
-    client.register("w", now=NOW)
+    client.at(NOW).register("w")
     push_back(client, 1, "counted")
     push_back(client, 3, "held")
     push_back(client, 3, "over", now=NOW - timedelta(minutes=5))
-    client.breakers.open("forced", reason="r", now=NOW)
+    client.at(NOW).breakers.open("forced", reason="r")
     push_back(client, 1, "fine")
-    client.breakers.answered("fine", None, GOOD, now=NOW)
-    watch = client.watch("w", now=NOW + SECOND)
+    client.at(NOW).breakers.answered("fine", None, GOOD)
+    watch = client.at(NOW + SECOND).watch("w")
     nothing = timedelta()
     assert watch.breakers == {"counted": nothing, "held": 19 * SECOND, "over": nothing, "forced": None}
     assert (watch.alive, watch.pauses, watch.gate) == (True, frozenset(), None)
@@ -172,11 +172,11 @@ def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
 def test_what_is_open_is_not_missed_behind_what_is_closed(client):
     for name in ("a", "b", "c"):
         push_back(client, 1, name)
-        client.breakers.answered(name, None, GOOD, now=NOW)
+        client.at(NOW).breakers.answered(name, None, GOOD)
     push_back(client, 3, "z")
     push_back(client, 1, "y")
-    assert [held.name for held in client.breakers.list(limit=1, now=NOW)] == ["z"]
-    assert [held.name for held in client.breakers.list(limit=3, now=NOW)] == ["a", "y", "z"]
+    assert [held.name for held in client.at(NOW).breakers.list(limit=1)] == ["z"]
+    assert [held.name for held in client.at(NOW).breakers.list(limit=3)] == ["a", "y", "z"]
 
 
 def test_a_row_that_workers_could_not_read_can_not_be_written_by_hand(client):
@@ -186,4 +186,4 @@ def test_a_row_that_workers_could_not_read_can_not_be_written_by_hand(client):
     for change in (*wrong, "holds = -1", "failures = -1"):
         with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
             execute(client, f"UPDATE {client.store.prefix}breakers SET {change}")
-    assert client.breakers.get("crm", now=NOW).state == "open"
+    assert client.at(NOW).breakers.get("crm").state == "open"

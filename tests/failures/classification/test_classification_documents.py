@@ -33,15 +33,15 @@ DAY = timedelta(days=1)
 
 
 def enqueue(client: Client, category: str) -> str:
-    client.register("w", lease=1000 * DAY, now=NOW)
-    return client.enqueue(NewJob(job_type="t", category=category, queue="q:default"), now=NOW).id
+    client.at(NOW).register("w", lease=1000 * DAY)
+    return client.at(NOW).enqueue(NewJob(job_type="t", category=category, queue="q:default")).id
 
 
 def attempt(client: Client, error: BaseException, now: datetime) -> Job:
     """Claim the one job that is due, have it raise this, and give it as it is then."""
-    client.promote(now=now)
-    [job] = client.claim("q:default", worker_id="w", now=now)
-    client.finish([(job, classify(error, now=now))], now=now).require()
+    client.at(now).promote()
+    [job] = client.at(now).claim("q:default", worker_id="w")
+    client.at(now).finish([(job, classify(error, now=now))]).require()
     return client.get(job.id)
 
 
@@ -178,8 +178,8 @@ def test_a_deadline_ends_the_waiting_for_a_provider(app: Onward):
         ran.append(1)
 
     then, client = datetime.now(UTC) - 120 * MINUTE, app.client
-    client.register("w", lease=DAY, now=then)
-    client.enqueue(NewJob(job_type="t", deadline=then + 60 * MINUTE), now=then)
+    client.at(then).register("w", lease=DAY)
+    client.at(then).enqueue(NewJob(job_type="t", deadline=then + 60 * MINUTE))
     waiting = attempt(client, RateLimited(after="90m"), then)
     assert (waiting.state, waiting.waits) == (JobState.SCHEDULED, 1)
     app.tick()

@@ -13,5 +13,5 @@ from tests.work.leases.dying_processes import T
 
 @pytest.fixture
 def client(client: Client) -> Client:
-    client.register("w", lease=timedelta(days=3650), now=T)
+    client.at(T).register("w", lease=timedelta(days=3650))
     return client

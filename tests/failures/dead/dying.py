@@ -16,27 +16,27 @@ SECOND = timedelta(seconds=1)
 def die_of(client: Client, message: str, *, error: str = "Bounced", now: datetime = T, **options: Any) -> str:
     """Have a job die at once of this; gives its id."""
     about: dict[str, Any] = options.pop("about", {})
-    client.enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)), now=now)
+    client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)))
     job = claim(client, now)
     dead = Failed({"class": error, "message": message, **about}, retryable=False)
-    client.finish([(job, dead)], now=now).require()
+    client.at(now).finish([(job, dead)]).require()
     return job.id
 
 
 def fails(client: Client, job: Job, error: Any, now: datetime) -> Job:
     """Fail an attempt, and claim the next one if there is any."""
-    client.finish([(job, Failed(error, after=1))], now=now).require()
-    client.promote(now=now + SECOND)
-    taken = client.claim("q:default", 1, worker_id="w", now=now + SECOND)
+    client.at(now).finish([(job, Failed(error, after=1))]).require()
+    client.at(now + SECOND).promote()
+    taken = client.at(now + SECOND).claim("q:default", 1, worker_id="w")
     return taken[0] if taken else client.get(job.id)
 
 
 def kill(client: Client, count: int, **options: Any) -> list[str]:
     """Have many jobs die of the same, at once; gives their ids, oldest first."""
     news = [NewJob(**({"job_type": "mail", "payload": {"n": n}} | options)) for n in range(count)]
-    ids = [made.id for made in client.enqueue_many(news, now=T)]
+    ids = [made.id for made in client.at(T).enqueue_many(news)]
     for _ in range(0, count, 100):
-        taken = client.claim("q:default", 100, worker_id="w", now=T)
+        taken = client.at(T).claim("q:default", 100, worker_id="w")
         dead = Failed({"class": "Bounced", "message": "no such mailbox"}, retryable=False)
-        client.finish([(job, dead) for job in taken], now=T).require()
+        client.at(T).finish([(job, dead) for job in taken]).require()
     return sorted(ids)

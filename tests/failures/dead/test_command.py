@@ -87,7 +87,7 @@ def test_a_group_and_a_job_are_shown_with_what_helps(onward, client):
     assert f"onward dead replay {kind}" in onward("dead", "show", kind).out
     assert json.loads(onward("dead", "show", kind, "--json").out)["status"] == 401
     assert json.loads(onward("dead", "show", job_id, "--json").out)["fingerprint"] == kind
-    client.dead.discard([job_id], reason="seen", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").dead.discard([job_id], reason="seen")
     assert "user:ada: seen" in onward("dead", "show", job_id).out
 
 

@@ -55,9 +55,9 @@ def test_at_a_rate_one_becomes_due_after_another_over_all_pages(client, small_pa
     assert (answer.found, answer.done) == (5, 5)
     assert [(page.done, page.next_cursor) for page in told] == [(2, ids[1]), (4, ids[3]), (5, None)]
     assert claim(client, LATER).id == ids[0]
-    assert client.claim("q:default", 9, worker_id="w", now=LATER) == []
-    client.promote(now=LATER + SECOND)
-    assert {job.id for job in client.claim("q:default", 9, worker_id="w", now=LATER + SECOND)} == set(ids[1:])
+    assert client.at(LATER).claim("q:default", 9, worker_id="w") == []
+    client.at(LATER + SECOND).promote()
+    assert {job.id for job in client.at(LATER + SECOND).claim("q:default", 9, worker_id="w")} == set(ids[1:])
 
 
 def test_a_deadline_before_its_turn_does_not_kill_a_job_that_waits_for_it(client):
@@ -115,7 +115,7 @@ def test_a_whole_group_is_fixed_by_one_patch(client, small_pages):
     assert "changes nothing" in str(previews[0].refused)
     assert previews[1].diff == [{"path": "$.to", "after": "fixed@example.com"}]
     assert len(waiting(client)) == 4, "a preview writes nothing"
-    answer = client.dead.fix_all(group=kind, patch=patch, note="a typo", **BY, now=LATER)
+    answer = client.at(LATER).dead.fix_all(group=kind, patch=patch, note="a typo", **BY)
     assert (answer.found, answer.done, set(answer.refused)) == (4, 3, {odd})
     for job_id in ids:
         letter = client.dead.get(job_id)
@@ -177,7 +177,7 @@ async def test_an_async_client_does_the_same(anyio_backend, tmp_path):
     from onward import AsyncClient, Client
 
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.register("w", lease=timedelta(days=3650), now=LATER)
+        client.at(LATER).register("w", lease=timedelta(days=3650))
         ids = [die_of(client, f"no {n}", now=LATER) for n in range(3)]
     async with AsyncClient(f"sqlite:///{tmp_path}/onward.db") as aclient:
         [group] = (await aclient.dead.groups()).groups

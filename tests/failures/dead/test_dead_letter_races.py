@@ -31,7 +31,7 @@ from tests.work.leases.dying_processes import (
 
 @pytest.fixture
 def client(client: Client) -> Client:
-    client.register("w", lease=timedelta(days=3650), now=T)
+    client.at(T).register("w", lease=timedelta(days=3650))
     return client
 
 
@@ -97,7 +97,7 @@ def test_a_reset_and_a_resolution_at_once_make_one_run(client, way):
     new = NewJob(job_type="mail", key="k", on_conflict="reset")
     job_id = die(client, key="k", unique="forever").id
     with open_transaction(client) as tx, ThreadPoolExecutor() as pool:
-        assert client.within(tx).enqueue(new, now=LATER).change == "reset"
+        assert client.within(tx).at(LATER).enqueue(new).change == "reset"
         later = pool.submit(RESOLVE[way], client, job_id)
         wait_for_lock(client)
         tx.commit()
@@ -124,7 +124,7 @@ def test_a_reset_that_waits_for_a_resolution_starts_what_that_left(client, way, 
 def test_a_job_that_was_reset_by_its_key_is_no_dead_letter_any_more(client):
     # R9
     died = die(client, key="k", unique="forever")
-    client.enqueue(NewJob(job_type="mail", key="k", on_conflict="reset"), now=LATER)
+    client.at(LATER).enqueue(NewJob(job_type="mail", key="k", on_conflict="reset"))
     assert waiting(client, resolved=None) == []
     assert client.dead.history(died.id) == []
     assert events(client, died.id)[-1] == "job.reset"
@@ -137,7 +137,7 @@ def test_a_zombie_that_finishes_after_the_death_was_resolved_is_refused(client, 
     died = die(client)
     RESOLVE[way](client, died.id)
     before = client.get(died.id)
-    assert client.finish([(died, Succeeded("late"))], now=LATER).lost == {died.id}
+    assert client.at(LATER).finish([(died, Succeeded("late"))]).lost == {died.id}
     assert client.get(died.id) == before
     assert events(client, died.id)[-1] == "job.stale_result_rejected"
 
@@ -145,8 +145,8 @@ def test_a_zombie_that_finishes_after_the_death_was_resolved_is_refused(client, 
 def test_the_successor_takes_the_key_over_that_the_dead_job_holds(client):
     # R8, R9
     died = die(client, key="k", unique="forever")
-    successor = client.dead.fix(died.id, note="n", patch={"to": "bob"}, now=LATER).successor_id
-    assert client.enqueue(NewJob(job_type="mail", key="k"), now=LATER).id == successor
+    successor = client.at(LATER).dead.fix(died.id, note="n", patch={"to": "bob"}).successor_id
+    assert client.at(LATER).enqueue(NewJob(job_type="mail", key="k")).id == successor
     key = client.keys.get("k")
     assert key is not None
     assert (key.job_id, key.status, key.expires_at) == (successor, "pending", None)
@@ -155,33 +155,33 @@ def test_the_successor_takes_the_key_over_that_the_dead_job_holds(client):
 
 def test_a_successor_does_not_take_a_key_that_another_job_has(client):
     died = die(client, key="k", unique="active")
-    other = client.enqueue(NewJob(job_type="mail", key="k"), now=LATER)
+    other = client.at(LATER).enqueue(NewJob(job_type="mail", key="k"))
     assert other.created
-    successor = client.dead.fix(died.id, note="n", patch={"to": "bob"}, now=LATER).successor_id
+    successor = client.at(LATER).dead.fix(died.id, note="n", patch={"to": "bob"}).successor_id
     assert client.get(successor).key is None
-    assert client.enqueue(NewJob(job_type="mail", key="k"), now=LATER).id == other.id
+    assert client.at(LATER).enqueue(NewJob(job_type="mail", key="k")).id == other.id
 
 
 def test_a_replayed_job_has_its_key_again_also_when_the_key_has_lapsed_or_gone(client):
     # R9
     died, other = (die(client, key=key, unique="active") for key in ("k", "l"))
-    client.keys.prune(now=LATER)
+    client.at(LATER).keys.prune()
     assert client.keys.list().keys == []
     replay(client, died.id)
-    assert client.enqueue(NewJob(job_type="mail", key="k"), now=LATER).id == died.id
+    assert client.at(LATER).enqueue(NewJob(job_type="mail", key="k")).id == died.id
     newer = die(client, key="l", unique="active", priority=1, now=LATER)
     assert replay(client, other.id).done == {other.id}, "nobody alive has its key"
-    assert client.enqueue(NewJob(job_type="mail", key="l"), now=LATER).id == other.id
+    assert client.at(LATER).enqueue(NewJob(job_type="mail", key="l")).id == other.id
     assert replay(client, newer.id).refused == {newer.id: f"job {other.id} has its key now"}
 
 
 def test_a_job_whose_key_another_one_has_is_not_replayed(client):
     # R9: there are never two active jobs of one key.
     died = die(client, key="k", unique="active")
-    holder = client.enqueue(NewJob(job_type="mail", key="k", unique="active"), now=LATER)
+    holder = client.at(LATER).enqueue(NewJob(job_type="mail", key="k", unique="active"))
     assert replay(client, died.id) == Resolved(frozenset(), {died.id: f"job {holder.id} has its key now"})
     assert waiting(client) == [died.id]
-    client.finish([(claim(client, LATER), Succeeded())], now=LATER).require()
+    client.at(LATER).finish([(claim(client, LATER), Succeeded())]).require()
     assert replay(client, died.id).done == {died.id}
 
 
@@ -202,7 +202,7 @@ def test_no_key_is_held_by_two_live_jobs_whatever_is_resolved_meanwhile(client):
             case "enqueue":
                 client.enqueue(NewJob(job_type="t", key=dice.choice(keys), unique="active"))
             case "work":
-                taken = client.claim("q:default", 2, worker_id="w", now=T)
+                taken = client.at(T).claim("q:default", 2, worker_id="w")
                 client.finish([(job, dice.choice([DEAD, DEAD, Succeeded()])) for job in taken])
             case "resolve":
                 found = waiting(client, limit=20)

@@ -35,7 +35,7 @@ DEAD_QUEUE = "q:deadletter"
 
 @pytest.fixture
 def client(client: Client) -> Client:
-    client.register("w", lease=timedelta(days=3650), now=T)
+    client.at(T).register("w", lease=timedelta(days=3650))
     return client
 
 
@@ -62,12 +62,12 @@ def test_a_dead_job_keeps_why_it_died_and_what_would_help(app: Onward):
 
 def test_a_job_that_has_used_up_its_attempts_is_a_dead_letter(client):
     # S4-42, S4-43
-    job_id = client.enqueue(NewJob(job_type="t", max_attempts=2), now=T).id
+    job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=2)).id
     for attempt in range(2):
         assert waiting(client) == []
         now = T + attempt * timedelta(hours=1)
-        client.promote(now=now)
-        client.finish([(claim(client, now), Failed(ValueError("boom"), after=1))], now=now).require()
+        client.at(now).promote()
+        client.at(now).finish([(claim(client, now), Failed(ValueError("boom"), after=1))]).require()
     [letter] = client.dead.list().letters
     assert letter.job.id == job_id
     assert (letter.reason, letter.error_class, letter.message) == (
@@ -100,7 +100,7 @@ def test_the_newest_come_first_page_by_page_and_can_be_narrowed(client):
 def test_dead_letters_are_a_queue_in_every_listing(client):
     # R8, S4-43: q:deadletter
     first, second, third = (die(client, queue=None, job_type=kind).id for kind in "abc")
-    client.enqueue(NewJob(job_type="a"), now=T)
+    client.at(T).enqueue(NewJob(job_type="a"))
 
     def shown(**fields: Any) -> list[str]:
         return [job.id for job in client.list_jobs(JobFilter(queue=DEAD_QUEUE, **fields)).jobs]
@@ -115,7 +115,7 @@ def test_dead_letters_are_a_queue_in_every_listing(client):
     assert (counts.dead_letters, counts.total(JobState.DEAD)) == (2, 3)
     assert counts.of_queue("q:default") == {JobState.QUEUED: 1}
     assert [job.id for job in client.list_jobs(JobFilter(state="dead")).jobs] == [third, second, first]
-    client.dead.replay([first, third], reason="again", now=LATER)
+    client.at(LATER).dead.replay([first, third], reason="again")
     assert shown() == []
     assert client.count().of_queue(DEAD_QUEUE) == {}
 
@@ -135,7 +135,7 @@ def test_a_replayed_job_starts_again_under_its_id_and_its_last_run_is_history(cl
     [became] = client.dead.history(died.id)
     assert (became.resolution, became.lease, became.reason) == ("replayed", died.lease, "the server is back")
     assert (became.at, became.actor_type, became.actor_id) == (LATER, "user", "ada")
-    client.finish([(claim(client, LATER), Succeeded("sent"))], now=LATER).require()
+    client.at(LATER).finish([(claim(client, LATER), Succeeded("sent"))]).require()
     assert client.get(died.id).result == "sent"
     assert [run.outcome for run in client.attempts(died.id)] == ["failed", "succeeded"]
 
@@ -145,7 +145,7 @@ def test_a_replay_can_leave_the_count_of_attempts_for_one_more_try(client):
     replay(client, died.id, reset_attempts=False)
     again = claim(client, LATER)
     assert (again.attempt, again.error) == (2, None)
-    client.finish([(again, Failed("boom"))], now=LATER).require()
+    client.at(LATER).finish([(again, Failed("boom"))]).require()
     assert client.dead.get(died.id).reason == "attempts_exhausted"
 
 
@@ -153,7 +153,7 @@ def test_a_job_that_dies_again_after_a_replay_waits_for_somebody_anew(client):
     died = die(client)
     replay(client, died.id)
     again = claim(client, LATER)
-    client.finish([(again, DEAD)], now=LATER).require()
+    client.at(LATER).finish([(again, DEAD)]).require()
     letter = client.dead.get(died.id)
     assert (letter.resolution, letter.job.lease > died.lease) == (None, True)
     assert discard(client, died.id).done == {died.id}
@@ -162,9 +162,9 @@ def test_a_job_that_dies_again_after_a_replay_waits_for_somebody_anew(client):
 
 
 def test_what_a_run_cost_goes_with_it_into_the_history(client):
-    client.enqueue(NewJob(job_type="t"), now=T)
+    client.at(T).enqueue(NewJob(job_type="t"))
     job = claim(client)
-    client.write([client.rules.end_of(job, DEAD, 0.5, (Usage.checked("tokens", 1, 30),))], now=T).require()
+    client.at(T).write([client.rules.end_of(job, DEAD, 0.5, (Usage.checked("tokens", 1, 30),))]).require()
     replay(client, job.id)
     assert [run.cost_micros for run in client.attempts(job.id)] == [30]
     assert client.get(job.id).cost_micros == 30
@@ -196,10 +196,7 @@ def test_a_fix_is_an_edited_copy_and_both_know_of_each_other(client):
         timeout=timedelta(seconds=9),
     )  # fmt: skip
     before = client.get(died.id)
-    letter = client.dead.fix(
-        died.id, note="a typo", patch={"to": "bob", "n": None, "cc": 1}, priority=2, max_attempts=9, **BY,
-        now=LATER,
-    )  # fmt: skip
+    letter = client.at(LATER).dead.fix(died.id, note="a typo", patch={"to": "bob", "n": None, "cc": 1}, priority=2, max_attempts=9, **BY)  # fmt: skip
     assert client.get(died.id) == before, "the original is left untouched"
     assert letter == client.dead.get(died.id)
     became = letter.resolution
@@ -305,7 +302,7 @@ def test_what_operators_do_is_audited_at_every_level(client, level: AuditLevel):
     again, thrown, fixed = (die(client) for _ in range(3))
     replay(quiet, again.id)
     discard(quiet, thrown.id)
-    successor = quiet.dead.fix(fixed.id, note="a typo", patch={"to": "bob"}, **BY, now=LATER).successor_id
+    successor = quiet.at(LATER).dead.fix(fixed.id, note="a typo", patch={"to": "bob"}, **BY).successor_id
     for job, event, lease, detail in (
         (again, "job.replayed", again.lease + 1, {"reason": "the server is back"}),
         (thrown, "job.discarded", thrown.lease, {"reason": "not needed"}),
@@ -363,7 +360,7 @@ async def test_an_async_client_resolves_alike(anyio_backend, tmp_path):
 
     url = f"sqlite:///{tmp_path}/onward.db"
     with Client(url) as sync:
-        sync.register("w", lease=timedelta(days=3650), now=T)
+        sync.at(T).register("w", lease=timedelta(days=3650))
         died = die(sync)
     async with AsyncClient(url) as client:
         assert (await client.dead.replay([died.id], reason="again")).done == {died.id}

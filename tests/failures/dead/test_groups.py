@@ -89,7 +89,7 @@ def test_those_without_a_fingerprint_are_one_group(client):
 
 def test_an_error_that_somebody_spoilt_keeps_no_job_from_dying(tmp_path):
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.register("w", now=T)
+        client.at(T).register("w")
         die_of(client, "one")
         rows(client, "UPDATE {prefix}ended SET error = 'no json'")
         assert rows(client, "SELECT count(*) FROM {prefix}ended WHERE state = 'dead'") == [(1,)]

@@ -27,7 +27,7 @@ def poisonous(client: Client, **options: object) -> Client:
 def test_a_job_that_fails_again_and_again_in_one_way_is_poison(client):
     # S4-42
     client = poisonous(client)
-    client.enqueue(NewJob(job_type="t", max_attempts=10), now=T)
+    client.at(T).enqueue(NewJob(job_type="t", max_attempts=10))
     job = claim(client)
     for n in range(3):
         job = fails(client, job, ValueError(f"no row {n}"), T + n * SECOND)
@@ -51,7 +51,7 @@ def test_a_job_that_fails_again_and_again_in_one_way_is_poison(client):
 def test_what_changes_or_passes_is_no_poison(client, errors):
     # S4-42
     client = poisonous(client)
-    client.enqueue(NewJob(job_type="t", max_attempts=10), now=T)
+    client.at(T).enqueue(NewJob(job_type="t", max_attempts=10))
     job = claim(client)
     for n, error in enumerate(errors):
         job = fails(client, job, error, T + n * SECOND)
@@ -60,7 +60,7 @@ def test_what_changes_or_passes_is_no_poison(client, errors):
 
 def test_without_the_setting_only_the_attempts_count(client):
     # S3-28, S4-42
-    client.enqueue(NewJob(job_type="t", max_attempts=4), now=T)
+    client.at(T).enqueue(NewJob(job_type="t", max_attempts=4))
     job = claim(client)
     for n in range(4):
         job = fails(client, job, ValueError("no"), T + n * SECOND)
@@ -70,11 +70,11 @@ def test_without_the_setting_only_the_attempts_count(client):
 
 def test_rate_limits_have_a_fingerprint_and_are_never_poison(client):
     client = poisonous(client)
-    client.enqueue(NewJob(job_type="t"), now=T)
+    client.at(T).enqueue(NewJob(job_type="t"))
     for n in range(4):
         now = T + n * SECOND
-        client.finish([(claim(client, now), RateLimited(1, "later"))], now=now).require()
-        client.promote(now=now + SECOND)
+        client.at(now).finish([(claim(client, now), RateLimited(1, "later"))]).require()
+        client.at(now + SECOND).promote()
     job = claim(client, T + 4 * SECOND)
     assert job.error is not None
     assert job.error["fingerprint"] == fingerprint("t", {"message": "later"})
@@ -106,16 +106,16 @@ def test_poison_is_counted_in_whole_numbers(after):
 
 def lose(client: Client, worker: str, turn: int) -> JobState:
     now = T + turn * timedelta(hours=1)
-    client.register(worker, lease=SECOND, now=now)
-    client.promote(now=now)
-    [job] = client.claim("q:default", 1, worker_id=worker, now=now)
-    client.rescue(now=now + timedelta(minutes=10))
+    client.at(now).register(worker, lease=SECOND)
+    client.at(now).promote()
+    [job] = client.at(now).claim("q:default", 1, worker_id=worker)
+    client.at(now + timedelta(minutes=10)).rescue()
     return client.get(job.id).state
 
 
 def test_a_crash_loop_says_so_whichever_workers_were_lost(client):
     # R6
-    job_id = client.enqueue(NewJob(job_type="t", max_attempts=3), now=T).id
+    job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=3)).id
     for turn in range(3):
         lose(client, f"host-{turn}", turn)
     letter = client.dead.get(job_id)
@@ -126,22 +126,22 @@ def test_a_crash_loop_says_so_whichever_workers_were_lost(client):
 
 def test_one_crash_is_no_loop(client):
     # R6
-    job_id = client.enqueue(NewJob(job_type="t", max_attempts=2), now=T).id
+    job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=2)).id
     job = fails(client, claim(client), ValueError("no"), T)
-    client.finish([(job, Failed("again"))], now=T)
+    client.at(T).finish([(job, Failed("again"))])
     letter = client.dead.get(job_id)
     assert letter.reason == "attempts_exhausted"
-    other = client.enqueue(NewJob(job_type="t", max_attempts=1), now=T).id
+    other = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id
     assert lose(client, "host", 1) == JobState.DEAD
     assert client.dead.get(other).reason == "attempts_exhausted"
 
 
 def test_a_row_that_can_not_be_read_has_a_fingerprint_too(tmp_path):
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.register("w", now=T)
-        job_id = client.enqueue(NewJob(job_type="t", max_attempts=1), now=T).id
+        client.at(T).register("w")
+        job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id
         rows(client, "UPDATE {prefix}live SET tags = '{{'")
-        assert client.claim("q:default", worker_id="w", now=T) == []
+        assert client.at(T).claim("q:default", worker_id="w") == []
         [group] = client.dead.groups().groups
         assert (group.latest, group.error_class) == (job_id, "UnreadableJob")
 

@@ -140,7 +140,7 @@ def test_an_end_of_just_now_is_left_alone_with_patience(crew):
     hour = timedelta(hours=1)
     assert crew.client.settle(patience=hour) == 0
     assert crew.read(batch_id).ended_at is None
-    assert crew.client.settle(patience=hour, now=datetime.now(UTC) + 2 * hour) == 1
+    assert crew.client.at(datetime.now(UTC) + 2 * hour).settle(patience=hour) == 1
     assert crew.called() == ["on_complete", "on_success"]
 
 

@@ -105,7 +105,7 @@ def test_keys_of_one_call_are_held_as_long_as_each_job_says(client, days, free):
     client.enqueue_many(NewJob(job_type="t", key=key, unique=unique) for key, unique in lifetimes.items())
     client.finish([(job, Succeeded()) for job in client.claim("q:default", 3, worker_id="w")]).require()
     later = datetime.now(UTC) + timedelta(days=days)
-    answers = client.enqueue_many([NewJob(job_type="t", key=key) for key in lifetimes], now=later)
+    answers = client.at(later).enqueue_many([NewJob(job_type="t", key=key) for key in lifetimes])
     assert {key for key, answer in zip(lifetimes, answers, strict=True) if answer.created} == free
 
 

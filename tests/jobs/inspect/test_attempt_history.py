@@ -14,22 +14,22 @@ def at(seconds: float) -> datetime:
 
 
 def test_every_run_is_told_from_the_first_to_the_one_that_runs_now(client):  # I4, S4-44
-    client.register("w", lease=timedelta(days=1), now=T)
-    job_id = client.enqueue(NewJob(job_type="t"), now=T).id
+    client.at(T).register("w", lease=timedelta(days=1))
+    job_id = client.at(T).enqueue(NewJob(job_type="t")).id
     assert client.attempts(job_id) == []
-    [job] = client.claim("q:default", worker_id="w", now=at(1))
+    [job] = client.at(at(1)).claim("q:default", worker_id="w")
     [now] = client.attempts(job_id)
     assert (now.lease, now.attempt, now.worker_id, now.started_at) == (job.lease, 1, "w", at(1))
     assert (now.ended_at, now.outcome, now.error, now.duration, now.error_class) == (None,) * 5
 
-    client.finish([(job, Failed({"class": "KeyError", "message": "x"}, after=0))], now=at(3))
+    client.at(at(3)).finish([(job, Failed({"class": "KeyError", "message": "x"}, after=0))])
     [first] = client.attempts(job_id)
     assert (first.lease, first.attempt, first.outcome) == (job.lease, 1, "failed")
     assert (first.duration, first.error_class) == (timedelta(seconds=2), "KeyError")
 
-    [job] = client.claim("q:default", worker_id="w", now=at(4))
+    [job] = client.at(at(4)).claim("q:default", worker_id="w")
     assert [run.outcome for run in client.attempts(job_id)] == ["failed", None]
-    client.finish([(job, Succeeded(5))], now=at(4.5))
+    client.at(at(4.5)).finish([(job, Succeeded(5))])
     runs = client.attempts(job_id)
     assert runs[0] == first
     assert (runs[1].attempt, runs[1].outcome, runs[1].error) == (2, "succeeded", None)
@@ -37,15 +37,15 @@ def test_every_run_is_told_from_the_first_to_the_one_that_runs_now(client):  # I
 
 
 def test_the_last_run_of_each_way_to_end_is_told_once(client):
-    client.register("w", lease=timedelta(days=1), now=T)
+    client.at(T).register("w", lease=timedelta(days=1))
     outcomes = {
         "skipped": Skip("nothing to do"),
         "failed": Failed({"class": "E"}, retryable=False),
         "cancelled": Cancelled("enough"),
     }
-    ids = {name: client.enqueue(NewJob(job_type=name), now=T).id for name in outcomes}
-    claimed = client.claim("q:default", 3, worker_id="w", now=at(1))
-    client.finish([(job, outcomes[job.job_type]) for job in claimed], now=at(2))
+    ids = {name: client.at(T).enqueue(NewJob(job_type=name)).id for name in outcomes}
+    claimed = client.at(at(1)).claim("q:default", 3, worker_id="w")
+    client.at(at(2)).finish([(job, outcomes[job.job_type]) for job in claimed])
     for name, job_id in ids.items():
         [run] = client.attempts(job_id)
         assert (run.outcome, run.started_at, run.ended_at) == (name, at(1), at(2))
@@ -53,45 +53,45 @@ def test_the_last_run_of_each_way_to_end_is_told_once(client):
 
 
 def test_a_job_that_ended_while_it_waited_had_no_further_run(client):
-    client.register("w", lease=timedelta(days=1), now=T)
-    ids = [client.enqueue(NewJob(job_type="t"), now=T).id for _ in range(3)]
-    claimed = client.claim("q:default", 3, worker_id="w", now=at(1))
+    client.at(T).register("w", lease=timedelta(days=1))
+    ids = [client.at(T).enqueue(NewJob(job_type="t")).id for _ in range(3)]
+    claimed = client.at(at(1)).claim("q:default", 3, worker_id="w")
     outcomes = [Released(), Snooze("1h"), Failed("boom", after="1h")]
-    client.finish(list(zip(claimed, outcomes, strict=True)), now=at(2))
+    client.at(at(2)).finish(list(zip(claimed, outcomes, strict=True)))
     for job_id in ids:
-        assert client.cancel(job_id, reason="enough", now=at(3)) == JobState.CANCELLED
+        assert client.at(at(3)).cancel(job_id, reason="enough") == JobState.CANCELLED
     assert [[run.outcome for run in client.attempts(job_id)] for job_id in ids] == [
         ["released"], ["snoozed"], ["failed"],
     ]  # fmt: skip
-    never = client.enqueue(NewJob(job_type="t"), now=T).id
-    client.cancel(never, reason="enough", now=at(3))
+    never = client.at(T).enqueue(NewJob(job_type="t")).id
+    client.at(at(3)).cancel(never, reason="enough")
     assert client.attempts(never) == []
 
 
 def test_runs_at_one_instant_are_told_apart_by_their_leases(client):
-    client.register("w", lease=timedelta(days=1), now=T)
-    job_id = client.enqueue(NewJob(job_type="t"), now=T).id
+    client.at(T).register("w", lease=timedelta(days=1))
+    job_id = client.at(T).enqueue(NewJob(job_type="t")).id
     for _ in range(3):
-        [job] = client.claim("q:default", worker_id="w", now=T)
-        client.finish([(job, Released())], now=T)
-    [job] = client.claim("q:default", worker_id="w", now=T)
-    client.finish([(job, Succeeded())], now=T)
+        [job] = client.at(T).claim("q:default", worker_id="w")
+        client.at(T).finish([(job, Released())])
+    [job] = client.at(T).claim("q:default", worker_id="w")
+    client.at(T).finish([(job, Succeeded())])
     runs = client.attempts(job_id)
     assert [run.outcome for run in runs] == ["released", "released", "released", "succeeded"]
     assert len({run.lease for run in runs}) == 4
 
 
 def test_an_error_is_kept_for_each_attempt_and_of_a_bounded_size(client):
-    client.register("w", lease=timedelta(days=1), now=T)
-    job_id = client.enqueue(NewJob(job_type="t", max_attempts=2), now=T).id
+    client.at(T).register("w", lease=timedelta(days=1))
+    job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=2)).id
     for number in range(2):
-        [job] = client.claim("q:default", worker_id="w", now=at(number))
+        [job] = client.at(at(number)).claim("q:default", worker_id="w")
         error = {
             "class": f"E{number}",
             "message": "x" * 5_000_000,
             "traceback": "y" * 5_000_000 + "last line",
         }
-        client.finish([(job, Failed(error, after=0))], now=at(number))
+        client.at(at(number)).finish([(job, Failed(error, after=0))])
     for number, run in enumerate(client.attempts(job_id)):
         assert run.error_class == f"E{number}"
         assert run.error is not None

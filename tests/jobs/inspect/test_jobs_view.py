@@ -89,7 +89,7 @@ def test_a_job_whose_worker_is_gone_is_shown_as_stuck(database):  # R1
     client, ask = database
     retired, expired, alive = (claimed(client, worker) for worker in ("retired", "expired", "alive"))
     client.retire("retired")
-    client.extend("expired", [], lease=timedelta(seconds=1), now=datetime.now(UTC) - timedelta(minutes=1))
+    client.at(datetime.now(UTC) - timedelta(minutes=1)).extend("expired", [], lease=timedelta(seconds=1))
     assert [shown(ask, job.id)[1] for job in (retired, expired, alive)] == ["stuck", "stuck", "running"]
     stuck = client.list_jobs(JobFilter(state="stuck")).jobs
     assert {job.id for job in stuck} == {retired.id, expired.id}

@@ -46,7 +46,7 @@ def bury(client: Client) -> str:
 @pytest.fixture
 def waiting(client: Client) -> str:
     old = datetime.now(UTC) - timedelta(days=9)
-    return client.enqueue(NewJob(job_type="t", key="k", subject="booking:42"), now=old).id
+    return client.at(old).enqueue(NewJob(job_type="t", key="k", subject="booking:42")).id
 
 
 @pytest.mark.parametrize("action", ACTIONS)

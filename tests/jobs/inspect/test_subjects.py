@@ -30,17 +30,17 @@ def job(job_type: str, subject: str | None = "booking:42", **options) -> NewJob:
 
 
 def put(client: Client, *jobs: NewJob) -> list[str]:
-    return [client.enqueue(new, now=T).id for new in jobs]
+    return [client.at(T).enqueue(new).id for new in jobs]
 
 
 def finish_all(client: Client, outcome=None) -> None:
-    for taken in client.claim("q:default", 50, worker_id="w", now=T):
-        client.finish([(taken, outcome or Succeeded())], now=T)
+    for taken in client.at(T).claim("q:default", 50, worker_id="w"):
+        client.at(T).finish([(taken, outcome or Succeeded())])
 
 
 @pytest.fixture
 def working(client: Client) -> Client:
-    client.register("w", lease=timedelta(days=1), now=T)
+    client.at(T).register("w", lease=timedelta(days=1))
     return client
 
 
@@ -55,7 +55,7 @@ def test_the_history_of_a_subject_is_listed(working):
 
 def test_kept_jobs_are_left_alone(working):
     ids = put(working, job("invoice"))
-    dropped = working.drop_subject("booking:42", now=T)
+    dropped = working.at(T).drop_subject("booking:42")
     assert (dropped.kept, dropped.cancelled, dropped.deleted) == (frozenset(ids), frozenset(), frozenset())
     assert working.get(ids[0]).state == "queued"
 
@@ -65,9 +65,9 @@ def test_cancelled_jobs_end_and_running_ones_are_asked_to_give_way(working):
     done, running, waiting, other = put(
         working, job("a"), job("b"), job("c", priority=9), job("d", "booking:43", priority=9)
     )
-    [first, second] = working.claim("q:default", 2, worker_id="w", now=T)
-    working.finish([(first, Succeeded())], now=T)
-    dropped = working.drop_subject("booking:42", rule="cancel", actor_type="user", actor_id="7", now=T)
+    [first, second] = working.at(T).claim("q:default", 2, worker_id="w")
+    working.at(T).finish([(first, Succeeded())])
+    dropped = working.at(T).acting_as("user:7").drop_subject("booking:42", rule="cancel")
     assert (dropped.cancelled, dropped.deleted, dropped.kept) == ({running, waiting}, set(), {done})
     assert second.id == running
     assert working.get(running).cancel_requested_at is not None
@@ -82,12 +82,12 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
     new = job("invoice", category="booking")
     [ended] = put(working, new)
     finish_all(working, Failed("boom", after=1))
-    working.promote(now=T + timedelta(seconds=2))
-    for taken in working.claim("q:default", 5, worker_id="w", now=T + timedelta(seconds=2)):
-        working.finish([(taken, Succeeded())], now=T)
+    working.at(T + timedelta(seconds=2)).promote()
+    for taken in working.at(T + timedelta(seconds=2)).claim("q:default", 5, worker_id="w"):
+        working.at(T).finish([(taken, Succeeded())])
     [waiting, running] = put(working, job("mail", priority=9), job("push", priority=1))
-    [taken] = working.claim("q:default", 1, worker_id="w", now=T)
-    dropped = working.drop_subject("booking:42", rule="delete", reason="GDPR", now=T)
+    [taken] = working.at(T).claim("q:default", 1, worker_id="w")
+    dropped = working.at(T).drop_subject("booking:42", rule="delete", reason="GDPR")
     assert (dropped.deleted, dropped.cancelled) == ({ended, waiting}, {running})
     assert taken.id == running
     for gone in (ended, waiting):
@@ -96,7 +96,7 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
         assert [event.event for event in working.events(gone)][-1] == "job.deleted"
     assert working.keys.list().keys == []
     # The subject may come again, and gets a job of its own.
-    [answer] = [working.enqueue(new, now=T)]
+    [answer] = [working.at(T).enqueue(new)]
     assert answer.created
     assert answer.id != ended
 
@@ -111,16 +111,16 @@ def test_each_job_goes_by_its_category_within_one_transaction(working):
     client = Client(store=working.store, rules=Rules(categories=categories))
     kept, gone, stopped = put(client, *(job("t", category=name) for name in ("kept", "gone", "stopped")))
     with open_transaction(client) as tx:
-        dropped = client.within(tx).drop_subject("booking:42", now=T)
+        dropped = client.within(tx).at(T).drop_subject("booking:42")
         tx.rollback()
     assert {one.id for one in client.get_many([kept, gone, stopped]).values()} == {kept, gone, stopped}
-    assert dropped == client.drop_subject("booking:42", now=T)
+    assert dropped == client.at(T).drop_subject("booking:42")
     assert [*dropped.kept, *dropped.deleted, *dropped.cancelled] == [kept, gone, stopped]
 
 
 def test_the_subject_of_one_org_is_not_that_of_another(working):
     mine, theirs = put(working, job("t", org_id="a"), job("t", org_id="b"))
-    assert working.drop_subject("booking:42", org_id="a", rule="delete", now=T).deleted == {mine}
+    assert working.at(T).drop_subject("booking:42", org_id="a", rule="delete").deleted == {mine}
     assert working.get(theirs).state == "queued"
 
 

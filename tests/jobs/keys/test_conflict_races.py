@@ -68,5 +68,5 @@ def test_threads_that_coalesce_with_a_running_job_lose_no_payload(working):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add_ten, range(4)))
-    working.finish([(job, Succeeded())], now=at(20))
+    working.at(at(20)).finish([(job, Succeeded())])
     assert working.get(job.id).payload == {"n": 41}

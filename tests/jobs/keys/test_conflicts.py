@@ -32,7 +32,7 @@ def at(seconds: float) -> datetime:
 
 
 def ask(client: Client, n: int, *, now: float = 0, **options: Any) -> Enqueued:
-    return client.enqueue(NewJob(job_type="t", key="k", payload={"n": n}, **options), now=at(now))
+    return client.at(at(now)).enqueue(NewJob(job_type="t", key="k", payload={"n": n}, **options))
 
 
 def add(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -40,14 +40,14 @@ def add(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def take(client: Client, now: float) -> Job:
-    client.promote(now=at(now))
-    [job] = client.claim("q:default", 5, worker_id="w", now=at(now))
+    client.at(at(now)).promote()
+    [job] = client.at(at(now)).claim("q:default", 5, worker_id="w")
     return job
 
 
 @pytest.fixture
 def working(client: Client) -> Client:
-    client.register("w", lease=10 * DAY, now=T)
+    client.at(T).register("w", lease=10 * DAY)
     return client
 
 
@@ -55,14 +55,14 @@ def bring(client: Client, state: str) -> Job:
     """Have the job of the key in a state; its payload is {"n": 1}."""
     enqueued = ask(client, 1, run_at=at(1000) if state == "scheduled" else None, now=0)
     if state == "retrying":
-        client.finish([(take(client, 1), Failed("boom", after=500))], now=at(2))
+        client.at(at(2)).finish([(take(client, 1), Failed("boom", after=500))])
     elif state == "cancelled":
-        client.cancel(enqueued.id, reason="no", now=at(2))
+        client.at(at(2)).cancel(enqueued.id, reason="no")
     elif state not in {"queued", "scheduled"}:
         job = take(client, 1)
         if state != "running":
             end = Succeeded({"sent": 1}) if state == "succeeded" else Failed("boom", retryable=False)
-            client.finish([(job, end)], now=at(2))
+            client.at(at(2)).finish([(job, end)])
     return client.get(enqueued.id)
 
 
@@ -115,11 +115,11 @@ def test_an_end_of_before_the_reset_is_refused_after_it(working, state):
     # R10, F47
     enqueued = ask(working, 1)
     old = take(working, 1)
-    working.finish(
-        [(old, Succeeded() if state == "succeeded" else Failed("boom", retryable=False))], now=at(2)
+    working.at(at(2)).finish(
+        [(old, Succeeded() if state == "succeeded" else Failed("boom", retryable=False))]
     )
     ask(working, 2, on_conflict="reset", now=10)
-    assert working.finish([(old, Succeeded("late"))], now=at(11)).lost == {enqueued.id}
+    assert working.at(at(11)).finish([(old, Succeeded("late"))]).lost == {enqueued.id}
     assert working.get(enqueued.id).state == "queued"
     assert "job.stale_result_rejected" in [event.event for event in working.events(enqueued.id)]
 
@@ -127,7 +127,7 @@ def test_an_end_of_before_the_reset_is_refused_after_it(working, state):
 def test_the_runs_of_before_a_reset_stay_in_the_history(working):
     job = bring(working, "succeeded")
     ask(working, 2, on_conflict="reset", now=10)
-    working.finish([(take(working, 11), Succeeded())], now=at(12))
+    working.at(at(12)).finish([(take(working, 11), Succeeded())])
     runs = working.attempts(job.id)
     assert (runs[0].lease, runs[0].attempt, runs[0].outcome) == (1, 1, "succeeded")
     events = [event.event for event in working.events(job.id)]
@@ -150,17 +150,17 @@ def test_reset_of_a_running_job_asks_for_one_more_run_after_this_one(working, ou
     )  # fmt: skip
     now = working.get(job.id)
     assert (now.lease, now.worker_id, now.payload, now.rerun_requested) == (job.lease, "w", {"n": 1}, True)
-    assert working.claim("q:default", 5, worker_id="w", now=at(11)) == []
-    assert working.finish([(job, outcome)], now=at(12)).held == {job.id}
+    assert working.at(at(11)).claim("q:default", 5, worker_id="w") == []
+    assert working.at(at(12)).finish([(job, outcome)]).held == {job.id}
     now = working.get(job.id)
     assert (now.state, now.attempt, now.payload, now.priority, now.error, now.rerun_requested) == (
         "queued", 0, {"n": 2}, 3, None, False,
     )  # fmt: skip
-    assert working.finish([(job, Succeeded())], now=at(13)).lost == {job.id}
+    assert working.at(at(13)).finish([(job, Succeeded())]).lost == {job.id}
     again = take(working, 14)
     assert (again.id, again.attempt, again.payload) == (job.id, 1, {"n": 2})
     assert again.lease > job.lease
-    assert working.finish([(again, Succeeded({"second": True}))], now=at(15)).held == {job.id}
+    assert working.at(at(15)).finish([(again, Succeeded({"second": True}))]).held == {job.id}
     ended = working.get(job.id)
     assert (ended.state, ended.result) == ("succeeded", {"second": True})
     runs = working.attempts(job.id)
@@ -169,28 +169,28 @@ def test_reset_of_a_running_job_asks_for_one_more_run_after_this_one(working, ou
 
 def test_a_lost_run_of_a_job_that_was_reset_is_followed_by_the_one_more(client):
     # R10, F47: the rescuer of a crashed worker starts it again, with the new payload and all attempts.
-    client.register("w", lease=timedelta(seconds=30), now=T)
+    client.at(T).register("w", lease=timedelta(seconds=30))
     job = bring(client, "running")
     ask(client, 2, on_conflict="reset", now=10)
-    client.rescue(now=at(100))
+    client.at(at(100)).rescue()
     now = client.get(job.id)
     assert (now.state, now.attempt, now.crashes, now.payload) == ("queued", 0, 0, {"n": 2})
-    assert client.finish([(job, Succeeded())], now=at(101)).lost == {job.id}
+    assert client.at(at(101)).finish([(job, Succeeded())]).lost == {job.id}
 
 
 def test_a_cancel_takes_back_the_one_more_run(working):
     job = bring(working, "running")
     ask(working, 2, on_conflict="reset", now=10)
-    assert working.cancel(job.id, reason="stop", now=at(11)) == "running"
-    working.finish([(job, Cancelled("stop"))], now=at(12))
+    assert working.at(at(11)).cancel(job.id, reason="stop") == "running"
+    working.at(at(12)).finish([(job, Cancelled("stop"))])
     assert working.get(job.id).state == "cancelled"
 
 
 def test_a_reset_after_a_cancel_runs_once_more_when_the_run_has_given_way(working):
     job = bring(working, "running")
-    working.cancel(job.id, reason="stop", now=at(10))
+    working.at(at(10)).cancel(job.id, reason="stop")
     ask(working, 2, on_conflict="reset", now=11)
-    working.finish([(job, Released())], now=at(12))
+    working.at(at(12)).finish([(job, Released())])
     now = working.get(job.id)
     assert (now.state, now.payload, now.cancel_requested_at) == ("queued", {"n": 2}, None)
 
@@ -220,7 +220,7 @@ def test_coalesce_with_a_running_job_collects_for_one_more_run(working):
     job = bring(working, "running")
     assert ask(working, 10, on_conflict="coalesce", merge=add, now=10).change == "rerun_requested"
     assert ask(working, 5, on_conflict="coalesce", merge=add, now=11).change == "rerun_requested"
-    working.finish([(job, Succeeded())], now=at(12))
+    working.at(at(12)).finish([(job, Succeeded())])
     assert working.get(job.id).payload == {"n": 16}
 
 
@@ -248,8 +248,8 @@ def test_a_key_that_lapsed_makes_a_new_job_whatever_the_mode(working):
 
 
 def test_many_in_one_call_each_do_what_they_say(working):
-    first = working.enqueue_many(
-        [NewJob(job_type="t", key=f"k{n}", payload={"n": n}) for n in range(4)], now=at(0)
+    first = working.at(at(0)).enqueue_many(
+        [NewJob(job_type="t", key=f"k{n}", payload={"n": n}) for n in range(4)]
     )
     asked = [
         NewJob(job_type="t", key="k0", payload={"n": 10}),
@@ -260,7 +260,7 @@ def test_many_in_one_call_each_do_what_they_say(working):
         NewJob(job_type="t", key="new", payload={"n": 5}, on_conflict="replace"),
         NewJob(job_type="t", key="new", payload={"n": 6}, on_conflict="replace"),
     ]
-    answers = working.enqueue_many(asked, now=at(1))
+    answers = working.at(at(1)).enqueue_many(asked)
     assert [answer.change for answer in answers] == [
         None, "replaced", "reset", "coalesced", "coalesced", None, "replaced",
     ]  # fmt: skip
@@ -309,16 +309,16 @@ def test_within_a_transaction_that_is_rolled_back_nothing_has_changed(working, m
 def test_the_category_says_what_happens_where_the_enqueue_does_not(working):
     # R22, S0-16: one job for a subject and a type, for ever; asked for again, it starts again.
     new = NewJob(job_type="invoice", category="booking", subject="booking:42", payload={"n": 1})
-    first = working.enqueue(new, now=at(0))
-    working.finish([(take(working, 1), Succeeded())], now=at(2))
-    again = working.enqueue(NewJob(**{**_fields(new), "payload": {"n": 2}}), now=at(10_000_000))
+    first = working.at(at(0)).enqueue(new)
+    working.at(at(2)).finish([(take(working, 1), Succeeded())])
+    again = working.at(at(10_000_000)).enqueue(NewJob(**{**_fields(new), "payload": {"n": 2}}))
     assert (again.id, again.created, again.change) == (first.id, False, "reset")
-    other = working.enqueue(NewJob(**{**_fields(new), "job_type": "mail"}), now=at(3))
-    elsewhere = working.enqueue(NewJob(**{**_fields(new), "subject": "booking:43"}), now=at(3))
+    other = working.at(at(3)).enqueue(NewJob(**{**_fields(new), "job_type": "mail"}))
+    elsewhere = working.at(at(3)).enqueue(NewJob(**{**_fields(new), "subject": "booking:43"}))
     assert other.created
     assert elsewhere.created
     with pytest.raises(DuplicateJob, match="booking"):
-        working.enqueue(NewJob(**{**_fields(new), "on_conflict": "raise"}), now=at(10_000_001))
+        working.at(at(10_000_001)).enqueue(NewJob(**{**_fields(new), "on_conflict": "raise"}))
 
 
 def _fields(new: NewJob) -> dict[str, Any]:
@@ -329,7 +329,7 @@ def test_what_a_run_that_fails_had_to_do_is_in_the_one_more_run(working):
     # R9: nothing that was coalesced is lost, whatever becomes of the run that was under way.
     job = bring(working, "running")
     ask(working, 10, on_conflict="coalesce", merge=add, now=10)
-    working.finish([(job, Failed("boom"))], now=at(20))
+    working.at(at(20)).finish([(job, Failed("boom"))])
     assert working.get(job.id).payload == {"n": 11}
 
 
@@ -337,8 +337,8 @@ def test_what_a_run_that_fails_had_to_do_is_in_the_one_more_run(working):
 @pytest.mark.parametrize("mode", ["replace", "reset", "coalesce"])
 def test_a_job_of_another_type_keeps_its_payload_whatever_its_key(working, mode, state):
     job = bring(working, state)
-    answer = working.enqueue(
-        NewJob(job_type="other", key="k", payload={"n": 2}, on_conflict=mode, merge=add), now=at(10)
+    answer = working.at(at(10)).enqueue(
+        NewJob(job_type="other", key="k", payload={"n": 2}, on_conflict=mode, merge=add)
     )
     assert (answer.id, answer.created, answer.change) == (job.id, False, None)
     assert working.get(job.id) == job

@@ -89,7 +89,7 @@ def test_a_key_holds_for_its_lifetime_also_after_the_end(client):
     client.register("w")
     long_ago = datetime.now(UTC) - timedelta(days=8)
     for category, still in (("default", False), ("planning", True)):
-        first = client.enqueue(NewJob(job_type="t", key=category, category=category, queue="q"), now=long_ago)
+        first = client.at(long_ago).enqueue(NewJob(job_type="t", key=category, category=category, queue="q"))
         client.finish([(job, Succeeded()) for job in client.claim("q", worker_id="w")]).require()
         second = client.enqueue(NewJob(job_type="t", key=category, category=category, queue="q"))
         assert second.created is not still
@@ -99,7 +99,7 @@ def test_a_key_holds_for_its_lifetime_also_after_the_end(client):
 
 def test_a_key_whose_lifetime_is_over_still_holds_while_its_job_is_live(client):
     long_ago = datetime.now(UTC) - timedelta(days=8)
-    first = client.enqueue(NewJob(job_type="t", key="k"), now=long_ago)
+    first = client.at(long_ago).enqueue(NewJob(job_type="t", key="k"))
     second = client.enqueue(NewJob(job_type="t", key="k"))
     assert (second.id, second.state, second.created) == (first.id, JobState.QUEUED, False)
 
@@ -109,7 +109,7 @@ def test_a_key_for_ever_is_never_free_again(client):
     first = client.enqueue(NewJob(job_type="t", key="k", unique="forever"))
     client.finish([(job, Succeeded()) for job in client.claim("q:default", worker_id="w")])
     later = datetime.now(UTC) + timedelta(days=36_500)
-    assert client.enqueue(NewJob(job_type="t", key="k"), now=later).id == first.id
+    assert client.at(later).enqueue(NewJob(job_type="t", key="k")).id == first.id
 
 
 def test_orgs_and_projects_have_key_spaces_of_their_own(client):

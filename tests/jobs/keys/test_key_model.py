@@ -78,7 +78,7 @@ class History:
         self.running: list[tuple[Job, ModelJob]] = []
         self.late: list[tuple[Job, ModelJob]] = []
         self.number = self.done = 0
-        self.client.register(self.name, lease=timedelta(days=300), now=START)
+        self.client.at(START).register(self.name, lease=timedelta(days=300))
 
     def do(self, step: tuple[Any, ...]) -> None:
         kind, *details = step
@@ -99,13 +99,13 @@ class History:
         )  # fmt: skip
         now = self.model.now
         if session == "rolled back":
-            self.clients["transaction"].enqueue(new, now=now)
+            self.clients["transaction"].at(now).enqueue(new)
             self.tx.rollback()
             return
         if session == "many":
-            [answer] = self.clients["other"].enqueue_many([new], now=now)
+            [answer] = self.clients["other"].at(now).enqueue_many([new])
         else:
-            answer = self.clients[session].enqueue(new, now=now)
+            answer = self.clients[session].at(now).enqueue(new)
             if session == "transaction":
                 self.tx.commit()
         job, created, change = self.model.enqueue(
@@ -117,9 +117,9 @@ class History:
         assert found == (self.ids[id(job)], created, change, job.state)
 
     def claim(self, limit: int) -> None:
-        self.client.promote(now=self.model.now)
+        self.client.at(self.model.now).promote()
         self.model.promote()
-        claimed = self.client.claim(self.name, limit, worker_id=self.name, now=self.model.now)
+        claimed = self.client.at(self.model.now).claim(self.name, limit, worker_id=self.name)
         expected = self.model.claim(limit)
         assert {job.id for job in claimed} == {self.ids[id(job)] for job in expected}
         by_id = {self.ids[id(job)]: job for job in expected}
@@ -128,7 +128,7 @@ class History:
     def finish(self, place: int, outcome: str) -> None:
         if self.running:
             job, model = self.running.pop(place % len(self.running))
-            assert self.clients["other"].finish([(job, OUTCOMES[outcome])], now=self.model.now).held == {
+            assert self.clients["other"].at(self.model.now).finish([(job, OUTCOMES[outcome])]).held == {
                 job.id
             }
             model.end(outcome, self.model.now)
@@ -137,12 +137,12 @@ class History:
     def finish_late(self, place: int) -> None:
         if self.late:
             job, _ = self.late[place % len(self.late)]
-            assert self.client.finish([(job, Succeeded("late"))], now=self.model.now).lost == {job.id}
+            assert self.client.at(self.model.now).finish([(job, Succeeded("late"))]).lost == {job.id}
 
     def cancel(self, place: int) -> None:
         if self.model.jobs:
             job = self.model.jobs[place % len(self.model.jobs)]
-            self.client.cancel(self.ids[id(job)], reason="no", now=self.model.now)
+            self.client.at(self.model.now).cancel(self.ids[id(job)], reason="no")
             self.model.cancel(job)
 
     def wait(self, seconds: int) -> None:
@@ -150,12 +150,12 @@ class History:
 
     def forget(self, key: str) -> None:
         held = self.model.keys.pop(key, None)
-        forgotten = self.client.keys.forget(key, org_id=self.name, reason="asked to", now=self.model.now)
+        forgotten = self.client.at(self.model.now).keys.forget(key, org_id=self.name, reason="asked to")
         assert forgotten is (held is not None)
 
     def prune(self) -> None:
         cursor = (self.name, "", "")
-        self.client.keys.prune(100_000, cursor=cursor, now=self.model.now)
+        self.client.at(self.model.now).keys.prune(100_000, cursor=cursor)
         self.model.prune()
 
     def compare(self) -> None:

@@ -19,26 +19,26 @@ def at(seconds: float) -> datetime:
 
 
 def ask(client: Client, key: str = "k", *, now: float = 0, **options: Any):
-    return client.enqueue(NewJob(job_type="t", key=key, **options), now=at(now))
+    return client.at(at(now)).enqueue(NewJob(job_type="t", key=key, **options))
 
 
 def take(client: Client, now: float) -> Job:
-    client.promote(now=at(now))
-    [job] = client.claim("q:default", 5, worker_id="w", now=at(now))
+    client.at(at(now)).promote()
+    [job] = client.at(at(now)).claim("q:default", 5, worker_id="w")
     return job
 
 
 def test_the_record_of_a_key_follows_its_job(client):
     # S4-29: pending, running, failed (it will run again), then succeeded, with where to find the result.
-    client.register("w", lease=DAY, now=T)
+    client.at(T).register("w", lease=DAY)
     assert client.keys.get("k") is None
     job_id = ask(client).id
     seen = [client.keys.get("k")]
     job = take(client, 1)
     seen.append(client.keys.get("k"))
-    client.finish([(job, Failed("boom", after=10))], now=at(2))
+    client.at(at(2)).finish([(job, Failed("boom", after=10))])
     seen.append(client.keys.get("k"))
-    client.finish([(take(client, 20), Succeeded({"sent": True}))], now=at(21))
+    client.at(at(21)).finish([(take(client, 20), Succeeded({"sent": True}))])
     seen.append(client.keys.get("k"))
     assert [key.status for key in seen] == ["pending", "running", "failed", "succeeded"]
     assert [key.result_ref for key in seen] == [None, None, None, f"job:{job_id}"]
@@ -49,27 +49,27 @@ def test_the_record_of_a_key_follows_its_job(client):
 @pytest.mark.parametrize("state", ["dead", "cancelled"])
 def test_a_job_that_came_to_nothing_leaves_its_error_to_be_found(client, state):
     # S4-29
-    client.register("w", lease=DAY, now=T)
+    client.at(T).register("w", lease=DAY)
     job_id = ask(client).id
     if state == "dead":
-        client.finish([(take(client, 1), Failed("boom", retryable=False))], now=at(2))
+        client.at(at(2)).finish([(take(client, 1), Failed("boom", retryable=False))])
     else:
-        client.cancel(job_id, reason="no", now=at(1))
+        client.at(at(1)).cancel(job_id, reason="no")
     key = client.keys.get("k")
     assert (key.status, key.error_ref) == ("dead" if state == "dead" else "failed", f"job:{job_id}")
 
 
 def test_a_duplicate_is_noted_and_gets_the_result_of_the_job_that_has_ended(client):
     # S4-24, S4-29
-    client.register("w", lease=DAY, now=T)
+    client.at(T).register("w", lease=DAY)
     first = ask(client)
-    client.finish([(take(client, 1), Succeeded({"sent": True}))], now=at(2))
+    client.at(at(2)).finish([(take(client, 1), Succeeded({"sent": True}))])
     second = ask(client, now=60)
     assert (second.id, second.created, second.state) == (first.id, False, "succeeded")
     assert client.get(second.id).result == {"sent": True}
     key = client.keys.get("k")
     assert (key.first_seen_at, key.last_seen_at) == (at(0), at(60))
-    client.enqueue_many([NewJob(job_type="t", key="k"), NewJob(job_type="t", key="other")], now=at(90))
+    client.at(at(90)).enqueue_many([NewJob(job_type="t", key="k"), NewJob(job_type="t", key="other")])
     assert client.keys.get("k").last_seen_at == at(90)
     assert client.keys.get("other").last_seen_at == at(90)
 
@@ -79,7 +79,7 @@ def test_a_duplicate_in_a_long_transaction_holds_up_nobody(client):
     ask(client)
     with open_transaction(client) as tx:
         if client.store.database == "postgres":
-            client.within(tx).enqueue(NewJob(job_type="t", key="k"), now=at(10))
+            client.within(tx).at(at(10)).enqueue(NewJob(job_type="t", key="k"))
         assert ask(client, now=20).created is False
         tx.rollback()
     assert client.keys.get("k").last_seen_at == at(20)
@@ -91,11 +91,11 @@ def test_a_duplicate_in_a_long_transaction_holds_up_nobody(client):
 )
 def test_a_key_lives_as_long_as_its_category_says(client, category, days):
     # S4-30
-    client.register("w", lease=100 * DAY, now=T)
+    client.at(T).register("w", lease=100 * DAY)
     first = ask(client, category=category)
     queue = client.get(first.id).queue
-    [job] = client.claim(queue, 1, worker_id="w", now=at(1))
-    client.finish([(job, Succeeded())], now=at(2))
+    [job] = client.at(at(1)).claim(queue, 1, worker_id="w")
+    client.at(at(2)).finish([(job, Succeeded())])
     almost = (days * DAY).total_seconds() - 1
     assert ask(client, category=category, now=almost).id == first.id
     assert ask(client, category=category, now=almost + 1).created
@@ -132,14 +132,14 @@ def test_a_forgotten_key_is_free_at_once_and_that_is_audited(client):
 def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):
     # S4-16: bounded by its page
     # S4-17
-    client.register("w", lease=DAY, now=T)
+    client.at(T).register("w", lease=DAY)
     for number in range(10):
         ask(client, f"k{number}", unique="forever" if number == 3 else timedelta(seconds=10))
-    running = client.claim("q:default", 9, worker_id="w", now=at(1))
-    client.finish([(job, Succeeded()) for job in running if job.key != "k5"], now=at(2))
+    running = client.at(at(1)).claim("q:default", 9, worker_id="w")
+    client.at(at(2)).finish([(job, Succeeded()) for job in running if job.key != "k5"])
     removed, cursor, pages = 0, None, 0
     while True:
-        number, cursor = client.keys.prune(4, cursor=cursor, now=at(60))
+        number, cursor = client.at(at(60)).keys.prune(4, cursor=cursor)
         removed, pages = removed + number, pages + 1
         if cursor is None:
             break

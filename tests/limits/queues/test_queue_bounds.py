@@ -58,10 +58,10 @@ def test_jobs_that_ran_before_the_rule_came_count_too(claims):
 def test_a_claim_says_why_it_brought_no_more(claims):
     claims.app.queue(Q, concurrency=2, rate="10/1m")
     claims.put(None, 10)
-    claim = claims.client.queues.claim(Q, 5, worker_id="w", now=NOW)
+    claim = claims.client.at(NOW).queues.claim(Q, 5, worker_id="w")
     assert (len(claim.jobs), claim.full, claim.wait) == (1, False, timedelta(seconds=6))
     later = NOW + timedelta(seconds=7)
-    claim = claims.client.queues.claim(Q, 5, worker_id="w", now=later)
+    claim = claims.client.at(later).queues.claim(Q, 5, worker_id="w")
     assert (len(claim.jobs), claim.full, claim.wait) == (1, True, timedelta(seconds=6))
 
 
@@ -84,7 +84,7 @@ def test_what_an_operator_sets_holds_until_it_is_reset(claims):
     claims.app.queue(Q, concurrency=1, ageing="1h")
     claims.put(None, 10)
     assert len(claims.take(9)) == 1
-    set_to = claims.client.queues.limit(Q, concurrency=4, actor_type="user", actor_id="ann", **WHY)
+    set_to = claims.client.acting_as("user:ann").queues.limit(Q, concurrency=4, **WHY)
     assert (set_to.rule.concurrency, set_to.declared.concurrency) == (4, 1)
     assert (set_to.reason, set_to.actor_id, set_to.rule.ageing) == ("why", "ann", duration("x", "1h"))
     assert len(claims.take(9)) == 3

@@ -226,5 +226,5 @@ def test_what_an_operator_does_is_done_by_whoever_acts_there(app):
         "user",
         "42",
     )
-    app.client.resume("org", "acme", actor_type="system", actor_id="cron")
+    app.client.acting_as("system:cron").resume("org", "acme")
     assert app.client.audit.list(AuditFilter(event="org.resumed")).records[0].actor_id == "cron"

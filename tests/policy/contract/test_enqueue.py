@@ -99,17 +99,17 @@ def test_a_scheduled_job_is_idempotent_too(strict, origin):  # S4-68
 
 def test_a_key_holds_as_long_as_its_category_says(strict, origin):  # S4-30
     start = datetime.now(UTC)
-    strict.client.register("w", now=start)
+    strict.client.at(start).register("w")
     for name, days in (("notification", 7), ("planning", 30), ("import_export", 30), ("maintenance", 7)):
         new = NewJob(
             job_type=name, category=name, org_id=ORG, actor_type="system", actor_id="s", request_id="r"
         )
         last = start + timedelta(days=days)
-        assert strict.client.enqueue(new, now=start).created
-        jobs = strict.client.claim(CATEGORIES[name].queue, worker_id="w", now=start)
-        strict.client.finish([(job, Succeeded()) for job in jobs], now=start)
-        assert not strict.client.enqueue(new, now=last - timedelta(seconds=1)).created
-        assert strict.client.enqueue(new, now=last + timedelta(seconds=1)).created
+        assert strict.client.at(start).enqueue(new).created
+        jobs = strict.client.at(start).claim(CATEGORIES[name].queue, worker_id="w")
+        strict.client.at(start).finish([(job, Succeeded()) for job in jobs])
+        assert not strict.client.at(last - timedelta(seconds=1)).enqueue(new).created
+        assert strict.client.at(last + timedelta(seconds=1)).enqueue(new).created
 
 
 def test_an_optional_contract_checks_what_is_given(make_app):  # S4-21

@@ -66,13 +66,13 @@ def test_an_expired_artifact_is_not_found_and_its_file_goes_with_it(client, kept
     artifact = client.artifacts.put("n", LARGE, expires=HOUR)
     assert artifact.expires_at == artifact.created_at + HOUR
     over = artifact.created_at + HOUR
-    assert client.artifacts.read(artifact.id, now=over - HOUR / 2) == LARGE
+    assert client.at(over - HOUR / 2).artifacts.read(artifact.id) == LARGE
     for read in (client.artifacts.get, client.artifacts.read, client.artifacts.open):
         with pytest.raises(ArtifactNotFound):
             read(artifact.id, now=over)
-    assert client.artifacts.list(now=over).artifacts == ()
-    assert client.artifacts.prune(now=over - HOUR / 2).expired == 0
-    pruned = client.artifacts.prune(now=over + timedelta(days=2))
+    assert client.at(over).artifacts.list().artifacts == ()
+    assert client.at(over - HOUR / 2).artifacts.prune().expired == 0
+    pruned = client.at(over + timedelta(days=2)).artifacts.prune()
     assert (pruned.expired, pruned.removed) == (1, 1)
     assert kept() == []
     events = rows(client, "SELECT event FROM {prefix}audit ORDER BY seq")
@@ -85,7 +85,7 @@ def test_a_file_stays_as_long_as_another_artifact_of_the_org_has_it(client, kept
     client.artifacts.put("c", LARGE, org_id="other", expires=HOUR)
     assert len(kept()) == 2
     later = now() + timedelta(days=3)
-    pruned = client.artifacts.prune(now=later)
+    pruned = client.at(later).artifacts.prune()
     assert (pruned.expired, pruned.removed, len(kept())) == (2, 1, 1)
     assert client.artifacts.read(lasting.id) == LARGE
 
@@ -95,8 +95,8 @@ def test_a_crash_between_file_and_row_leaves_a_file_that_is_removed_after_a_grac
         put_and_crash(client)
     assert client.artifacts.list().artifacts == ()
     assert len(kept()) == 1
-    assert client.artifacts.prune(now=now() + 23 * HOUR).removed == 0
-    assert client.artifacts.prune(now=now() + 25 * HOUR).removed == 1
+    assert client.at(now() + 23 * HOUR).artifacts.prune().removed == 0
+    assert client.at(now() + 25 * HOUR).artifacts.prune().removed == 1
     assert kept() == []
 
 
@@ -111,7 +111,7 @@ def test_an_interrupted_put_is_cleared_away_as_well(client, kept):
     client.artifacts.put("n", LARGE)
     [file] = kept()
     (file.parent.parent / ".0123.part").write_bytes(b"half")
-    assert client.artifacts.prune(now=now() + 25 * HOUR).removed == 1
+    assert client.at(now() + 25 * HOUR).artifacts.prune().removed == 1
     assert kept() == [file]
 
 
@@ -124,7 +124,7 @@ def test_so_many_at_a_time_are_pruned(client, kept):
     for n in range(5):
         client.artifacts.put("n", LARGE + bytes([n]), expires=HOUR)
     later = now() + timedelta(days=2)
-    assert [client.artifacts.prune(limit=3, now=later).expired for _ in range(3)] == [3, 2, 0]
+    assert [client.at(later).artifacts.prune(limit=3).expired for _ in range(3)] == [3, 2, 0]
     assert kept() == []
 
 
@@ -172,7 +172,7 @@ def test_a_stale_lease_can_leave_no_artifact(client, stale, kept):  # R7
     refused = [event for event in client.events(stale.id) if event.event == "job.stale_result_rejected"]
     assert [(event.lease, event.detail["name"]) for event in refused] == [(stale.lease, "late.csv")] * 2
     assert len(kept()) == 1
-    client.artifacts.prune(now=now() + 25 * HOUR)
+    client.at(now() + 25 * HOUR).artifacts.prune()
     assert kept() == []
 
 
@@ -218,6 +218,6 @@ def test_a_role_from_which_rows_are_hidden_prunes_no_file(postgres_url, kept):
         artifact = client.artifacts.put("n", LARGE, org_id="a")
         later = now() + timedelta(days=3)
         with plain_role(store) as hidden, pytest.raises(NotAllowed, match="row-level security hides"):
-            Client(store=hidden).artifacts.prune(now=later)
+            Client(store=hidden).at(later).artifacts.prune()
         assert len(kept()) == 1
         assert client.artifacts.read(artifact.id) == LARGE

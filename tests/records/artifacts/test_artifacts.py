@@ -221,7 +221,7 @@ def test_two_orgs_with_the_same_content_share_no_file_and_can_not_read_each_othe
 
 def test_an_artifact_can_be_brought_to_a_job_of_the_same_org(client):
     job_id = client.enqueue(NewJob(job_type="t", org_id="a", project_id="p")).id
-    artifact = client.artifacts.put("n", b"x", job_id=job_id, actor_type="user", actor_id="1")
+    artifact = client.acting_as("user:1").artifacts.put("n", b"x", job_id=job_id)
     assert (artifact.job_id, artifact.org_id, artifact.project_id) == (job_id, "a", "p")
     assert (artifact.lease, artifact.actor_type, artifact.actor_id) == (None, "user", "1")
     assert client.artifacts.list(job_id=job_id).artifacts == (artifact,)
@@ -249,7 +249,7 @@ def test_artifacts_are_listed_newest_first_by_pages(client):
 
 def test_a_deleted_artifact_is_not_found_and_its_end_is_audited(client):
     artifact = client.artifacts.put("n.csv", b"x", org_id="a")
-    client.artifacts.delete(artifact.ref, reason="asked by the customer", actor_type="user", actor_id="7")
+    client.acting_as("user:7").artifacts.delete(artifact.ref, reason="asked by the customer")
     with pytest.raises(ArtifactNotFound):
         client.artifacts.get(artifact.id)
     with pytest.raises(ArtifactNotFound):
@@ -262,9 +262,9 @@ def test_a_deleted_artifact_is_not_found_and_its_end_is_audited(client):
 
 def test_without_an_audit_only_what_an_operator_does_is_kept(client):
     silent = Client(store=client.store, rules=Rules(audit="off"))
-    artifact = silent.artifacts.put("n", b"x", expires="1h", now=NOW)
+    artifact = silent.at(NOW).artifacts.put("n", b"x", expires="1h")
     silent.artifacts.delete(silent.artifacts.put("n", b"x").id, reason="why")
-    silent.artifacts.prune(now=NOW + timedelta(hours=2))
+    silent.at(NOW + timedelta(hours=2)).artifacts.prune()
     with pytest.raises(ArtifactNotFound):
         silent.artifacts.get(artifact.id)
     assert [event for event, *_ in audited(client)] == ["artifact.deleted"]
@@ -293,7 +293,7 @@ async def test_the_async_client_does_the_same(client, kept):
         assert (await own.artifacts.verify()).corrupt == ()
         assert (await own.artifacts.list()).artifacts == (artifact,)
         later = artifact.created_at + timedelta(days=3)
-        assert (await own.artifacts.prune(now=later)).removed == 1
+        assert (await own.at(later).artifacts.prune()).removed == 1
     assert kept() == []
     assert client.artifacts.list().artifacts == ()
     with pytest.raises(ArtifactNotFound):

@@ -39,22 +39,22 @@ def forged(secret: str = SECRET, algorithm: str = "HS256", **claims: Any) -> str
 def test_a_link_opens_its_artifact_for_seventy_two_hours(own):  # S0-71
     artifact = own.artifacts.put("invoice.pdf", LARGE, org_id="a")
     begin = artifact.created_at.replace(microsecond=0)
-    token = own.artifacts.sign(artifact.id, now=begin)
+    token = own.at(begin).artifacts.sign(artifact.id)
     assert own.artifacts.check(token) == artifact
-    assert own.artifacts.check(token, now=begin + HOURS_72 - timedelta(seconds=1)) == artifact
+    assert own.at(begin + HOURS_72 - timedelta(seconds=1)).artifacts.check(token) == artifact
     with own.artifacts.open_link(token) as file:
         assert file.read() == LARGE
     for moment in (begin + HOURS_72, begin + timedelta(days=365)):
         with pytest.raises(InvalidLink):
-            own.artifacts.check(token, now=moment)
+            own.at(moment).artifacts.check(token)
         with pytest.raises(InvalidLink):
-            own.artifacts.open_link(token, now=moment)
+            own.at(moment).artifacts.open_link(token)
 
 
 def test_a_link_says_what_it_opens_and_until_when(own):
     artifact = own.artifacts.put("n", b"x", org_id="a")
     begin = datetime(2026, 1, 2, tzinfo=UTC)
-    claims = claims_of(own.artifacts.sign(artifact.id, expires_in="1h", now=begin))
+    claims = claims_of(own.at(begin).artifacts.sign(artifact.id, expires_in="1h"))
     assert claims == {
         "aud": "onward:artifact", "sub": artifact.id, "org": "a", "sha256": artifact.sha256,
         "exp": int(begin.timestamp()) + 3600,
@@ -120,7 +120,7 @@ def test_a_link_ends_with_its_artifact(own):
     artifact = own.artifacts.put("n", b"x", expires="1h")
     token = own.artifacts.sign(artifact.id)
     with pytest.raises(InvalidLink):
-        own.artifacts.check(token, now=artifact.created_at + timedelta(hours=2))
+        own.at(artifact.created_at + timedelta(hours=2)).artifacts.check(token)
     own.artifacts.delete(artifact.id, reason="why")
     with pytest.raises(InvalidLink):
         own.artifacts.check(token)

@@ -61,7 +61,7 @@ def test_the_end_of_the_chain_is_not_truncated(client):
 
 def test_the_marker_of_a_prune_ends_with_it(client):
     finished(client)
-    assert client.audit.prune(before=SOON, now=SOON).count
+    assert client.at(SOON).audit.prune(before=SOON).count
     with pytest.raises(REFUSED, match="append-only"):
         rows(client, "DELETE FROM {prefix}audit")
 
@@ -74,7 +74,7 @@ def test_the_audit_is_closed_after_a_prune_within_a_callers_transaction(client):
     else:
         connection = sqlite3.connect(store.file.path)
     with closing(connection):
-        assert client.within(connection).audit.prune(before=SOON, now=SOON).count
+        assert client.within(connection).at(SOON).audit.prune(before=SOON).count
         with pytest.raises(REFUSED, match="append-only"):
             connection.execute(f"DELETE FROM {store.prefix}audit")
         connection.rollback()

@@ -43,7 +43,7 @@ def settle(client: Client) -> None:
     later = datetime.now(UTC)
     while sealed.floor < sealed.upto:
         later += timedelta(minutes=1)
-        sealed = client.audit.seal(now=later)
+        sealed = client.at(later).audit.seal()
 
 
 def faults(client: Client) -> list[tuple[str, int | None]]:
@@ -231,7 +231,7 @@ def test_a_row_that_commits_late_is_sealed_later(postgres_server_url, worker_id)
             client.enqueue(NewJob(job_type="early"))
             now = datetime.now(UTC)
             for minutes in range(3):
-                sealed = client.audit.seal(now=now + timedelta(minutes=minutes))
+                sealed = client.at(now + timedelta(minutes=minutes)).audit.seal()
                 assert (sealed.head.position, sealed.floor) == (1, 0)
             late.commit()
         assert client.audit.verify().links == 2

@@ -87,16 +87,16 @@ class History:
     def start_worker(self) -> None:
         self.lives += 1
         self.worker = f"life {self.lives}"
-        self.client.register(self.worker, lease=timedelta(days=1), now=self.now)
+        self.client.at(self.now).register(self.worker, lease=timedelta(days=1))
 
     def enqueue(self) -> None:
         delay = self.dice.choice([None, timedelta(seconds=15)])
         job = NewJob(job_type="t", delay=delay, max_attempts=self.dice.randrange(1, 4), **WHO)
-        self.client.enqueue_many([job] * self.dice.randrange(1, 4), now=self.now)
+        self.client.at(self.now).enqueue_many([job] * self.dice.randrange(1, 4))
 
     def claim(self) -> None:
-        self.held += self.client.claim(
-            "q:default", self.dice.randrange(1, 5), worker_id=self.worker, now=self.now
+        self.held += self.client.at(self.now).claim(
+            "q:default", self.dice.randrange(1, 5), worker_id=self.worker
         )
 
     def finish(self) -> None:
@@ -106,7 +106,7 @@ class History:
         self.held = [job for job in self.held if job not in jobs]
         count = len(jobs)
         outcomes = self.dice.choices([*OUTCOMES.values()], k=count)
-        answer = self.client.finish(list(zip(jobs, outcomes, strict=True)), now=self.now)
+        answer = self.client.at(self.now).finish(list(zip(jobs, outcomes, strict=True)))
         self.refused.update(answer.lost)
 
     def finish_late(self) -> None:
@@ -116,21 +116,21 @@ class History:
         job = self.dice.choice(jobs)
         stale = replace(job, lease=10_000, state=JobState.RUNNING)
         late: Outcome = Succeeded() if self.dice.random() < 0.5 else Failed("late")
-        assert self.client.finish([(stale, late)], now=self.now).lost == {job.id}
+        assert self.client.at(self.now).finish([(stale, late)]).lost == {job.id}
         self.refused[job.id] += 1
 
     def cancel(self) -> None:
         jobs = self.client.list_jobs(limit=1000).jobs
         if jobs:
-            self.client.cancel(self.dice.choice(jobs).id, reason="no need", now=self.now)
+            self.client.at(self.now).cancel(self.dice.choice(jobs).id, reason="no need")
 
     def lose_worker(self) -> None:
-        self.client.retire(self.worker, now=self.now)
-        self.client.rescue(now=self.now).require()
+        self.client.at(self.now).retire(self.worker)
+        self.client.at(self.now).rescue().require()
         self.start_worker()
 
     def promote(self) -> None:
-        self.client.promote(now=self.now)
+        self.client.at(self.now).promote()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -64,7 +64,7 @@ def test_what_operators_do_and_refused_writes_are_written_at_every_level(at, lev
     waiting = client.enqueue(NewJob(job_type="t", delay=timedelta(hours=1))).id
     [running] = claimed(client)
     client.cancel(waiting, reason="no need")
-    client.cancel(running.id, reason="no need", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").cancel(running.id, reason="no need")
     client.pause("org", "acme", reason="unpaid")
     client.resume("org", "acme")
     client.close_gate(reason="closed")

@@ -33,11 +33,11 @@ def done(client: Client, category: str, *, days_ago: int, end: bool = True) -> s
     """A job of a category whose lines are so many days old."""
     then = LATER - days_ago * DAY
     name = f"{category} {days_ago} {end}"
-    client.register(name, now=then)
-    [enqueued] = client.enqueue_many([NewJob(job_type="t", category=category, queue=name)], now=then)
-    jobs = client.claim(name, worker_id=name, now=then)
+    client.at(then).register(name)
+    [enqueued] = client.at(then).enqueue_many([NewJob(job_type="t", category=category, queue=name)])
+    jobs = client.at(then).claim(name, worker_id=name)
     if end:
-        client.finish([(job, Succeeded()) for job in jobs], now=then).require()
+        client.at(then).finish([(job, Succeeded()) for job in jobs]).require()
     return enqueued.id
 
 
@@ -55,17 +55,17 @@ def test_each_category_keeps_its_lines_for_its_own_time(kept, chained):
         done(kept, "planning", days_ago=39),
         done(kept, "default", days_ago=38, end=False),
     ]
-    kept.pause("queue", "q", reason="r", now=LATER - 31 * DAY)
+    kept.at(LATER - 31 * DAY).pause("queue", "q", reason="r")
     if chained:
         kept.audit.seal()
-    pruned = kept.audit.prune(now=LATER, actor_type="user", actor_id="ada")
+    pruned = kept.at(LATER).acting_as("user:ada").audit.prune()
     # Never of a job that lives; what belongs to no job goes with the default category.
     assert left(kept, *jobs) == [0, 3, 3, 0, 3, 2]
     assert pruned.count == 7
     [event] = kept.audit.list(limit=1).records
     assert (event.event, event.actor_id, event.seq) == ("audit.pruned", "ada", pruned.seq)
     assert event.detail == {"count": 7, "digest": pruned.digest, "chained": chained}
-    assert kept.audit.prune(now=LATER).count == 0
+    assert kept.at(LATER).audit.prune().count == 0
     assert kept.audit.verify().whole
     if chained:
         marked = rows(kept, "SELECT count(*) FROM {prefix}chain WHERE pruned IS NOT NULL")
@@ -75,7 +75,7 @@ def test_each_category_keeps_its_lines_for_its_own_time(kept, chained):
 def test_one_call_removes_no_more_than_it_is_asked_to_the_oldest_first(kept):
     done(kept, "default", days_ago=32)
     newer = done(kept, "default", days_ago=31)
-    assert [kept.audit.prune(now=LATER, limit=2).count for _ in range(4)] == [2, 2, 2, 0]
+    assert [kept.at(LATER).audit.prune(limit=2).count for _ in range(4)] == [2, 2, 2, 0]
     assert left(kept, newer) == [0]
     assert len(list(kept.audit.export())) == 3
     assert kept.audit.verify().whole
@@ -83,8 +83,8 @@ def test_one_call_removes_no_more_than_it_is_asked_to_the_oldest_first(kept):
 
 def test_an_instant_and_categories_can_be_named(kept):
     jobs = [done(kept, name, days_ago=20) for name in ("default", "planning", "notification")]
-    assert kept.audit.prune(before=LATER - 21 * DAY, now=LATER).count == 0
-    assert kept.audit.prune(before=LATER, categories=["planning"], now=LATER).count == 3
+    assert kept.at(LATER).audit.prune(before=LATER - 21 * DAY).count == 0
+    assert kept.at(LATER).audit.prune(before=LATER, categories=["planning"]).count == 3
     assert left(kept, *jobs) == [3, 0, 3]
     with pytest.raises(InvalidSetting, match="planing"):
         kept.audit.prune(before=LATER, categories=["planing"])
@@ -92,14 +92,14 @@ def test_an_instant_and_categories_can_be_named(kept):
 
 def test_without_a_retention_nothing_is_removed(client):
     done(client, "default", days_ago=39)
-    assert client.audit.prune(now=LATER + 9999 * DAY).count == 0
+    assert client.at(LATER + 9999 * DAY).audit.prune().count == 0
 
 
 def test_more_rows_gone_than_an_event_accounts_for_are_found(kept):
     done(kept, "default", days_ago=31)
     other = done(kept, "default", days_ago=2)
     kept.audit.seal()
-    pruned = kept.audit.prune(now=LATER)
+    pruned = kept.at(LATER).audit.prune()
     [[seq]] = rows(kept, f"SELECT min(seq) FROM {{prefix}}audit WHERE job_id = '{other}'")
     # With the marker of a prune, as somebody would who knows of it.
     if kept.store.database == "sqlite":
@@ -126,9 +126,9 @@ def test_what_is_still_to_come_is_not_pruned(kept):
 def test_a_prune_tells_its_reason_without_secrets(kept):
     done(kept, "default", days_ago=20)
     reason = "asked for with password=hunter2"
-    pruned = kept.audit.prune(before=LATER, now=LATER, reason=reason)
+    pruned = kept.at(LATER).audit.prune(before=LATER, reason=reason)
     [[detail]] = rows(kept, f"SELECT detail FROM {{prefix}}audit WHERE seq = {pruned.seq}")
     assert "hunter2" not in str(detail)
     assert "asked for with password=[redacted]" in str(detail)
     with pytest.raises(ValueError, match="reason"):
-        kept.audit.prune(before=LATER, now=LATER, reason="")
+        kept.at(LATER).audit.prune(before=LATER, reason="")

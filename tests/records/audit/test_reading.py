@@ -50,7 +50,7 @@ def test_every_line_has_the_fields_of_the_contract(client):
 def test_a_reading_is_narrowed_by_each_field(client):
     finished(client)
     [job] = claimed(client, org_id="other", actor_id="7")
-    client.pause("org", "acme", reason="unpaid", actor_type="user", actor_id="ada", now=NOW + 9 * HOUR)
+    client.at(NOW + 9 * HOUR).acting_as("user:ada").pause("org", "acme", reason="unpaid")
     assert events(client, event="job.skipped") == ["job.skipped"]
     assert events(client, job_id=job.id) == ["job.enqueued", "job.started"]
     assert events(client, org_id="other") == ["job.enqueued", "job.started"]

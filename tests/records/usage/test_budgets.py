@@ -25,31 +25,31 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def client(client: Client) -> Client:
-    client.register("w", lease=timedelta(days=3650), now=NOON - timedelta(days=900))
+    client.at(NOON - timedelta(days=900)).register("w", lease=timedelta(days=3650))
     return client
 
 
 def held(client: Client, now: datetime | None = NOON) -> frozenset[str]:
     """The orgs that are held, as workers and as operators are told."""
-    watch = client.watch("w", now=now)
-    assert watch.pauses == client.controls(now=now).pauses
+    watch = client.at(now).watch("w")
+    assert watch.pauses == client.at(now).controls().pauses
     assert watch.held_orgs == watch.paused("budget") | watch.paused("org")
     return watch.paused("budget")
 
 
 def test_a_spent_budget_holds_its_org_and_no_other(client):  # R24
     for org in ("acme", "other"):
-        client.usage.set_budget(org, limit_micros=100, period="day", now=NOON)
+        client.at(NOON).usage.set_budget(org, limit_micros=100, period="day")
     spend(client, "acme", 99, now=NOON)
     spend(client, "no budget", 5000, now=NOON)
     spend(client, None, 5000, now=NOON)
     assert held(client) == frozenset()
     spend(client, "acme", 1, now=NOON + HOUR)
     assert held(client, NOON + HOUR) == {"acme"}
-    [pause] = client.controls(now=NOON + HOUR).pauses
+    [pause] = client.at(NOON + HOUR).controls().pauses
     assert (pause.scope, pause.name, pause.paused_at) == ("budget", "acme", NOON + HOUR)
     assert pause.reason == "its budget of 100 micros a day is spent"
-    other, acme = client.usage.budgets(now=NOON + HOUR)[::-1]
+    other, acme = client.at(NOON + HOUR).usage.budgets()[::-1]
     assert (acme.spent_micros, acme.spent, acme.spent_at) == (100, True, NOON + HOUR)
     assert (other.spent_micros, other.spent) == (0, False)
 
@@ -68,40 +68,40 @@ def test_an_org_is_released_when_the_period_of_utc_ends(client):
     for period, first in ENDS:
         org = f"{period} until {first:%F}"
         before = first - HOUR
-        client.usage.set_budget(org, limit_micros=100, period=period, now=before)
+        client.at(before).usage.set_budget(org, limit_micros=100, period=period)
         spend(client, org, 150, now=before)
         assert held(client, first - LAST) == {org}
         assert held(client, first) == frozenset()
-        [budget] = client.usage.budgets(org, now=first)
+        [budget] = client.at(first).usage.budgets(org)
         assert (budget.spent_micros, budget.spent, budget.period_started_at) == (0, False, first)
         spend(client, org, 40, now=first)
-        assert client.usage.budgets(org, now=first)[0].spent_micros == 40
+        assert client.at(first).usage.budgets(org)[0].spent_micros == 40
         spend(client, org, 60, now=first + HOUR)
         assert held(client, first + HOUR) == {org}
-        assert client.usage.budgets(org, now=first + HOUR)[0].spent_at == first + HOUR
+        assert client.at(first + HOUR).usage.budgets(org)[0].spent_at == first + HOUR
         client.usage.remove_budget(org)
 
 
 def test_a_total_never_begins_again(client):
-    client.usage.set_budget("acme", limit_micros=100, period="total", now=NOON)
+    client.at(NOON).usage.set_budget("acme", limit_micros=100, period="total")
     spend(client, "acme", 60, now=NOON)
     spend(client, "acme", 40, now=NOON + timedelta(days=400))
     assert held(client, NOON + timedelta(days=900)) == {"acme"}
 
 
 def test_an_org_is_released_when_its_budget_is_raised_or_removed(client):
-    client.usage.set_budget("acme", limit_micros=100, period="day", now=NOON)
+    client.at(NOON).usage.set_budget("acme", limit_micros=100, period="day")
     spend(client, "acme", 150, now=NOON)
-    raised = client.usage.set_budget("acme", limit_micros=200, period="day", now=NOON)
+    raised = client.at(NOON).usage.set_budget("acme", limit_micros=200, period="day")
     assert (raised.spent_micros, raised.spent) == (150, False)
     assert held(client) == frozenset()
-    lowered = client.usage.set_budget("acme", limit_micros=150, period="day", now=NOON + HOUR)
+    lowered = client.at(NOON + HOUR).usage.set_budget("acme", limit_micros=150, period="day")
     assert (lowered.spent_micros, lowered.spent_at) == (150, NOON + HOUR)
     assert held(client) == {"acme"}
-    assert client.usage.remove_budget("acme", now=NOON)
-    assert not client.usage.remove_budget("acme", now=NOON)
+    assert client.at(NOON).usage.remove_budget("acme")
+    assert not client.at(NOON).usage.remove_budget("acme")
     assert held(client) == frozenset()
-    assert client.usage.budgets(now=NOON) == []
+    assert client.at(NOON).usage.budgets() == []
 
 
 def test_a_new_budget_counts_what_its_period_has_cost_already(client):
@@ -112,12 +112,7 @@ def test_a_new_budget_counts_what_its_period_has_cost_already(client):
     spent = {}
     periods: tuple[Period, ...] = ("day", "month", "total")
     for period in periods:
-        spent[period] = client.usage.set_budget(
-            "acme",
-            limit_micros=110,
-            period=period,
-            now=NOON + HOUR,
-        )
+        spent[period] = client.at(NOON + HOUR).usage.set_budget("acme", limit_micros=110, period=period)
     assert {period: budget.spent_micros for period, budget in spent.items()} == {
         "day": 10,
         "month": 110,
@@ -128,19 +123,19 @@ def test_a_new_budget_counts_what_its_period_has_cost_already(client):
 
 
 def test_a_budget_that_is_set_after_its_period_ended_begins_with_the_new_one(client):
-    client.usage.set_budget("acme", limit_micros=100, period="day", now=NOON)
+    client.at(NOON).usage.set_budget("acme", limit_micros=100, period="day")
     spend(client, "acme", 150, now=NOON)
-    again = client.usage.set_budget("acme", limit_micros=100, period="day", now=NOON + 24 * HOUR)
+    again = client.at(NOON + 24 * HOUR).usage.set_budget("acme", limit_micros=100, period="day")
     assert (again.spent_micros, again.spent) == (0, False)
 
 
 def test_crossing_setting_and_removing_are_audited_with_their_actor(client):
     actor: dict[str, Any] = {"actor_type": "user", "actor_id": "7"}
-    client.usage.set_budget("acme", limit_micros=100, period="day", reason="trial", **actor, now=NOON)
+    client.at(NOON).usage.set_budget("acme", limit_micros=100, period="day", reason="trial", **actor)
     spend(client, "acme", 60, now=NOON)
     for _ in range(3):
         spend(client, "acme", 60, now=NOON)
-    client.usage.remove_budget("acme", reason="paid", **actor, now=NOON)
+    client.at(NOON).usage.remove_budget("acme", reason="paid", **actor)
     found = rows(
         client,
         "SELECT event, org_id, actor_type, actor_id, CAST(detail AS text) FROM {prefix}audit "
@@ -157,7 +152,7 @@ def test_crossing_setting_and_removing_are_audited_with_their_actor(client):
     assert '"spent_micros":120' in said[1]
     assert '"paid"' in said[2]
     # A new period crosses anew.
-    client.usage.set_budget("acme", limit_micros=100, period="day", now=NOON)
+    client.at(NOON).usage.set_budget("acme", limit_micros=100, period="day")
     spend(client, "acme", 200, now=NOON + 24 * HOUR)
     [[crossed]] = rows(client, "SELECT count(*) FROM {prefix}audit WHERE event = 'budget.spent'")
     assert crossed == 2

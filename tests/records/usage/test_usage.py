@@ -36,7 +36,7 @@ GROUPS: tuple[Group, ...] = ("org", "job_type", "queue", "day", "unit")
 
 @pytest.fixture(autouse=True)
 def worker(client: Client) -> None:
-    client.register("w", lease=timedelta(days=3650), now=NOON - timedelta(days=900))
+    client.at(NOON - timedelta(days=900)).register("w", lease=timedelta(days=3650))
 
 
 def test_the_usage_of_a_run_is_one_event_for_each_unit(client):  # R24, S2-33
@@ -278,6 +278,6 @@ def test_a_sum_that_no_column_can_hold_is_told_as_the_most(client):
     assert [line.cost_micros for line in client.usage.report(by=["org"])] == [most]
     assert {line.cost_micros for line in client.usage.report(by=["unit"])} == {most}
     assert (
-        client.usage.set_budget("acme", limit_micros=5, period="month", reason="r", now=NOON).spent_micros
+        client.at(NOON).usage.set_budget("acme", limit_micros=5, period="month", reason="r").spent_micros
         == most
     )

@@ -15,8 +15,8 @@ __all__ = ["claimed", "end", "spend", "write"]
 def claimed(client: Client, org: str | None = None, *, now: datetime | None = None, **fields: str) -> Job:
     """A job of an org that the worker `w` holds."""
     new = NewJob(**{"job_type": "t", "org_id": org, "queue": "q:default", **fields})  # type: ignore[arg-type]
-    job_id = client.enqueue(new, now=now).id
-    [job] = [job for job in client.claim(str(new.queue), 100, worker_id="w", now=now) if job.id == job_id]
+    job_id = client.at(now).enqueue(new).id
+    [job] = [job for job in client.at(now).claim(str(new.queue), 100, worker_id="w") if job.id == job_id]
     return job
 
 
@@ -29,7 +29,7 @@ def write(
     client: Client, job: Job, *used: Usage, outcome: Outcome | None = None, now: datetime | None = None
 ) -> Leases:
     """Finish a run that has used something."""
-    return client.write([end(client, job, outcome or Succeeded(), *used)], now=now)
+    return client.at(now).write([end(client, job, outcome or Succeeded(), *used)])
 
 
 def spend(client: Client, org: str | None, cost: int, *, now: datetime | None = None) -> Job:

@@ -115,7 +115,7 @@ async def test_an_enqueue_wakes_a_worker_that_idles_and_only_then(store, postgre
         assert await wakeups.wait(10) is not None
         await asyncio.to_thread(client.enqueue, NewJob(job_type="t", delay=timedelta(hours=1)))
         assert await wakeups.wait(0.2) is None, "a job for later wakes nobody now"
-        await asyncio.to_thread(client.promote, now=datetime.now(UTC) + timedelta(hours=2))
+        await asyncio.to_thread(client.at(datetime.now(UTC) + timedelta(hours=2)).promote)
         assert await wakeups.wait(10) is not None
     finally:
         await wakeups.close()

@@ -47,11 +47,11 @@ def alive(client: Client, name: str = "w", **info: Any) -> str:
 
 def ran(client: Client, job_type: str, outcome: Any, *, now: datetime, **fields: Any) -> Job:
     """Have a job run to some end, at a time."""
-    client.enqueue(NewJob(job_type=job_type, **fields), now=now)
-    client.register(worker := f"w{now.timestamp()}{job_type}{fields.get('subject')}", now=now)
-    [job] = client.claim("q:default", worker_id=worker, now=now)
-    client.finish([(job, outcome)], now=now).require()
-    client.retire(worker, now=now)
+    client.at(now).enqueue(NewJob(job_type=job_type, **fields))
+    client.at(now).register(worker := f"w{now.timestamp()}{job_type}{fields.get('subject')}")
+    [job] = client.at(now).claim("q:default", worker_id=worker)
+    client.at(now).finish([(job, outcome)]).require()
+    client.at(now).retire(worker)
     return job
 
 
@@ -67,7 +67,7 @@ def test_a_queue_that_works_has_no_findings_but_that_it_is_well(client):
 
 def test_a_closed_gate_and_pauses_are_told_with_who_and_why(client):
     alive(client)
-    client.close_gate(reason="deploy", actor_type="user", actor_id="ada")
+    client.acting_as("user:ada").close_gate(reason="deploy")
     client.pause("queue", "q:default", reason="slow")
     client.pause("org", "acme", reason="unpaid")
     client.pause("job_type", "mail", reason="bug")
@@ -116,7 +116,7 @@ def test_the_cron_of_ticks_that_is_off_is_told_with_the_last_tick(app):  # S0-80
     ticked = of(client.doctor.check(), "workers").evidence["last_tick"]
     work.enqueue()
     later = datetime.now(UTC) + HOUR
-    said = of(client.doctor.check(now=later), "tick_silent")
+    said = of(client.at(later).doctor.check(), "tick_silent")
     assert (said.severity, said.remedy) == ("problem", "onward tick APP")
     assert said.evidence["last_tick"] == ticked
     assert said.evidence["last_worker"] is None
@@ -176,15 +176,15 @@ def test_jobs_of_a_dead_worker_that_nobody_takes_back_are_stuck(client):
     assert len(client.claim("q:default", 2, worker_id=alive(client, "dead"))) == 2
     assert "stuck_jobs" not in found(client)
     later = datetime.now(UTC) + MINUTE
-    said = of(client.doctor.check(now=later), "stuck_jobs")
+    said = of(client.at(later).doctor.check(), "stuck_jobs")
     assert said.evidence["jobs"] == 1, "the other category has more patience"
     assert said.evidence["workers"] == ["dead"]
-    assert of(client.doctor.check(now=later + HOUR), "stuck_jobs").evidence["jobs"] == 2
+    assert of(client.at(later + HOUR).doctor.check(), "stuck_jobs").evidence["jobs"] == 2
 
 
 def test_due_jobs_that_nobody_promotes_are_told(client, now):
     alive(client)
-    client.enqueue(NewJob(job_type="t", delay=SECOND), now=now - 2 * MINUTE)
+    client.at(now - 2 * MINUTE).enqueue(NewJob(job_type="t", delay=SECOND))
     said = of(client.doctor.check(), "silent_schedule")
     assert said.evidence["jobs"] == 1
     client.promote()
@@ -193,12 +193,12 @@ def test_due_jobs_that_nobody_promotes_are_told(client, now):
 
 def test_workers_that_vanish_one_after_another_are_a_storm_and_those_that_retire_are_none(client, now):
     for at in range(3):
-        client.register(f"retired{at}", now=now - MINUTE)
+        client.at(now - MINUTE).register(f"retired{at}")
         client.retire(f"retired{at}")
     alive(client)
     assert found(client) == set()
     for at in range(3):
-        client.register(f"vanished{at}", now=now - MINUTE, info={"host": "box"})
+        client.at(now - MINUTE).register(f"vanished{at}", info={"host": "box"})
     client.rescue()
     said = of(client.doctor.check(), "lease_storm")
     assert said.evidence["hosts"] == ["box"]
@@ -207,9 +207,9 @@ def test_workers_that_vanish_one_after_another_are_a_storm_and_those_that_retire
 
 def test_slots_that_are_all_taken_are_told_and_so_are_jobs_that_nobody_claims(client, now):
     alive(client, concurrency=1)
-    client.enqueue(NewJob(job_type="t"), now=now - 6 * MINUTE)
+    client.at(now - 6 * MINUTE).enqueue(NewJob(job_type="t"))
     assert found(client) == {"not_claimed"}
-    client.enqueue(NewJob(job_type="t"), now=now - 6 * MINUTE)
+    client.at(now - 6 * MINUTE).enqueue(NewJob(job_type="t"))
     assert client.claim("q:default", 1, worker_id="w")
     assert found(client) == {"limit_reached"}
 
@@ -239,16 +239,16 @@ def test_a_promise_that_is_not_kept_is_told(client, now):
     for at in range(10):
         wait = MINUTE if at < 2 else timedelta()
         new = NewJob(job_type="t", category="timely", subject=str(at))
-        timely.enqueue(new, now=now - 2 * MINUTE)
-        timely.register(f"w{at}", now=now)
-        [job] = timely.claim("q:default", worker_id=f"w{at}", now=now - 2 * MINUTE + wait)
-        timely.finish([(job, Succeeded())], now=now).require()
+        timely.at(now - 2 * MINUTE).enqueue(new)
+        timely.at(now).register(f"w{at}")
+        [job] = timely.at(now - 2 * MINUTE + wait).claim("q:default", worker_id=f"w{at}")
+        timely.at(now).finish([(job, Succeeded())]).require()
         timely.retire(f"w{at}")
     alive(timely)
     said = of(timely.doctor.check(), "slo_burn")
     assert (said.evidence["jobs"], said.evidence["late"]) == (10, 2)
     assert said.evidence["burn_rate"] == 2
-    timely.enqueue(NewJob(job_type="t", category="timely"), now=now - MINUTE)
+    timely.at(now - MINUTE).enqueue(NewJob(job_type="t", category="timely"))
     assert of(timely.doctor.check(), "slo_burn").evidence["late"] == 3, "it waits for too long already"
     assert "slo_burn" not in found(client), "its application promised nothing"
 
@@ -256,7 +256,7 @@ def test_a_promise_that_is_not_kept_is_told(client, now):
 def test_a_clock_that_is_off_by_more_than_a_minute_is_told(client, now):  # R19
     alive(client)
     assert "clock_skew" not in found(client, now=now + 50 * SECOND)
-    said = of(client.doctor.check(now=now - 90 * SECOND), "clock_skew")
+    said = of(client.at(now - 90 * SECOND).doctor.check(), "clock_skew")
     assert said.evidence["ahead_seconds"] == pytest.approx(90, abs=5)
     assert "ahead of" in said.title
 
@@ -275,7 +275,7 @@ def test_a_deep_check_finds_no_damage_where_there_is_none(client):
 def test_ready_jobs_are_counted_to_a_cap_and_the_oldest_is_found_in_any_priority(client, now):
     alive(client)
     client.enqueue_many(NewJob(job_type="t", priority=2) for _ in range(1005))
-    client.enqueue(NewJob(job_type="t", priority=9), now=now - 30 * SECOND)
+    client.at(now - 30 * SECOND).enqueue(NewJob(job_type="t", priority=9))
     said = of(client.doctor.check(), "queues")
     assert said.evidence["queues"] == {"q:default": 1000}
     assert said.evidence["oldest"] < first_seen(now - 20 * SECOND)
@@ -311,6 +311,6 @@ def test_what_a_worker_tells_of_itself_never_breaks_a_check(client):
         "kind": [],
     }
     client.register("w", info=strange)
-    client.enqueue(NewJob(job_type="t", queue="q:a"), now=datetime.now(UTC) - 10 * MINUTE)
+    client.at(datetime.now(UTC) - 10 * MINUTE).enqueue(NewJob(job_type="t", queue="q:a"))
     found = {finding.code for finding in client.doctor.check()}
     assert {"workers", "not_claimed"} <= found

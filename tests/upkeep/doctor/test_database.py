@@ -118,10 +118,10 @@ def test_a_snapshot_that_is_held_keeps_vacuum_back(postgres):
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SELECT 1")
         assert "vacuum_held_back" not in codes(client.doctor.check()), "a short one is nobody's trouble"
-        found = of(client.doctor.check(now=later), "vacuum_held_back")
+        found = of(client.at(later).doctor.check(), "vacuum_held_back")
         assert (found.evidence["name"], found.evidence["state"]) == ("a report", "idle in transaction")
         assert found.remedy == f'psql -c "SELECT pg_terminate_backend({connection.info.backend_pid})"'
-    assert "vacuum_held_back" not in codes(client.doctor.check(now=later))
+    assert "vacuum_held_back" not in codes(client.at(later).doctor.check())
 
 
 def test_autovacuum_that_is_off_is_told(postgres):

@@ -27,23 +27,23 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def enqueued(client: Client, **fields: Any) -> str:
-    return client.enqueue(NewJob(**({"job_type": "mail", "subject": "booking:42"} | fields)), now=NOW).id
+    return client.at(NOW).enqueue(NewJob(**({"job_type": "mail", "subject": "booking:42"} | fields))).id
 
 
 def alive(client: Client, name: str = "w", **info: Any) -> str:
-    client.register(name, lease=timedelta(days=1), info={"concurrency": 5, **info}, now=NOW)
+    client.at(NOW).register(name, lease=timedelta(days=1), info={"concurrency": 5, **info})
     return name
 
 
 def ran(client: Client, outcome: Outcome, **fields: Any) -> str:
     job_id = enqueued(client, **fields)
-    [job] = client.claim("q:default", worker_id=alive(client), now=NOW)
-    client.finish([(job, outcome)], now=NOW).require()
+    [job] = client.at(NOW).claim("q:default", worker_id=alive(client))
+    client.at(NOW).finish([(job, outcome)]).require()
     return job_id
 
 
 def told(client: Client, job_id: str, after: timedelta = SECOND) -> dict[str, Finding]:
-    said = client.doctor.explain(job_id, now=NOW + after)
+    said = client.at(NOW + after).doctor.explain(job_id)
     assert len(said) == len({finding.code for finding in said})
     return {finding.code: finding for finding in said}
 
@@ -108,11 +108,11 @@ def test_a_job_is_held_by_the_breaker_of_its_provider_or_of_its_queue(client):
 
 def test_a_running_job_is_told_with_its_worker_and_one_of_a_dead_worker_is_stuck(client):
     job_id = enqueued(client)
-    client.register("short", now=NOW)
-    assert client.claim("q:default", worker_id="short", now=NOW)
+    client.at(NOW).register("short")
+    assert client.at(NOW).claim("q:default", worker_id="short")
     running = told(client, job_id)["running"]
     assert running.evidence["worker"] == "short"
-    client.cancel(job_id, reason="not needed", now=NOW)
+    client.at(NOW).cancel(job_id, reason="not needed")
     assert set(told(client, job_id)) == {"cancel_requested"}
     assert told(client, job_id, after=MINUTE)["stuck_jobs"].severity == "problem"
 
@@ -152,7 +152,7 @@ def test_a_skip_and_a_cancellation_are_told_with_their_reasons(client):
         told(client, ran(client, Skip("nothing to send")))["skipped"].evidence["reason"] == "nothing to send"
     )
     waiting = enqueued(client, subject="other")
-    client.cancel(waiting, reason="booking is gone", now=NOW)
+    client.at(NOW).cancel(waiting, reason="booking is gone")
     assert told(client, waiting)["cancelled"].evidence["reason"] == "booking is gone"
 
 
@@ -201,15 +201,15 @@ def test_a_client_of_one_org_is_told_of_its_own_jobs_and_of_no_workers(client):
 
 def test_a_job_waits_for_room_in_its_queue_or_for_its_rate(client):
     alive(client)
-    client.queues.limit("q:ruled", concurrency=2, reason="r", now=NOW)
+    client.at(NOW).queues.limit("q:ruled", concurrency=2, reason="r")
     for _ in range(2):
         enqueued(client, queue="q:ruled")
-    claimed = client.queues.claim("q:ruled", 5, worker_id="w", now=NOW).jobs
+    claimed = client.at(NOW).queues.claim("q:ruled", 5, worker_id="w").jobs
     said = told(client, enqueued(client, queue="q:ruled"))
     assert said["queue_full"].title == "its queue runs 2 of 2"
     assert said["queue_full"].remedy == "onward queues limit q:ruled --concurrency N --reason …"
-    client.finish([(job, Succeeded()) for job in claimed], now=NOW).require()
-    client.queues.limit("q:ruled", rate="1/1m", reason="r", now=NOW)
-    client.queues.claim("q:ruled", 1, worker_id="w", now=NOW)
+    client.at(NOW).finish([(job, Succeeded()) for job in claimed]).require()
+    client.at(NOW).queues.limit("q:ruled", rate="1/1m", reason="r")
+    client.at(NOW).queues.claim("q:ruled", 1, worker_id="w")
     said = told(client, enqueued(client, queue="q:ruled"))
     assert said["queue_rate"].title == "its queue starts 1/1m; the next may start in 59 s"

@@ -60,7 +60,7 @@ def test_after_the_cause_is_mended_the_dead_run_again(app, mail):  # S0-83
     mail.key_is_valid = True
     client.dead.replay([letter.job.id], reason="the key was renewed")
     later = datetime.now(UTC) + HOUR
-    assert "tick_silent" in codes(client.doctor.check(now=later)), "the cron is off"
+    assert "tick_silent" in codes(client.at(later).doctor.check()), "the cron is off"
     app.tick()
     assert codes(client.doctor.check()) <= {"sqlite_version"}
     assert codes(client.doctor.explain(letter.job.id)) == set()

@@ -50,7 +50,7 @@ def prune_all(client: Client, now: datetime | None = None, **options: Any) -> di
     counts: dict[str, int] = {}
     done = PruneRound({}, {})
     while done.place is not None:
-        done = client.maintenance.prune(place=done.place or None, now=now, **options)
+        done = client.at(now).maintenance.prune(place=done.place or None, **options)
         for kind, count in done.counts.items():
             counts[kind] = counts.get(kind, 0) + count
     return counts

@@ -27,8 +27,8 @@ async def fired(app: Onward) -> None:
     """Let an hour go by for the schedules."""
     from onward.operations.schedules.fire import Known
 
-    await app.aclient.schedules.fire(Known(BUILT_IN, BUILT_IN), now=hour_later())
-    await app.aclient.promote(now=hour_later())
+    await app.aclient.at(hour_later()).schedules.fire(Known(BUILT_IN, BUILT_IN))
+    await app.aclient.at(hour_later()).promote()
 
 
 async def test_a_worker_declares_the_schedules_once_and_runs_nothing_at_its_start(app):

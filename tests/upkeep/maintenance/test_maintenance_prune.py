@@ -34,7 +34,7 @@ def test_jobs_go_by_the_state_that_they_ended_in(client):
     # S4-16
     succeeded, cancelled, dead = (put_ended(client, state) for state in ("succeeded", "cancelled", "dead"))
     everything = (succeeded, cancelled, dead)
-    assert client.maintenance.prune(now=later(6.9)).counts == {}
+    assert client.at(later(6.9)).maintenance.prune().counts == {}
     assert left(client, *everything) == list(everything)
     assert prune_all(client, later(7.1)) == {"succeeded": 1}
     assert left(client, *everything) == [cancelled, dead]
@@ -75,7 +75,7 @@ def test_everything_of_a_job_goes_with_it_but_the_audit_and_the_usage(client):
     client.register("w", lease=LONG)
     [job] = client.claim("q:default", worker_id="w")
     client.finish([(job, Failed("first", after=timedelta()))])
-    client.promote(now=later(0.1))
+    client.at(later(0.1)).promote()
     [job] = client.claim("q:default", worker_id="w")
     client.finish([(job, Failed("second", retryable=False))])
     client.dead.discard([job_id], reason="seen")
@@ -90,11 +90,11 @@ def test_everything_of_a_job_goes_with_it_but_the_audit_and_the_usage(client):
 
 def test_a_round_leaves_one_line_in_the_audit_with_who_asked(client):
     jobs = [put_ended(client) for _ in range(3)]
-    client.maintenance.prune(now=later(8), actor_type="system", actor_id="me")
+    client.at(later(8)).acting_as("system:me").maintenance.prune()
     [line] = client.audit.list(AuditFilter(event="jobs.pruned")).records
     assert line.detail == {"succeeded": 3, "first": jobs[0], "last": jobs[2]}
     assert (line.actor_type, line.actor_id) == ("system", "me")
-    client.maintenance.prune(now=later(8))
+    client.at(later(8)).maintenance.prune()
     assert len(client.audit.list(AuditFilter(event="jobs.pruned")).records) == 1
 
 
@@ -103,7 +103,7 @@ def test_expired_keys_go_and_those_that_hold_stay(client):
     put_ended(client, key="over", unique=timedelta(hours=1))
     put_ended(client, key="holds", unique=timedelta(days=3))
     waiting = client.enqueue(NewJob(job_type="t", key="waiting", unique="active")).id
-    assert client.maintenance.prune(dry_run=True, now=later(1)).counts == {"keys": 1}
+    assert client.at(later(1)).maintenance.prune(dry_run=True).counts == {"keys": 1}
     assert prune_all(client, later(1)) == {"keys": 1}
     assert client.keys.get("over") is None
     assert client.keys.get("holds") is not None
@@ -126,7 +126,7 @@ def test_workers_that_are_long_gone_are_forgotten_and_those_that_hold_jobs_are_n
     for name, lease in (("gone", DAY / 100), ("holds", DAY / 100), ("fresh", 20 * DAY)):
         client.register(name, lease=lease)
     client.claim("q:default", worker_id="holds")
-    assert client.maintenance.prune(dry_run=True, now=later(8)).counts == {"workers": 1}
+    assert client.at(later(8)).maintenance.prune(dry_run=True).counts == {"workers": 1}
     assert prune_all(client, later(8)) == {"workers": 1}
     assert row_count(client, "workers") == 2
 
@@ -144,7 +144,7 @@ def test_the_audit_goes_by_its_span_or_by_that_of_a_category_and_stays_verifiabl
     own = with_rules(client, retention=Retention(audit="10d"), categories=[lasting], audit_chain=True)
     plain, planned = put_ended(own), put_ended(own, category="planning")
     own.audit.seal()
-    assert own.maintenance.prune(dry_run=True, now=later(11)).counts["audit"] == len(own.events(plain))
+    assert own.at(later(11)).maintenance.prune(dry_run=True).counts["audit"] == len(own.events(plain))
     prune_all(own, later(11))
     assert own.events(plain) == []
     # Only the job tells of which category its lines are: it stays as long as they do.
@@ -160,7 +160,7 @@ def test_expired_artifacts_go(client, tmp_path):
     own = with_rules(client, artifacts=str(tmp_path / "files"))
     own.artifacts.put("a.txt", text="a", expires=timedelta(days=1))
     kept = own.artifacts.put("b.txt", text="b", expires=timedelta(days=9))
-    assert own.maintenance.prune(dry_run=True, now=later(2)).counts == {"artifacts": 1}
+    assert own.at(later(2)).maintenance.prune(dry_run=True).counts == {"artifacts": 1}
     assert prune_all(own, later(2)) == {"artifacts": 1}
     assert [found.id for found in own.artifacts.list().artifacts] == [kept.id]
 
@@ -168,14 +168,14 @@ def test_expired_artifacts_go(client, tmp_path):
 def test_rounds_are_bounded_and_go_on_where_the_last_one_stopped(client):
     # S4-16
     jobs = [put_ended(client, "dead" if at % 3 else "succeeded") for at in range(9)]
-    first = client.maintenance.prune(limit=4, now=later(8))
+    first = client.at(later(8)).maintenance.prune(limit=4)
     assert first.counts == {"succeeded": 2}
     assert first.more
-    second = client.maintenance.prune(place=first.place, limit=4, now=later(8))
+    second = client.at(later(8)).maintenance.prune(place=first.place, limit=4)
     assert second.counts == {"succeeded": 1}
     assert second.place is not None
     assert second.place["jobs"] == jobs[7]
-    third = client.maintenance.prune(place=second.place, limit=4, now=later(8))
+    third = client.at(later(8)).maintenance.prune(place=second.place, limit=4)
     assert "jobs" not in (third.place or {})
     assert len(left(client, *jobs)) == 6
 
@@ -183,7 +183,7 @@ def test_rounds_are_bounded_and_go_on_where_the_last_one_stopped(client):
 def test_a_dry_run_counts_what_a_prune_removes_and_removes_nothing(client):
     jobs = [put_ended(client, state) for state in ("succeeded", "succeeded", "dead", "cancelled")]
     put_ended(client, key="k", unique=timedelta(days=200))
-    counted = client.maintenance.prune(dry_run=True, limit=2, now=later(91))
+    counted = client.at(later(91)).maintenance.prune(dry_run=True, limit=2)
     assert left(client, *jobs) == jobs
     assert counted.counts == prune_all(client, later(91))
     assert counted.counts == {"succeeded": 2, "dead": 1, "cancelled": 1}
@@ -225,6 +225,6 @@ def test_a_prune_does_not_hold_up_those_who_work(client):
     put_ended(client)
     client.enqueue(NewJob(job_type="t"))
     client.register("w", lease=LONG)
-    client.maintenance.prune(now=later(8))
+    client.at(later(8)).maintenance.prune()
     [job] = client.claim("q:default", worker_id="w")
     assert client.finish([(job, Succeeded())]).held == {job.id}

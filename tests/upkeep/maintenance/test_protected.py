@@ -46,11 +46,11 @@ def test_a_job_stays_while_its_key_holds(client):
     free = put_ended(client, key="a", unique="active")
     prune_all(client, later(29))
     assert left(client, held, for_ever, free) == [held, for_ever]
-    again = client.enqueue(NewJob(job_type="t", key="k"), now=later(29))
+    again = client.at(later(29)).enqueue(NewJob(job_type="t", key="k"))
     assert (again.id, again.created) == (held, False)
     prune_all(client, later(31))
     assert left(client, held, for_ever) == [for_ever]
-    assert client.enqueue(NewJob(job_type="t", key="k"), now=later(31)).created
+    assert client.at(later(31)).enqueue(NewJob(job_type="t", key="k")).created
 
 
 def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
@@ -137,6 +137,6 @@ def test_of_a_schedule_the_last_runs_stay_and_of_the_others_the_young_ones(clien
 def test_signals_go_when_they_are_not_kept_any_longer(client):
     client.signals.send("paid", "1", keep=DAY)
     client.signals.send("paid", "2", keep=9 * DAY)
-    assert client.maintenance.prune(dry_run=True, now=later(2)).counts == {"signals": 1}
+    assert client.at(later(2)).maintenance.prune(dry_run=True).counts == {"signals": 1}
     assert prune_all(client, later(2)) == {"signals": 1}
     assert row_count(client, "signals") == 1

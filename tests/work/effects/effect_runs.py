@@ -41,7 +41,7 @@ class Runs:
     def crash(self, ctx: Context) -> Context:
         """Take a job from a worker that still runs it, and give its next run."""
         self.client.rescue_worker(str(ctx.job.worker_id)).require()
-        self.client.promote(now=ctx.job.created_at + _YEARS)
+        self.client.at(ctx.job.created_at + _YEARS).promote()
         return self.claim()
 
     def end(self, ctx: Context) -> None:

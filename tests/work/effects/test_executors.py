@@ -113,8 +113,8 @@ def test_a_worker_that_dies_between_doing_and_recording_has_the_provider_count_o
     assert (begun.state, provider.calls) == ("begun", [begun.key])
     # No lease is waited for: the clock is moved.
     later = client.get(job_id).created_at + timedelta(hours=1)
-    assert client.rescue(now=later).held == {job_id}
-    client.promote(now=later + timedelta(hours=1))
+    assert client.at(later).rescue().held == {job_id}
+    client.at(later + timedelta(hours=1)).promote()
     assert worker_process(client) == 0
     job = client.get(job_id)
     assert (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, 2, [100, 1])

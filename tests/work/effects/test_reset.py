@@ -22,7 +22,7 @@ def test_a_reset_has_the_effect_done_again_under_a_new_key(runs):  # S0-88
     ctx, send = runs.start(key="k", org_id="acme"), Provider()
     ctx.once("send", send)
     runs.end(ctx)
-    reset = runs.client.effects.reset(ctx.job.id, "send", reason="bounced", actor_type="user", actor_id="ada")
+    reset = runs.client.acting_as("user:ada").effects.reset(ctx.job.id, "send", reason="bounced")
     assert (reset.state, reset.result, reset.done_at) == ("reset", None, None)
     # "Reset job to pending": the same payload, by its key.
     runs.client.enqueue(NewJob(job_type="t", key="k", org_id="acme", on_conflict="reset"))

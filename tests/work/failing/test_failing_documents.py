@@ -15,15 +15,15 @@ DAY = timedelta(days=1)
 
 
 def enqueue(client: Client, category: str) -> str:
-    client.register("w", lease=1000 * DAY, now=NOW)
-    return client.enqueue(NewJob(job_type="t", category=category, queue="q:default"), now=NOW).id
+    client.at(NOW).register("w", lease=1000 * DAY)
+    return client.at(NOW).enqueue(NewJob(job_type="t", category=category, queue="q:default")).id
 
 
 def fail(client: Client, now: datetime, message: str = "broken") -> Job:
     """Claim the one job that is due, let its attempt fail, and give the job as it is then."""
-    client.promote(now=now)
-    [job] = client.claim("q:default", worker_id="w", now=now)
-    client.finish([(job, Failed({"class": "ProviderError", "message": message}))], now=now).require()
+    client.at(now).promote()
+    [job] = client.at(now).claim("q:default", worker_id="w")
+    client.at(now).finish([(job, Failed({"class": "ProviderError", "message": message}))]).require()
     return client.get(job.id)
 
 
@@ -33,8 +33,8 @@ def fail_until_dead(client: Client) -> tuple[list[timedelta], Job]:
     while (job := fail(client, now)).state != JobState.DEAD:
         waits.append(job.run_at - now)
         # A moment before it is due, there is nothing to claim.
-        client.promote(now=job.run_at - SECOND / 1000)
-        assert client.claim("q:default", worker_id="w", now=job.run_at - SECOND / 1000) == []
+        client.at(job.run_at - SECOND / 1000).promote()
+        assert client.at(job.run_at - SECOND / 1000).claim("q:default", worker_id="w") == []
         now = job.run_at
     return waits, job
 
@@ -96,41 +96,41 @@ def test_the_end_keeps_the_error_and_when_it_happened(client):
 def test_a_job_that_waits_to_run_again_is_passed_over_until_its_time(client):
     # S1-29: skip rows whose nextRetryAt is in the future; none means now.
     job_id = enqueue(client, "atlas")
-    [job] = client.claim("q:default", worker_id="w", now=NOW)
-    client.finish([(job, Failed("x"))], now=NOW).require()
-    client.promote(now=NOW + 9 * SECOND)
-    assert client.claim("q:default", worker_id="w", now=NOW + 9 * SECOND) == []
-    client.promote(now=NOW + 10 * SECOND)
-    [again] = client.claim("q:default", worker_id="w", now=NOW + 10 * SECOND)
+    [job] = client.at(NOW).claim("q:default", worker_id="w")
+    client.at(NOW).finish([(job, Failed("x"))]).require()
+    client.at(NOW + 9 * SECOND).promote()
+    assert client.at(NOW + 9 * SECOND).claim("q:default", worker_id="w") == []
+    client.at(NOW + 10 * SECOND).promote()
+    [again] = client.at(NOW + 10 * SECOND).claim("q:default", worker_id="w")
     assert (again.id, again.attempt) == (job_id, 2)  # S1-26, S1-27: back in the queue, one more counted
 
 
 def test_neither_a_success_nor_a_running_job_is_tried_again(client):
     # S2-20: false for success and running; S2-21: the failure pattern is the worker's, not the handler's.
     job_id = enqueue(client, "harmonyk")
-    [job] = client.claim("q:default", worker_id="w", now=NOW)
-    client.promote(now=NOW + DAY)
-    assert client.claim("q:default", worker_id="w", now=NOW + DAY) == []
-    client.finish([(job, Succeeded())], now=NOW).require()
-    client.promote(now=NOW + DAY)
-    assert client.claim("q:default", worker_id="w", now=NOW + DAY) == []
+    [job] = client.at(NOW).claim("q:default", worker_id="w")
+    client.at(NOW + DAY).promote()
+    assert client.at(NOW + DAY).claim("q:default", worker_id="w") == []
+    client.at(NOW).finish([(job, Succeeded())]).require()
+    client.at(NOW + DAY).promote()
+    assert client.at(NOW + DAY).claim("q:default", worker_id="w") == []
     assert client.get(job_id).state == JobState.SUCCEEDED
 
 
 def test_the_cap_of_a_minute_holds(client):
     # S2-19
-    client.register("w", lease=1000 * DAY, now=NOW)
-    client.enqueue(NewJob(job_type="t", category="harmonyk", max_attempts=12), now=NOW)
+    client.at(NOW).register("w", lease=1000 * DAY)
+    client.at(NOW).enqueue(NewJob(job_type="t", category="harmonyk", max_attempts=12))
     waited, _ = fail_until_dead(client)
     assert [wait / SECOND for wait in waited] == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
 
 
 def test_ten_thousand_failures_at_once_come_back_spread(client):
     # F44: no second gets more than three times the mean.
-    client.register("w", lease=1000 * DAY, now=NOW)
-    client.enqueue_many([NewJob(job_type="t") for _ in range(10_000)], now=NOW)
-    jobs = client.claim("q:default", 10_000, worker_id="w", now=NOW)
-    client.finish([(job, Failed("the provider is down")) for job in jobs], now=NOW).require()
+    client.at(NOW).register("w", lease=1000 * DAY)
+    client.at(NOW).enqueue_many([NewJob(job_type="t") for _ in range(10_000)])
+    jobs = client.at(NOW).claim("q:default", 10_000, worker_id="w")
+    client.at(NOW).finish([(job, Failed("the provider is down")) for job in jobs]).require()
     found = client.get_many([job.id for job in jobs]).values()
     seconds = Counter(int((job.run_at - NOW) / SECOND) for job in found)
     assert sum(seconds.values()) == 10_000

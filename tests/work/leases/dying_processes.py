@@ -30,24 +30,24 @@ BY: dict[str, Any] = {"actor_type": "user", "actor_id": "ada"}
 
 
 def claim(client: Client, now: datetime = T) -> Job:
-    [job] = client.claim("q:default", 1, worker_id="w", now=now)
+    [job] = client.at(now).claim("q:default", 1, worker_id="w")
     return job
 
 
 def die(client: Client, outcome: Failed = DEAD, now: datetime = T, **options: Any) -> Job:
     """Have a job die; gives it as its worker had it."""
-    client.enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada", "n": [1]}} | options)), now=now)
+    client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada", "n": [1]}} | options)))
     job = claim(client, now)
-    client.finish([(job, outcome)], now=now).require()
+    client.at(now).finish([(job, outcome)]).require()
     return job
 
 
 def replay(client: Client, *ids: str, **options: Any) -> Resolved:
-    return client.dead.replay(ids, reason="the server is back", **BY, now=LATER, **options)
+    return client.at(LATER).dead.replay(ids, reason="the server is back", **BY, **options)
 
 
 def discard(client: Client, *ids: str) -> Resolved:
-    return client.dead.discard(ids, reason="not needed", **BY, now=LATER)
+    return client.at(LATER).dead.discard(ids, reason="not needed", **BY)
 
 
 def waiting(client: Client, **where: Any) -> list[str]:
@@ -60,7 +60,7 @@ def events(client: Client, job_id: str) -> list[str]:
 
 def fixes(client: Client, job_id: str, to: str = "bob") -> bool:
     try:
-        client.dead.fix(job_id, note="n", patch={"to": to}, now=LATER)
+        client.at(LATER).dead.fix(job_id, note="n", patch={"to": to})
     except (AlreadyResolved, JobNotFound):
         return False
     return True

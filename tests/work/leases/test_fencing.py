@@ -123,7 +123,7 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     client.enqueue(NewJob(job_type="t"))
     [job] = client.claim("q:default", worker_id="w")
     later = datetime.now(UTC) + timedelta(minutes=1)
-    [chosen] = client.store.run(lambda: find_lost(now=later))
+    [chosen] = client.store.run(lambda: find_lost())
     client.finish([(job, Succeeded())]).require()
     late = End.of(chosen, Lost(), DEFAULT_RULES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}
@@ -135,12 +135,12 @@ def test_a_crash_loop_ends_in_the_dead_letter(client):
     client.enqueue(NewJob(job_type="t", max_attempts=3))
     now = datetime.now(UTC)
     for life in range(3):
-        client.register(f"life-{life}", now=now)
-        client.promote(now=now + timedelta(hours=1))
-        [job] = client.claim("q:default", worker_id=f"life-{life}", now=now)
+        client.at(now).register(f"life-{life}")
+        client.at(now + timedelta(hours=1)).promote()
+        [job] = client.at(now).claim("q:default", worker_id=f"life-{life}")
         assert job.attempt == life + 1
-        client.retire(f"life-{life}", now=now)
-        client.rescue(now=now).require()
+        client.at(now).retire(f"life-{life}")
+        client.at(now).rescue().require()
         expected = [JobState.QUEUED, JobState.SCHEDULED, JobState.DEAD][life]
         assert client.get(job.id).state == expected
     dead = client.get(job.id)
@@ -153,7 +153,7 @@ def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(clien
     client.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.claim("q:default", worker_id="w")
-    assert client.cancel(job.id, reason="not needed", actor_type="user", actor_id="ada") == JobState.RUNNING
+    assert client.acting_as("user:ada").cancel(job.id, reason="not needed") == JobState.RUNNING
     assert client.extend("w", [job]).cancel_requested == {job.id}
     client.finish([(job, Failed({"class": "E"}))]).require()
     assert client.get(job.id).state == JobState.CANCELLED
@@ -257,8 +257,8 @@ def test_a_row_that_cannot_be_read_fails_and_holds_up_no_other(tmp_path, column)
         assert client.claim("q:default", 10, worker_id="w") == []
         due = datetime.now(UTC) + timedelta(hours=1)
         client.extend("w", (), lease=timedelta(hours=2))
-        client.promote(now=due)
-        assert client.claim("q:default", 10, worker_id="w", now=due) == []
+        client.at(due).promote()
+        assert client.at(due).claim("q:default", 10, worker_id="w") == []
         with sqlite3.connect(tmp_path / "onward.db") as connection:
             [state, error] = connection.execute(
                 "SELECT state, error FROM onward_ended WHERE id = ?", (bad,)

@@ -18,30 +18,30 @@ LEASE = timedelta(seconds=30)
 
 
 def test_an_empty_store_has_nothing_ready_and_nothing_due(client):
-    seen = client.look(now=NOW)
+    seen = client.at(NOW).look()
     assert (seen.ready, seen.next_due, seen.now) == (frozenset(), None, NOW)
 
 
 def test_a_look_names_each_queue_with_a_ready_job_and_no_other(client):
-    client.register("w", now=NOW)
+    client.at(NOW).register("w")
     for queue in ("b", "a", "ä", "q:done", "B", "a"):
-        client.enqueue(NewJob(job_type="t", queue=queue), now=NOW)
-    client.enqueue(NewJob(job_type="t", queue="later", delay=LEASE), now=NOW)
-    [job] = client.claim("q:done", worker_id="w", now=NOW)
-    assert client.look(now=NOW).ready == {"a", "b", "B", "ä"}
-    client.finish([(job, Succeeded())], now=NOW).require()
-    client.claim("a", 2, worker_id="w", now=NOW)
-    assert client.look(now=NOW).ready == {"b", "B", "ä"}
+        client.at(NOW).enqueue(NewJob(job_type="t", queue=queue))
+    client.at(NOW).enqueue(NewJob(job_type="t", queue="later", delay=LEASE))
+    [job] = client.at(NOW).claim("q:done", worker_id="w")
+    assert client.at(NOW).look().ready == {"a", "b", "B", "ä"}
+    client.at(NOW).finish([(job, Succeeded())]).require()
+    client.at(NOW).claim("a", 2, worker_id="w")
+    assert client.at(NOW).look().ready == {"b", "B", "ä"}
 
 
 def test_a_look_tells_what_is_due_next_also_if_it_is_over(client):
-    client.enqueue(NewJob(job_type="t", delay=2 * SECOND), now=NOW)
-    client.enqueue(NewJob(job_type="t", delay=LEASE), now=NOW)
-    assert client.look(now=NOW).next_due == NOW + 2 * SECOND
-    late = client.look(now=NOW + 5 * SECOND)
+    client.at(NOW).enqueue(NewJob(job_type="t", delay=2 * SECOND))
+    client.at(NOW).enqueue(NewJob(job_type="t", delay=LEASE))
+    assert client.at(NOW).look().next_due == NOW + 2 * SECOND
+    late = client.at(NOW + 5 * SECOND).look()
     assert (late.next_due, late.ready, late.now) == (NOW + 2 * SECOND, frozenset(), NOW + 5 * SECOND)
-    client.promote(now=NOW + 5 * SECOND)
-    after = client.look(now=NOW + 5 * SECOND)
+    client.at(NOW + 5 * SECOND).promote()
+    after = client.at(NOW + 5 * SECOND).look()
     assert (after.next_due, after.ready) == (NOW + LEASE, {"q:default"})
 
 
@@ -53,66 +53,66 @@ def test_a_look_tells_the_time_of_the_database(client):
 
 def test_a_time_without_a_zone_is_refused(client):
     with pytest.raises(InvalidSetting, match="now is"):
-        client.look(now=datetime(2026, 1, 1))  # noqa: DTZ001
+        client.at(datetime(2026, 1, 1)).look()  # noqa: DTZ001
     with pytest.raises(InvalidSetting, match="now is"):
-        client.watch("w", now=datetime(2026, 1, 1))  # noqa: DTZ001
+        client.at(datetime(2026, 1, 1)).watch("w")  # noqa: DTZ001
 
 
 def test_a_worker_is_alive_until_its_lease_runs_out(client):
-    client.register("w", lease=LEASE, now=NOW)
-    assert client.watch("w", now=NOW).alive
-    assert client.watch("w", now=NOW + LEASE - SECOND).alive
-    assert not client.watch("w", now=NOW + LEASE).alive
-    client.extend("w", [], lease=LEASE, now=NOW + 20 * SECOND)
-    assert client.watch("w", now=NOW + LEASE).alive
-    assert not client.watch("never registered", now=NOW).alive
+    client.at(NOW).register("w", lease=LEASE)
+    assert client.at(NOW).watch("w").alive
+    assert client.at(NOW + LEASE - SECOND).watch("w").alive
+    assert not client.at(NOW + LEASE).watch("w").alive
+    client.at(NOW + 20 * SECOND).extend("w", [], lease=LEASE)
+    assert client.at(NOW + LEASE).watch("w").alive
+    assert not client.at(NOW).watch("never registered").alive
 
 
 def test_a_worker_that_was_declared_lost_is_not_alive(client):
-    client.register("w", lease=LEASE, now=NOW)
-    client.rescue(now=NOW + LEASE)
-    assert not client.watch("w", now=NOW).alive
-    client.register("x", lease=LEASE, now=NOW)
-    client.retire("x", now=NOW)
-    assert not client.watch("x", now=NOW).alive
+    client.at(NOW).register("w", lease=LEASE)
+    client.at(NOW + LEASE).rescue()
+    assert not client.at(NOW).watch("w").alive
+    client.at(NOW).register("x", lease=LEASE)
+    client.at(NOW).retire("x")
+    assert not client.at(NOW).watch("x").alive
 
 
 def test_a_watch_tells_which_running_jobs_to_cancel_and_why(client):
-    client.register("w", now=NOW)
-    client.register("other", now=NOW)
-    client.enqueue_many([NewJob(job_type="t")] * 4, now=NOW)
-    asked, quiet, over = client.claim("q:default", 3, worker_id="w", now=NOW)
-    [theirs] = client.claim("q:default", worker_id="other", now=NOW)
-    assert client.watch("w", now=NOW).cancel_requested == {}
-    client.cancel(asked.id, reason="the booking was refunded: é", now=NOW)
-    client.cancel(asked.id, reason="again", now=NOW)
-    client.cancel(theirs.id, reason="not yours", now=NOW)
-    client.cancel(over.id, reason="too late", now=NOW)
-    client.finish([(over, Succeeded())], now=NOW).require()
-    assert client.watch("w", now=NOW).cancel_requested == {asked.id: "the booking was refunded: é"}
-    assert client.watch("other", now=NOW).cancel_requested == {theirs.id: "not yours"}
-    assert quiet.id not in client.watch("w", now=NOW).cancel_requested
+    client.at(NOW).register("w")
+    client.at(NOW).register("other")
+    client.at(NOW).enqueue_many([NewJob(job_type="t")] * 4)
+    asked, quiet, over = client.at(NOW).claim("q:default", 3, worker_id="w")
+    [theirs] = client.at(NOW).claim("q:default", worker_id="other")
+    assert client.at(NOW).watch("w").cancel_requested == {}
+    client.at(NOW).cancel(asked.id, reason="the booking was refunded: é")
+    client.at(NOW).cancel(asked.id, reason="again")
+    client.at(NOW).cancel(theirs.id, reason="not yours")
+    client.at(NOW).cancel(over.id, reason="too late")
+    client.at(NOW).finish([(over, Succeeded())]).require()
+    assert client.at(NOW).watch("w").cancel_requested == {asked.id: "the booking was refunded: é"}
+    assert client.at(NOW).watch("other").cancel_requested == {theirs.id: "not yours"}
+    assert quiet.id not in client.at(NOW).watch("w").cancel_requested
 
 
 def test_a_request_whose_line_in_the_audit_is_gone_is_still_seen(client):
-    client.register("w", now=NOW)
-    client.enqueue(NewJob(job_type="t"), now=NOW)
-    [job] = client.claim("q:default", worker_id="w", now=NOW)
-    client.cancel(job.id, reason="forgotten", now=NOW)
+    client.at(NOW).register("w")
+    client.at(NOW).enqueue(NewJob(job_type="t"))
+    [job] = client.at(NOW).claim("q:default", worker_id="w")
+    client.at(NOW).cancel(job.id, reason="forgotten")
     trigger = {"sqlite": "{prefix}audit_is_not_deleted", "postgres": "append_only ON {prefix}audit"}
     rows(client, f"DROP TRIGGER {trigger[client.store.database]}")
     rows(client, "DELETE FROM {prefix}audit")
-    assert client.watch("w", now=NOW).cancel_requested == {job.id: "cancelled"}
+    assert client.at(NOW).watch("w").cancel_requested == {job.id: "cancelled"}
 
 
 def test_a_watch_tells_what_is_paused_and_whether_the_gate_is_closed(client):
-    client.register("w", now=NOW)
-    assert (client.watch("w", now=NOW).gate, client.watch("w", now=NOW).pauses) == (None, frozenset())
-    client.pause("queue", "q:default", reason="r1", now=NOW)
-    client.pause("org", "acme", reason="r2", now=NOW)
-    client.pause("job_type", "mail", reason="r3", now=NOW)
-    client.close_gate(reason="r4", now=NOW)
-    seen, stored = client.watch("w", now=NOW), client.controls()
+    client.at(NOW).register("w")
+    assert (client.at(NOW).watch("w").gate, client.at(NOW).watch("w").pauses) == (None, frozenset())
+    client.at(NOW).pause("queue", "q:default", reason="r1")
+    client.at(NOW).pause("org", "acme", reason="r2")
+    client.at(NOW).pause("job_type", "mail", reason="r3")
+    client.at(NOW).close_gate(reason="r4")
+    seen, stored = client.at(NOW).watch("w"), client.controls()
     assert (seen.gate, seen.pauses) == (stored.gate, stored.pauses)
     assert seen.gate.reason == "r4"
     assert (seen.paused("queue"), seen.paused("org"), seen.paused("job_type")) == (

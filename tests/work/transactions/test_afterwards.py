@@ -82,7 +82,7 @@ async def test_a_commit_whose_answer_was_lost_is_what_the_database_says(app, boo
     with caplog.at_level(logging.WARNING):
         tally = await drain(app, on_end=lambda _, to: told.append(to))
         if when == "before":
-            app.client.promote(now=app.client.get(job.id).run_at)
+            app.client.at(app.client.get(job.id).run_at).promote()
             await drain(app)
     first = "succeeded" if when == "after" else "failed"
     assert [to.outcome for to in told] == [first]

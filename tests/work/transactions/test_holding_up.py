@@ -129,9 +129,9 @@ async def test_a_worker_that_is_frozen_in_its_block_holds_up_no_other_rescue(app
     with books.connected() as connection:
         client.within(connection).audit.note(locked, "half way", {})
         async with asyncio.timeout(SOON / 2):
-            assert (await app.clients.current().rescue(now=later)).held == {other.id}
+            assert (await app.clients.current().at(later).rescue()).held == {other.id}
         connection.rollback()
-    assert client.rescue(now=later).held == {locked.id}
+    assert client.at(later).rescue().held == {locked.id}
 
 
 @pytest.mark.parametrize("awaited", [False, True])

@@ -59,7 +59,7 @@ async def test_a_process_that_dies_around_its_commit_has_written_all_or_nothing(
         tally = await drain(app, told)
         if runs == 2:
             assert app.client.get(job.id).error["class"] == "ProcessDied"
-            app.client.promote(now=app.client.get(job.id).run_at)
+            app.client.at(app.client.get(job.id).run_at).promote()
             await drain(app, told)
     assert books.rows() == [7]
     found = app.client.get(job.id)

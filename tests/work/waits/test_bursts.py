@@ -31,15 +31,15 @@ def sync(app: Onward) -> Any:
 
 def put(app: Onward, new: NewJob, seconds: float = 0) -> Any:
     """Enqueue at an instant of the test's own."""
-    return app.client.enqueue(new, now=NOW + seconds * SECOND)
+    return app.client.at(NOW + seconds * SECOND).enqueue(new)
 
 
 def run(app: Onward, seconds: float) -> Job:
     """Claim the one job that is due."""
     at = NOW + seconds * SECOND
-    app.client.promote(now=at)
+    app.client.at(at).promote()
     app.client.register(worker := uuid4().hex, lease=timedelta(days=1000))
-    [job] = app.client.claim("q:default", worker_id=worker, now=at)
+    [job] = app.client.at(at).claim("q:default", worker_id=worker)
     return job
 
 
@@ -76,14 +76,14 @@ def test_what_is_asked_for_while_the_job_runs_is_run_after_it(app, sync):
     job = run(app, 5)
     asked = put(app, sync.build("b"), 6)
     assert (asked.id, asked.change) == (first.id, "rerun_requested")
-    app.client.finish([(job, Succeeded())], now=NOW + 7 * SECOND).require()
+    app.client.at(NOW + 7 * SECOND).finish([(job, Succeeded())]).require()
     again = app.client.get(first.id)
     assert (again.state, again.run_at, again.payload) == (JobState.SCHEDULED, NOW + 11 * SECOND, {"crm": "b"})
 
 
 def test_what_is_asked_for_after_its_end_is_a_new_job(app, sync):
     first = put(app, sync.build("a"))
-    app.client.finish([(run(app, 5), Succeeded())], now=NOW + 6 * SECOND).require()
+    app.client.at(NOW + 6 * SECOND).finish([(run(app, 5), Succeeded())]).require()
     assert put(app, sync.build("b"), 7).created
     assert app.client.get(first.id).payload == {"crm": "a"}
 
@@ -91,7 +91,7 @@ def test_what_is_asked_for_after_its_end_is_a_new_job(app, sync):
 def test_a_job_that_waits_to_be_tried_again_keeps_its_back_off(app, sync):
     first = put(app, sync.build("a"))
     failed = Failed("no", after="10m")
-    app.client.finish([(run(app, 5), failed)], now=NOW + 6 * SECOND).require()
+    app.client.at(NOW + 6 * SECOND).finish([(run(app, 5), failed)]).require()
     put(app, sync.build("b"), 7)
     job = app.client.get(first.id)
     assert (job.run_at, job.payload) == (NOW + 606 * SECOND, {"crm": "b"})
@@ -130,13 +130,13 @@ def test_with_coalesce_the_payloads_of_a_burst_are_merged(app):
     held = run(app, 8)
     # What runs now is merged, too: it may yet fail.
     put(app, index.build([3]), 9)
-    app.client.finish([(held, Succeeded())], now=NOW + 10 * SECOND).require()
+    app.client.at(NOW + 10 * SECOND).finish([(held, Succeeded())]).require()
     again = app.client.get(first.id)
     assert (again.payload, again.run_at) == ({"ids": [1, 2, 3]}, NOW + 14 * SECOND)
 
 
 def test_many_in_one_call_are_one_burst(app, sync):
-    handles = app.client.enqueue_many([sync.build(crm) for crm in "abc"], now=NOW)
+    handles = app.client.at(NOW).enqueue_many([sync.build(crm) for crm in "abc"])
     assert len({one.id for one in handles}) == 1
     assert app.client.get(handles[0].id).payload == {"crm": "c"}
 
@@ -159,7 +159,7 @@ def test_throttle_gives_the_first_job_of_a_period_to_all_who_ask(app):
 
     first = put(app, report.build(1))
     assert put(app, report.build(2), 59).id == first.id
-    app.client.finish([(run(app, 1), Succeeded())], now=NOW + 2 * SECOND).require()
+    app.client.at(NOW + 2 * SECOND).finish([(run(app, 1), Succeeded())]).require()
     again = put(app, report.build(3), 59.5)
     assert (again.id, again.created, again.state) == (first.id, False, JobState.SUCCEEDED)
     assert put(app, report.build(4), 61).created

@@ -78,7 +78,7 @@ def test_who_waits_is_listed_with_until_when(runs):
 
 
 def test_a_signal_leaves_a_line_in_the_audit(client):
-    client.signals.send("approved", "order:42", actor_type="user", actor_id="7", org_id="acme")
+    client.acting_as("user:7").signals.send("approved", "order:42", org_id="acme")
     [line] = [one for one in client.audit.list().records if one.event == "signal.sent"]
     assert (line.actor_id, line.org_id) == ("7", "acme")
     assert line.detail == {"event": "approved", "key": "order:42"}
@@ -123,7 +123,7 @@ def test_a_signal_in_a_transaction_is_there_with_its_commit_and_holds_up_nobody(
     runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42"))
     connection = client.store.connect()
     with begin(connection, client.store.database, client.store.prefix):
-        assert client.within(connection).signals.send("approved", "order:42", now=NOW).woken == 0
+        assert client.within(connection).at(NOW).signals.send("approved", "order:42").woken == 0
         if client.store.database == "postgres":
             # The job's row is not locked: somebody else may change it meanwhile.
             assert client.signals.wake() == 0
@@ -131,7 +131,7 @@ def test_a_signal_in_a_transaction_is_there_with_its_commit_and_holds_up_nobody(
             other.execute(f"SELECT 1 FROM {client.store.prefix}live FOR UPDATE NOWAIT")
             other.close()
     connection.close()
-    assert client.signals.wake(now=NOW) == 1
+    assert client.at(NOW).signals.wake() == 1
     assert [job.id for job in runs.claimed(NOW)] == [ctx.job.id]
 
 
@@ -151,22 +151,22 @@ def test_a_signal_that_is_committed_after_the_job_has_looked_calls_it_back(runs)
     ctx = runs.start()
     connection = client.store.connect()
     with begin(connection, "postgres", client.store.prefix):
-        client.within(connection).signals.send("approved", now=NOW)
+        client.within(connection).at(NOW).signals.send("approved")
         # Neither sees the other.
         runs.leave(ctx, lambda: ctx.wait_for("approved"))
-        assert client.signals.wake(now=NOW) == 0
+        assert client.at(NOW).signals.wake() == 0
     connection.close()
-    assert client.signals.wake(now=NOW) == 1
+    assert client.at(NOW).signals.wake() == 1
 
 
 def test_a_job_that_parks_after_its_signal_was_looked_at_is_called_back(runs):
     ctx = runs.start()
     with pytest.raises(Parked) as left:
         ctx.wait_for("approved")
-    assert runs.client.signals.send("approved", now=NOW).woken == 0
-    assert runs.client.signals.wake(now=NOW) == 0
-    runs.client.finish([(ctx.job, left.value)], now=NOW).require()
-    assert runs.client.signals.wake(now=NOW) == 1
+    assert runs.client.at(NOW).signals.send("approved").woken == 0
+    assert runs.client.at(NOW).signals.wake() == 0
+    runs.client.at(NOW).finish([(ctx.job, left.value)]).require()
+    assert runs.client.at(NOW).signals.wake() == 1
     assert runs.claim(NOW).wait_for("approved") is None
 
 
@@ -178,10 +178,10 @@ def test_a_job_that_somebody_holds_is_called_back_when_it_is_free(runs):
     connection = client.store.connect()
     with begin(connection, "postgres", client.store.prefix):
         connection.execute(f"SELECT 1 FROM {client.store.prefix}live FOR UPDATE")
-        assert client.signals.send("approved", now=NOW).woken == 0
-        assert client.signals.wake(now=NOW) == 0
+        assert client.at(NOW).signals.send("approved").woken == 0
+        assert client.at(NOW).signals.wake() == 0
     connection.close()
-    assert client.signals.wake(now=NOW) == 1
+    assert client.at(NOW).signals.wake() == 1
 
 
 def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
@@ -195,7 +195,7 @@ def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
     def park(some: list[Any]) -> None:
         begin_together.wait()
         for job in some:
-            app.client.finish([(job, Parked(None, "go", str(job.payload["n"])))], now=NOW).require()
+            app.client.at(NOW).finish([(job, Parked(None, "go", str(job.payload["n"])))]).require()
 
     def signal() -> None:
         begin_together.wait()
@@ -215,7 +215,7 @@ def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
 
 
 def test_prune_removes_what_is_no_longer_kept(client):
-    client.signals.send("old", keep="1h", now=NOW - DAY)
+    client.at(NOW - DAY).signals.send("old", keep="1h")
     client.signals.send("new", keep="1h")
     assert client.signals.prune() == 1
     assert [signal.event for signal in client.signals.list()] == ["new"]

@@ -73,7 +73,7 @@ def test_a_job_waits_for_its_signal_however_long_that_takes(runs):
     runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42"))
     assert runs.client.get(ctx.job.id).run_at == NEVER
     assert runs.claimed(NOW + 1000 * DAY) == []
-    runs.client.signals.send("approved", "order:42", {"by": "ada"}, now=NOW + HOUR, keep="3650d")
+    runs.client.at(NOW + HOUR).signals.send("approved", "order:42", {"by": "ada"}, keep="3650d")
     assert runs.claim(NOW + HOUR).wait_for("approved", "order:42") == {"by": "ada"}
 
 
@@ -81,7 +81,7 @@ def test_a_signal_of_another_event_or_key_wakes_nobody(runs):
     ctx = runs.start()
     runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42"))
     for event, key in (("approved", "order:43"), ("approved", None), ("refused", "order:42")):
-        assert runs.client.signals.send(event, key, now=NOW).woken == 0
+        assert runs.client.at(NOW).signals.send(event, key).woken == 0
     assert runs.client.get(ctx.job.id).run_at == NEVER
 
 
@@ -94,7 +94,7 @@ def test_a_signal_is_seen_by_everyone_who_waits_for_it(runs):
     for n in range(3):
         ctx = runs.start()
         runs.leave(ctx, partial(ctx.wait_for, "open", str(n // 2)))
-    assert runs.client.signals.send("open", "0", "now", now=NOW).woken == 2
+    assert runs.client.at(NOW).signals.send("open", "0", "now").woken == 2
     assert len(runs.claimed(NOW)) == 2
 
 
@@ -104,23 +104,23 @@ def test_each_wait_of_one_run_has_a_signal_of_its_own_the_oldest_first(runs):
     ctx = runs.start()
     assert [ctx.wait_for("paid", "order:42"), ctx.wait_for("paid", "order:42")] == [1, 2]
     runs.leave(ctx, lambda: ctx.wait_for("paid", "order:42"))
-    assert runs.client.signals.wake(now=NOW) == 0, "the two that it had are none for the third wait"
-    assert runs.client.signals.send("paid", "order:42", 3, now=NOW).woken == 1
+    assert runs.client.at(NOW).signals.wake() == 0, "the two that it had are none for the third wait"
+    assert runs.client.at(NOW).signals.send("paid", "order:42", 3).woken == 1
     back = runs.claim(NOW)
     assert [back.wait_for("paid", "order:42") for _ in range(3)] == [1, 2, 3]
 
 
 def test_what_a_wait_gave_is_remembered_also_when_its_signal_is_gone(runs):
-    runs.client.signals.send("approved", "order:42", "yes", keep="1h", now=NOW)
+    runs.client.at(NOW).signals.send("approved", "order:42", "yes", keep="1h")
     ctx = runs.start()
     assert runs.client.signals.find(ctx.job, "approved", "order:42") is not None
     assert ctx.wait_for("approved", "order:42") == "yes"
-    assert runs.client.signals.prune(now=NOW + DAY) == 1
+    assert runs.client.at(NOW + DAY).signals.prune() == 1
     assert runs.retry(ctx).wait_for("approved", "order:42") == "yes"
 
 
 def test_a_signal_that_is_no_longer_kept_is_not_found(runs):
-    runs.client.signals.send("approved", "order:42", keep="1h", now=NOW - DAY)
+    runs.client.at(NOW - DAY).signals.send("approved", "order:42", keep="1h")
     with pytest.raises(Parked):
         runs.start().wait_for("approved", "order:42")
 
@@ -220,7 +220,7 @@ def test_what_is_left_of_waits_that_are_over_is_pruned(runs):
 def test_a_job_that_was_reset_while_it_ran_starts_again_instead_of_parking(runs):
     ctx = runs.start(key="k")
     later = NewJob(job_type="t", key="k", on_conflict="reset", payload={"n": 2}, run_at=NOW + DAY)
-    assert runs.client.enqueue(later, now=NOW).change == "rerun_requested"
+    assert runs.client.at(NOW).enqueue(later).change == "rerun_requested"
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
     job = runs.client.get(ctx.job.id)
     assert (job.state, job.run_at, job.payload) == (JobState.SCHEDULED, NOW + DAY, {"n": 2})
@@ -229,8 +229,8 @@ def test_a_job_that_was_reset_while_it_ran_starts_again_instead_of_parking(runs)
 
 def test_a_run_whose_lease_was_lost_parks_nothing(runs):
     ctx = runs.start()
-    runs.client.rescue_worker(str(ctx.job.worker_id), now=NOW)
-    assert runs.client.finish([(ctx.job, Parked(None, "approved"))], now=NOW).lost == {ctx.job.id}
+    runs.client.at(NOW).rescue_worker(str(ctx.job.worker_id))
+    assert runs.client.at(NOW).finish([(ctx.job, Parked(None, "approved"))]).lost == {ctx.job.id}
     assert runs.client.signals.awaited() == []
 
 
@@ -242,7 +242,7 @@ def test_a_job_parks_with_what_it_waits_for_or_not_at_all(runs):
         connection.execute(f"DROP TABLE {client.store.prefix}awaited")
     connection.close()
     with pytest.raises(Exception, match="awaited"):
-        client.finish([(ctx.job, Parked(None, "approved"))], now=NOW)
+        client.at(NOW).finish([(ctx.job, Parked(None, "approved"))])
     assert client.get(ctx.job.id).state == JobState.RUNNING
 
 
@@ -250,7 +250,7 @@ def test_a_job_that_waits_for_its_back_off_is_not_called_by_what_it_waited_for_b
     ctx = runs.start()
     until = runs.leave(ctx, lambda: ctx.wait_for("approved", timeout="1d")).until
     back = runs.claim(until)
-    runs.client.finish([(back.job, Parked(until + DAY))], now=until)
+    runs.client.at(until).finish([(back.job, Parked(until + DAY))])
     assert runs.client.signals.send("approved").woken == 0
     assert runs.client.get(ctx.job.id).run_at == until + DAY
 

@@ -173,7 +173,7 @@ def test_a_worker_that_dies_beside_a_wait_loses_neither_the_job_nor_its_signal(a
         assert app.signal("approved", key="order:42", payload="yes").woken == 0
     worker = str(app.client.get(job_id).worker_id)
     app.client.rescue_worker(worker).require()
-    app.client.promote(now=app.client.get(job_id).run_at)
+    app.client.at(app.client.get(job_id).run_at).promote()
     assert work() == 0
     job = app.client.get(job_id)
     assert (job.state, job.result) == (JobState.SUCCEEDED, "yes")

@@ -28,7 +28,7 @@ class Runs:
 
     def start(self, at: datetime = NOW, **fields: Any) -> Context:
         """Give the Context of a new job that runs since this instant."""
-        self.client.enqueue(NewJob(**{"job_type": "t", **fields}), now=at)
+        self.client.at(at).enqueue(NewJob(**{"job_type": "t", **fields}))
         return self.claim(at)
 
     def claim(self, at: datetime) -> Context:
@@ -38,18 +38,18 @@ class Runs:
 
     def claimed(self, at: datetime) -> list[Job]:
         """Claim what is due."""
-        self.client.promote(now=at)
+        self.client.at(at).promote()
         self.client.register(worker := uuid4().hex, lease=_YEARS)
-        return self.client.claim("q:default", 10, worker_id=worker, now=at)
+        return self.client.at(at).claim("q:default", 10, worker_id=worker)
 
     def leave(self, ctx: Context, wait: Callable[[], object], at: datetime = NOW) -> Any:
         """Have a wait park the job of a run, and write that as a worker does."""
         with pytest.raises(Parked) as left:
             wait()
-        self.client.finish([(ctx.job, left.value)], now=at).require()
+        self.client.at(at).finish([(ctx.job, left.value)]).require()
         return left.value
 
     def retry(self, ctx: Context, at: datetime = NOW) -> Context:
         """Fail a run, and give the next."""
-        self.client.finish([(ctx.job, Failed("no luck", after=0))], now=at).require()
+        self.client.at(at).finish([(ctx.job, Failed("no luck", after=0))]).require()
         return self.claim(at)

@@ -25,18 +25,18 @@ KNOWN = Known({"t"})
 
 
 def test_an_empty_database_has_nothing_to_do(client):
-    found = client.chores(KNOWN, now=NOW)
+    found = client.at(NOW).chores(KNOWN)
     assert (found.now, found.next_due, found.next_slot) == (NOW, None, None)
     assert not found.unsettled
     assert not found.fresh
 
 
 def test_it_tells_when_jobs_and_slots_are_due(client):
-    client.enqueue(NewJob(job_type="t", run_at=NOW + 5 * SECOND), now=NOW)
-    client.schedules.add("s", "t", every="7s", anchor=NOW, now=NOW)
-    found = client.chores(KNOWN, now=NOW + 9 * SECOND)
+    client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + 5 * SECOND))
+    client.at(NOW).schedules.add("s", "t", every="7s", anchor=NOW)
+    found = client.at(NOW + 9 * SECOND).chores(KNOWN)
     assert (found.next_due, found.next_slot) == (NOW + 5 * SECOND, NOW + 7 * SECOND)
-    assert client.chores(Known({"other"}), now=NOW).next_slot is None
+    assert client.at(NOW).chores(Known({"other"})).next_slot is None
 
 
 def test_a_signal_is_fresh_until_somebody_has_looked(client):
@@ -61,7 +61,7 @@ async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url
     monkeypatch.setattr(AsyncClient, "promote", counted)
     with fresh_schema(postgres_url) as store:
         app = Onward(store.url, schema=store.prefix.rstrip("."))
-        job = app.client.enqueue(NewJob(job_type="t", run_at=NOW + SECOND), now=NOW)
+        job = app.client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + SECOND))
         with psycopg.connect(store.url) as caller:
             caller.execute(f"SELECT FROM {store.prefix}live WHERE id = %s FOR UPDATE".encode(), [job.id])
             async with app.worker():
@@ -73,7 +73,7 @@ async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url
 
 
 async def test_what_gets_on_is_gone_on_with_at_once(app):
-    app.client.enqueue(NewJob(job_type="t", run_at=NOW + SECOND), now=NOW)
+    app.client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + SECOND))
     done: list[float] = []
 
     async def some() -> bool:

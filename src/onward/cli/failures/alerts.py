@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.find_app import load_app
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.times import read_length
 from onward.cli.views.text import clean, say, shown_json
 
@@ -57,8 +57,8 @@ def mute(
 ) -> None:
     """Count an alert, but tell nobody of it."""
     length = None if for_ is None else read_length("--for", for_)
-    with open_client(app, url) as client:
-        done = client.alerts.mute(fingerprint, reason=reason, for_=length, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        done = client.alerts.mute(fingerprint, reason=reason, for_=length)
     _answer(fingerprint, "muted", done=done)
 
 
@@ -70,8 +70,8 @@ def unmute(
     *, fingerprint: str, reason: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
     """Tell of an alert again, from its next time on."""
-    with open_client(app, url) as client:
-        done = client.alerts.unmute(fingerprint, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        done = client.alerts.unmute(fingerprint, reason=reason)
     _answer(fingerprint, "unmuted", done=done)
 
 

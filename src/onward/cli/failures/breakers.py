@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.text import clean, say, shown_json
 
@@ -57,13 +57,12 @@ def open_(
     url: str | None,
 ) -> None:
     """Hold the jobs of provider NAME; that of a queue is queue:NAME."""
-    with open_client(app, url) as client:
+    with open_operator(app, url, actor) as client:
         opened = client.breakers.open(
             name,
             reason=reason,
             for_=read_length("--for", for_) if for_ else None,
             until=read_instant("--until", until) if until else None,
-            **operator(actor),
         )
     say(_line(opened), timed=False)
 
@@ -73,8 +72,8 @@ def open_(
 @given(*_REASON, *WHO, *PLACE)
 def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Let the jobs of provider NAME run again, one at first; ends with 1 if nothing was held or counted."""
-    with open_client(app, url) as client:
-        changed = client.breakers.close(name, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.breakers.close(name, reason=reason)
     shown = clean(name)
     say(f"{shown} is closed" if changed else f"{shown}: nothing was held or counted", timed=False)
     if not changed:

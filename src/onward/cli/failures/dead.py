@@ -17,7 +17,7 @@ from onward.cli.failures.dead_lines import (
     say_preview,
 )
 from onward.cli.failures.dead_target import REFUSED, Target, confirmed, find_target, report
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.views.text import say, shown_json
 
 if TYPE_CHECKING:
@@ -123,32 +123,28 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 @click.option("--rate", metavar="RATE", help="Have them due one after another, such as 10/s or 90/m.")
 @click.option("--keep-attempts", is_flag=True, help="Give each one more attempt instead of all.")
 @given(*_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
-def replay(*, rate: str | None, keep_attempts: bool, reason: str, actor: str | None, **options: Any) -> None:
+def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any) -> None:
     """Let dead jobs run again under their own ids."""
 
     def one(client: Client, job_id: str) -> Any:
-        return client.dead.replay(
-            [job_id], reason=reason, reset_attempts=not keep_attempts, **operator(actor)
-        )
+        return client.dead.replay([job_id], reason=reason, reset_attempts=not keep_attempts)
 
     def many(client: Client, **rest: Any) -> ResolvedMany:
-        return client.dead.replay_all(
-            reason=reason, rate=rate, reset_attempts=not keep_attempts, **operator(actor), **rest
-        )
+        return client.dead.replay_all(reason=reason, rate=rate, reset_attempts=not keep_attempts, **rest)
 
     _resolve("replay", "replayed", one, many, **options)
 
 
 @command.command("discard")
 @given(*_NAME, *_NARROWING, *_SUBJECT, *_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
-def discard(*, reason: str, actor: str | None, **options: Any) -> None:
+def discard(*, reason: str, **options: Any) -> None:
     """Leave jobs dead for good; their rows stay."""
 
     def one(client: Client, job_id: str) -> Any:
-        return client.dead.discard([job_id], reason=reason, **operator(actor))
+        return client.dead.discard([job_id], reason=reason)
 
     def many(client: Client, **rest: Any) -> ResolvedMany:
-        return client.dead.discard_all(reason=reason, **operator(actor), **rest)
+        return client.dead.discard_all(reason=reason, **rest)
 
     _resolve("discard", "discarded", one, many, **options)
 
@@ -177,23 +173,22 @@ def fix(
     **texts: Any,
 ) -> None:
     """Enqueue edited copies of a dead job or a group; opens $EDITOR unless told what to change."""
-    with open_client(app, url) as client:
+    with open_operator(app, url, actor) as client:
         target = find_target(client, name)
         edit = _edit(client, target, **texts)
-        who: dict[str, Any] = {"note": note, **operator(actor)}
         if target.job_id is not None:
             _show_diff(client.dead.preview(target.job_id, **edit), required=True)
             confirmed("Enqueue this copy?", yes=yes)
-            letter = client.dead.fix(target.job_id, **who, **edit)
+            letter = client.dead.fix(target.job_id, note=note, **edit)
             shown = plain_letter(letter, client.rules)
             click.echo(shown_json(shown) if as_json else f"1 job fixed → {letter.successor_id}")
             return
         if "payload" in edit:
             raise click.UsageError("a whole payload fixes one job; give --patch for a group")
         _show_diff(client.dead.preview(limit=_SHOWN, **target.where, **edit))
-        count = client.dead.fix_all(limit=limit, dry_run=True, **target.where, **who, **edit).found
+        count = client.dead.fix_all(limit=limit, dry_run=True, **target.where, note=note, **edit).found
         confirmed(f"Fix {_jobs(count)}?", yes=yes)
-        done = client.dead.fix_all(limit=limit, progress=_tell, **target.where, **who, **edit)
+        done = client.dead.fix_all(limit=limit, progress=_tell, **target.where, note=note, **edit)
         report(done, "fixed", as_json, successor=_successor(client, target) if done.done == 1 else None)
 
 
@@ -209,6 +204,7 @@ def _resolve(
     dry_run: bool,
     yes: bool,
     as_json: bool,
+    actor: str | None,
     app: str | None,
     url: str | None,
     **where: Any,
@@ -218,7 +214,7 @@ def _resolve(
         raise click.UsageError("give a group or a job, or --all")
     if name is None and not (narrowed or all_):
         raise click.UsageError("which ones? give a group or a job, an option such as --type, or --all")
-    with open_client(app, url) as client:
+    with open_operator(app, url, actor) as client:
         target = Target() if name is None else find_target(client, name)
         if target.job_id is not None:
             if narrowed:

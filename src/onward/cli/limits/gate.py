@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.views.text import clean, say, shown_json
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def command() -> None:
 @given(*WHO, *PLACE)
 def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
     """Let workers claim again."""
-    with open_client(app, url) as client:
-        changed = client.open_gate(reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.open_gate(reason=reason)
     say("the gate is open" if changed else "the gate was open already", timed=False)
 
 
@@ -35,8 +35,8 @@ def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | 
 @given(*WHO, *PLACE)
 def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Have nothing claimed; what runs goes on."""
-    with open_client(app, url) as client:
-        changed = client.close_gate(reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.close_gate(reason=reason)
     say("the gate is closed" if changed else "the gate was closed for that reason already", timed=False)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.views.text import clean, say, shown_json
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ def set_(
     url: str | None,
 ) -> None:
     """Allow something else for limit NAME than the application declares; what runs goes on."""
-    with open_client(app, url) as client:
-        limit = client.limits.set(
-            name, concurrency=concurrency, rate=rate, burst=burst, reason=reason, **operator(actor)
-        )
+    with open_operator(app, url, actor) as client:
+        limit = client.limits.set(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason)
     say(_line(limit), timed=False)
 
 
@@ -84,8 +82,8 @@ def set_(
 @given(*_REASON, *WHO, *PLACE)
 def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Allow for limit NAME what the application declares; ends with 1 if nothing else was set."""
-    with open_client(app, url) as client:
-        changed = client.limits.reset(name, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.limits.reset(name, reason=reason)
     shown = clean(name)
     say(f"{shown} is as declared" if changed else f"{shown}: nothing was set", timed=False)
     if not changed:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.views.text import clean, say, shown_json
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def pause_(
 ) -> None:
     """Have nothing claimed of a QUEUE, an org or a job type; what runs goes on."""
     scope, name = _chosen(queue, org, job_type)
-    with open_client(app, url) as client:
-        changed = client.pause(scope, name, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.pause(scope, name, reason=reason)
     say(clean(f"{name} is paused" if changed else f"{name} was paused for that reason already"), timed=False)
 
 
@@ -88,8 +88,8 @@ def resume(
 ) -> None:
     """End the pause of a QUEUE, an org or a job type."""
     scope, name = _chosen(queue, org, job_type)
-    with open_client(app, url) as client:
-        changed = client.resume(scope, name, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.resume(scope, name, reason=reason)
     say(clean(f"{name} goes on" if changed else f"{name} was not paused"), timed=False)
 
 
@@ -113,10 +113,8 @@ def limit(
 ) -> None:
     """Set other bounds for QUEUE than the application declares; "none" lifts one."""
     most: Any = int(concurrency) if concurrency and concurrency.isdecimal() else concurrency
-    with open_client(app, url) as client:
-        now = client.queues.limit(
-            queue, concurrency=most, rate=rate, burst=burst, reason=reason, **operator(actor)
-        )
+    with open_operator(app, url, actor) as client:
+        now = client.queues.limit(queue, concurrency=most, rate=rate, burst=burst, reason=reason)
     say(clean(f"{queue}{_ruled(now.rule.stored())}"), timed=False)
 
 
@@ -126,8 +124,8 @@ def limit(
 @given(*WHO, *PLACE)
 def reset(*, queue: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Let the bounds of QUEUE hold again that the application declares."""
-    with open_client(app, url) as client:
-        changed = client.queues.reset(queue, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.queues.reset(queue, reason=reason)
     say(clean(f"{queue} is as declared" if changed else f"{queue}: no bounds were set"), timed=False)
 
 

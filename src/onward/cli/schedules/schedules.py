@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.schedules.schedule_lines import (
     plain_run,
     plain_schedule,
@@ -106,8 +106,8 @@ def run(
     *, name: str, reason: str | None, actor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
     """Enqueue the job of a schedule now, beside its times; prints the id of the job."""
-    with open_client(app, url) as client:
-        job_id = client.schedules.run_now(name, reason=reason, **operator(actor)).id
+    with open_operator(app, url, actor) as client:
+        job_id = client.schedules.run_now(name, reason=reason).id
     click.echo(shown_json({"name": name, "job_id": job_id}) if as_json else job_id)
 
 
@@ -117,8 +117,8 @@ def run(
 @given(*WHO, *PLACE)
 def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Have no more runs of a schedule; what it has enqueued goes on."""
-    with open_client(app, url) as client:
-        changed = client.schedules.pause(name, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.schedules.pause(name, reason=reason)
     shown = clean(name)
     say(f"{shown} is paused" if changed else f"{shown} was paused for that reason already", timed=False)
 
@@ -129,8 +129,8 @@ def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: st
 @given(*WHO, *PLACE)
 def resume(*, name: str, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
     """Have a schedule run again, from its next time on; ends with 1 if it was not paused."""
-    with open_client(app, url) as client:
-        changed = client.schedules.resume(name, reason=reason, **operator(actor))
+    with open_operator(app, url, actor) as client:
+        changed = client.schedules.resume(name, reason=reason)
     shown = clean(name)
     say(f"{shown} goes on" if changed else f"{shown} was not paused", timed=False)
     if not changed:
@@ -143,9 +143,9 @@ def resume(*, name: str, reason: str | None, actor: str | None, app: str | None,
 @given(*WHO, *PLACE)
 def remove(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
-    with open_client(app, url) as client:
+    with open_operator(app, url, actor) as client:
         in_code = client.schedules.get(name).source == "code"
-        client.schedules.remove(name, reason=reason, **operator(actor))
+        client.schedules.remove(name, reason=reason)
     say(f"{clean(name)} is removed", timed=False)
     if in_code:
         pause = f"onward schedules pause --reason … {positional(name)}"

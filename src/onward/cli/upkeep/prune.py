@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.failures.dead_target import confirmed
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_operator
 from onward.cli.views.text import say, shown_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def command(
     *, dry_run: bool, yes: bool, as_json: bool, actor: str | None, app: str | None, url: str | None
 ) -> None:
     """Remove ended jobs and all else that was kept for its time, by the retention of the app."""
-    with open_client(app, url) as client:
+    with open_operator(app, url, actor) as client:
         if dry_run or not (yes or as_json):
             counted = client.maintenance.prune(dry_run=True)
             if dry_run and as_json:
@@ -38,20 +38,20 @@ def command(
             if dry_run or not counted.counts:
                 return
             confirmed("Remove them?", yes=False)
-        removed = _prune(client, actor)
+        removed = _prune(client)
     if as_json:
         click.echo(shown_json({"counts": removed, "more": False}))
     else:
         _show("removed", removed, more=False)
 
 
-def _prune(client: Client, actor: str | None) -> dict[str, int]:
+def _prune(client: Client) -> dict[str, int]:
     """Go on round by round until the end, telling how far it has come."""
     counts: dict[str, int] = {}
     place = None
     told = 0
     while True:
-        done = client.maintenance.prune(place=place, **operator(actor))
+        done = client.maintenance.prune(place=place)
         for kind, count in done.counts.items():
             counts[kind] = counts.get(kind, 0) + count
         place = done.place

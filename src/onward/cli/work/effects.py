@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, find_job, given, open_client, operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, find_job, given, open_client, open_operator
 from onward.cli.views.text import clean, say, shown_json, table
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
 @given(*WHO, *PLACE)
 def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Have an effect done again, under a new key, the next time the job runs."""
-    with open_client(app, url) as client:
+    with open_operator(app, url, actor) as client:
         job_id = find_job(client, job)
-        effect = client.effects.reset(job_id, name, reason=reason, **operator(actor))
+        effect = client.effects.reset(job_id, name, reason=reason)
         state = client.get(job_id).state
     say(f"reset {clean(effect.name)!r}; the job is {state}, and does it again when it next runs", timed=False)
     click.echo(f"its new key  {effect.key}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.inputs.duration import Duration
-from onward.core.policy.rules import Rules
 from onward.core.upkeep.diagnosis import Finding
 from onward.operations.failures import alerts
 from onward.operations.failures.alerts import GroupedAlert, Send
@@ -22,9 +21,9 @@ _PAGE, _MOST_PAGES = 5000, 20
 class AsyncAlerts:
     """Look at alerts and mute them; the rest is for workers."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
         """Read alerts, that which happened last first, with the messages that wait and why."""
@@ -46,7 +45,7 @@ class AsyncAlerts:
         overlap = _DEEP_OVERLAP if deep else _OVERLAP
         found = await self._run(lambda: alerts.find_deaths(overlap=overlap), write=False)
         if deep and len(found) < alerts.AT_ONCE:
-            await self._run(lambda: alerts.note_look())
+            await self._run(alerts.note_look)
         if not found:
             return 0
         return await self._run(lambda: alerts.raise_deaths(found, self._rules), atomic=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings
 from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
@@ -17,8 +17,8 @@ __all__ = ["AsyncBreakers"]
 class AsyncBreakers:
     """One for each provider, queue or key that has pushed back or was opened by somebody."""
 
-    def __init__(self, run: AsyncRun) -> None:
-        self._run = run
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
 
     async def list(self, *, limit: int = 1000) -> Sequence[Breaker]:
         """Read the breakers by name; a provider that never pushed back has none."""

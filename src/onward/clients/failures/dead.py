@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.rate import Rate, interval
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.policy.rules import Rules
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
 from onward.operations.failures import dead_bulk, dead_groups, dead_letters
 from onward.operations.failures.dead_bulk import FixPreview, ResolvedMany
@@ -48,9 +47,9 @@ def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobI
 class AsyncDead:
     """Every death of a job is resolved once, in one of three ways, by somebody, for a reason that is kept."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(
         self,
@@ -103,18 +102,18 @@ class AsyncDead:
 
         One whose key another job has meanwhile is refused.
         """
-        asked, by = _normalised(ids), (actor_type, actor_id)
+        asked = _normalised(ids)
         return await self._run(
             lambda: dead_letters.replay(
-                asked, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts
+                asked, reason=reason, rules=self._rules, reset_attempts=reset_attempts
             )
         )
 
     async def discard(self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str) -> Resolved:
         """Leave jobs dead for good; their rows stay."""
-        asked, by = _normalised(ids), (actor_type, actor_id)
+        asked = _normalised(ids)
         return await self._run(
-            lambda: dead_letters.discard(asked, reason=reason, by=by, rules=self._rules), atomic=True
+            lambda: dead_letters.discard(asked, reason=reason, rules=self._rules), atomic=True
         )
 
     async def fix(
@@ -132,10 +131,10 @@ class AsyncDead:
 
         `patch` is merged into the payload, and null removes. Raises JobNotFound and AlreadyResolved.
         """
-        asked, successor_id, by = normalise_id(job_id), _make_id(), (actor_type, actor_id)
+        asked, successor_id = normalise_id(job_id), _make_id()
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         return await self._run(
-            lambda: dead_letters.fix(asked, edit, successor_id, note=note, by=by, rules=self._rules),
+            lambda: dead_letters.fix(asked, edit, successor_id, note=note, rules=self._rules),
             atomic=True,
         )
 
@@ -180,14 +179,21 @@ class AsyncDead:
 
         At a `rate`, such as "10/s", the jobs are due one after another. With `dry_run` they are only counted.
         """
-        by, every = (actor_type, actor_id), NO_TIME if rate is None else interval("rate", rate)
+        every = NO_TIME if rate is None else interval("rate", rate)
 
         async def resolve(ids: Collection[JobId], so_far: ResolvedMany) -> Resolved:
             # Counted from the clock of each page, which only moves on: the rate is never exceeded.
             delay = dead_bulk.turn_of(so_far.done, every)
             return await self._run(
-                lambda: dead_letters.replay(ids, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, delay=delay, every=every)
-            )  # fmt: skip
+                lambda: dead_letters.replay(
+                    ids,
+                    reason=reason,
+                    rules=self._rules,
+                    reset_attempts=reset_attempts,
+                    delay=delay,
+                    every=every,
+                )
+            )
 
         return await self._all(where, None if dry_run else resolve, limit, cursor, progress)
 
@@ -224,7 +230,9 @@ class AsyncDead:
     ) -> ResolvedMany:
         """Fix by one patch what waits for somebody and fits the filter, each job in its own transaction."""
         Edit(patch=patch).check()
-        mend = partial(self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)  # fmt: skip
+        mend = partial(
+            self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts
+        )
 
         async def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
             refused: dict[JobId, str] = {}

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from itertools import chain, repeat
 from uuid import UUID
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.flows.batch import CALLBACKS, Batch
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.filters import Page
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import NewJob
-from onward.core.policy.rules import Rules
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batch_create import EnqueuedBatch, NewBatch
 from onward.operations.flows.batches import BatchPage
@@ -34,13 +33,10 @@ class AsyncBatches:
     `on_success` if all succeeded, `on_failure` if any is dead or was cancelled, `on_complete` always.
     """
 
-    def __init__(
-        self, run: AsyncRun, rules: Rules, *, org_id: str | None = None, bound: bool = False
-    ) -> None:
-        self._run = run
-        self._rules = rules
-        self._org_id = org_id
-        self._bound = bound
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def enqueue(
         self,
@@ -53,12 +49,12 @@ class AsyncBatches:
     ) -> EnqueuedBatch:
         """Make a batch of these jobs, all or nothing; jobs whose key is held are not in it."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(in_org(jobs, self._org_id), self._rules))
+        asked = list(inherit(in_org(jobs, self._binding.org_id), self._rules))
         new = self._new(name, on_success, on_failure, on_complete)
         ids = _ids.make_many(len(asked))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
-        sizes = repeat(None) if self._bound else chain([_PART], repeat(None))
-        noted = not self._bound
+        sizes = repeat(None) if self._binding.is_within else chain([_PART], repeat(None))
+        noted = not self._binding.is_within
         return await self._run(
             lambda: batch_create.enqueue_batch(
                 new, asked, ids, self._rules, at_once=next(sizes), noted=noted
@@ -116,9 +112,9 @@ class AsyncBatches:
         given = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
         for name_of, new in given.items():
             check_kind(name_of, new, NewJob, "give what .build() gave, or a NewJob")
-        jobs = list(inherit(in_org(given.values(), self._org_id), self._rules))
+        jobs = list(inherit(in_org(given.values(), self._binding.org_id), self._rules))
         # Never stored: it tells what a batch inherits here.
-        [origin] = in_org([NewJob(job_type="batch")], self._org_id)
+        [origin] = in_org([NewJob(job_type="batch")], self._binding.org_id)
         batch_id, *ids = _ids.make_many(1 + len(jobs))
         return NewBatch(
             id=batch_id,

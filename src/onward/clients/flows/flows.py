@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.operations.flows import graph
@@ -16,8 +16,8 @@ __all__ = ["AsyncFlows"]
 class AsyncFlows:
     """What a job waits for, what waits for it, and what it has enqueued; all raise JobNotFound."""
 
-    def __init__(self, run: AsyncRun) -> None:
-        self._run = run
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
 
     async def parents(self, job_id: JobId | UUID) -> list[Job]:
         """Read the jobs that a job waits or has waited for, with their results, oldest first."""

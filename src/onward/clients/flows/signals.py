@@ -6,11 +6,10 @@ import os
 import time
 from typing import Any
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
 from onward.core.work.wait import Awaited, Sent, Signal
 from onward.operations.flows import signals
 from onward.operations.flows.signals import NewSignal
@@ -27,11 +26,10 @@ Waits = list[Awaited]
 class AsyncSignals:
     """Send signals, and see which are kept and who waits for them."""
 
-    def __init__(self, run: AsyncRun, rules: Rules, *, org_id: str | None, bound: bool) -> None:
-        self._run = run
-        self._rules = rules
-        self._org_id = org_id
-        self._bound = bound
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def send(
         self,
@@ -46,10 +44,11 @@ class AsyncSignals:
 
         In a caller's transaction it is only stored, and the jobs come back within a second of its commit.
         """
-        org = org_id or self._org_id or ambient_org(self._rules)
-        new = NewSignal(_ids.make(), event, key, payload, org, keep)
+        org = org_id or self._binding.org_id or ambient_org(self._rules)
+        actor = self._binding.bound.acting()
+        new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
         # A client of one org makes no other jobs ready, so it leaves that to the workers.
-        bound, promotes = self._bound, self._org_id is None
+        bound, promotes = self._binding.is_within, self._binding.org_id is None
         return await self._run(
             lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes), org_id=org
         )
@@ -97,7 +96,7 @@ class AsyncSignals:
         # Asked first, because to look at what is fresh is to write.
         if not await self._run(signals.any_fresh, write=False):
             return 0
-        return await self._run(lambda: signals.wake())
+        return await self._run(signals.wake)
 
     async def prune(self, limit: int = 1000) -> int:
         """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""

@@ -11,8 +11,7 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.flows import batches
 from onward.operations.jobs import cancel
-from onward.operations.jobs.cancel import CancelledMany, Picked, Request
-from onward.operations.limits.pauses import Stopped
+from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
 
 __all__ = ["AsyncCancelling", "Progress"]
 
@@ -124,5 +123,5 @@ class AsyncCancelling(AsyncWorking):
         stopped = await self._run(
             lambda: cancel.cancel_page(request, picked.ids, found=found, rules=self.rules), atomic=True
         )
-        await self._settle_some(stopped.tied, request.now, slots=stopped.slots)
+        await self._settle_some(stopped.tied, slots=stopped.slots)
         return stopped

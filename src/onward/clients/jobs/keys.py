@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.operations.jobs import key_conflicts
 from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
 
@@ -12,8 +12,8 @@ __all__ = ["AsyncKeys"]
 class AsyncKeys:
     """Look up who holds a key, free one, and remove those that have lapsed."""
 
-    def __init__(self, run: AsyncRun) -> None:
-        self._run = run
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
 
     async def get(self, key: str, *, org_id: str | None = None, project_id: str | None = None) -> Key | None:
         """Read one line of the ledger; None if nobody holds the key."""

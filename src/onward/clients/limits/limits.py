@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.inputs.rate import Rate
 from onward.core.limits.limit import Limit
-from onward.core.policy.rules import Rules
 from onward.operations.limits import limits
 from onward.operations.limits.limits import Admitted, Found, LimitSeen
 
@@ -17,9 +16,9 @@ __all__ = ["AsyncLimits"]
 class AsyncLimits:
     """One for each name that workers have declared."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(self, *, keys: int = 5) -> Sequence[LimitSeen]:
         """Read the limits by name, each with up to so many of its busiest keys."""
@@ -67,4 +66,4 @@ class AsyncLimits:
 
     async def forget(self) -> int:
         """Remove what is known of rates under which nothing has started for a while."""
-        return await self._run(lambda: limits.forget())
+        return await self._run(limits.forget)

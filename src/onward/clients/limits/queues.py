@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.limits.queue_policy import Bound, RateBound
-from onward.core.policy.rules import Rules
 from onward.operations.limits import queues
 from onward.operations.limits.queues import Queue
 from onward.operations.work import policy_claim
@@ -18,9 +17,9 @@ __all__ = ["AsyncQueues"]
 class AsyncQueues:
     """How queues are worked off: how many jobs at once, how fast, and in whose turn."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(self, *, limit: int = 1000) -> Sequence[Queue]:
         """Read the queues of which an application declared or an operator set something, by name."""

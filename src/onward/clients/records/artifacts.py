@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import IO
 from uuid import UUID
 
 from onward.blobs.content import Content, Source
+from onward.clients.binding import AsyncBinding
 from onward.clients.blocking import call_async
 from onward.clients.records.artifact_files import Shelf, check, inlined, opened, outlined, some, whole_content
 from onward.clients.records.artifact_settings import Keeping, new_artifact_id
 from onward.clients.records.links import invalid, read_link, signed
-from onward.clients.runner import AsyncRun
 from onward.core.inputs.checks import check_kind, span
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
 from onward.core.records.artifact import (
     Artifact,
     ArtifactPage,
@@ -32,7 +31,6 @@ from onward.core.records.artifact import (
 from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, LeaseLost
 from onward.operations.records import artifacts
 from onward.operations.records.artifacts import Kept, Owner
-from onward.stores import AsyncStore
 
 __all__ = ["AsyncArtifacts"]
 
@@ -45,14 +43,11 @@ Which = Artifact | str | UUID
 class AsyncArtifacts:
     """Store, read, share and remove artifacts; whatever is read is checked against its sha256."""
 
-    def __init__(
-        self, run: AsyncRun, store: AsyncStore, rules: Rules, *, org_id: str | None, bound: bool
-    ) -> None:
-        self._run = run
-        self._rules = rules
-        self._keeping = Keeping(store, rules)
-        self._org_id = org_id
-        self._bound = bound
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
+        self._keeping = Keeping(binding.store, binding.rules)
 
     async def put(
         self,
@@ -74,11 +69,13 @@ class AsyncArtifacts:
         )
         source = Source(path=path, data=data, text=text)
         asked = Owner(
-            org_id=org_id if org_id is not None else self._org_id,
+            org_id=org_id if org_id is not None else self._binding.org_id,
             project_id=project_id,
             job_id=None if job_id is None else normalise_id(job_id),
         )
-        owner = await self._run(partial(artifacts.owner_of, asked, self._org_id, self._rules), write=False)
+        owner = await self._run(
+            partial(artifacts.owner_of, asked, self._binding.org_id, self._rules), write=False
+        )
         kept = await self._keep(owner.org_id, source)
         return await self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner))
 
@@ -170,9 +167,9 @@ class AsyncArtifacts:
 
     async def prune(self, *, limit: int = 500, grace: Duration = "1d") -> Pruned:
         """Remove expired artifacts, and files that no artifact has and nobody has put for `grace`."""
-        if self._bound:
+        if self._binding.is_within:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
-        kept_since = (now or datetime.now(UTC)) - duration("grace", grace)
+        kept_since = self._binding.now() - duration("grace", grace)
         before, removed = kept_since.timestamp(), 0
         expired = await self._run(lambda: artifacts.expire(limit))
         shelf = await self._shelf()
@@ -191,7 +188,7 @@ class AsyncArtifacts:
         )
         found, _ = await self._find(artifact)
         found.require_role(role)
-        return signed(found, (now or datetime.now(UTC)) + open_for, secret)
+        return signed(found, self._binding.now() + open_for, secret)
 
     async def check(self, token: str) -> Artifact:
         """Give the artifact that a token opens; raises InvalidLink."""
@@ -204,7 +201,7 @@ class AsyncArtifacts:
         return await call_async(opened, found, await self._chunks(found, data))
 
     async def _follow(self, token: str) -> tuple[Artifact, str | None]:
-        link = read_link(token, self._keeping.secret, now or datetime.now(UTC))
+        link = read_link(token, self._keeping.secret, self._binding.now())
         try:
             found, data = await self._find(link.artifact_id)
         except ArtifactNotFound:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.inputs.checks import check_kind, zoned
 from onward.core.jobs.job import Job
 from onward.core.policy.rules import Rules
@@ -63,9 +63,10 @@ def _cutoffs(
 class AsyncAudit:
     """Append-only, by every client: it is added to by what happens, and by `ctx.audit()` in a handler."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(
         self,
@@ -178,7 +179,7 @@ class AsyncAudit:
         Without `before`, by the `audit_retention` of each category: a category without one keeps its rows.
         Repeat it until it removes fewer than `limit`.
         """
-        at = now or datetime.now(UTC)
+        at = self._binding.now()
         cutoffs = _cutoffs(self._rules, before, categories, at)
         if before is not None and zoned("before", before) > at:
             raise InvalidSetting(
@@ -187,6 +188,5 @@ class AsyncAudit:
         sealed = await self._end()
         if self._rules.audit_chain or sealed.head.position:
             await self.seal()
-        asked = {"reason": reason}
         known = list(self._rules.categories)
-        return await self._run(lambda: seal.prune(cutoffs, known, limit=limit, **asked), atomic=True)
+        return await self._run(lambda: seal.prune(cutoffs, known, limit=limit, reason=reason), atomic=True)

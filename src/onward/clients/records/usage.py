@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.records import usage
 from onward.operations.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
@@ -17,8 +17,8 @@ __all__ = ["AsyncUsage"]
 class AsyncUsage:
     """Report what was metered, and hold an org's jobs when it has spent its budget."""
 
-    def __init__(self, run: AsyncRun) -> None:
-        self._run = run
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
 
     async def events(self, job_id: JobId | UUID) -> list[UsageEvent]:
         """Read what the runs of a job have used, oldest run first."""

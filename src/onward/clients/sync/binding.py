@@ -1,92 +1,99 @@
 # Generated from src/onward/clients/binding.py by tools/make_sync.py. Edit that file instead.
-"""Where the operations of a client go: to its store or a caller's transaction, for all orgs or for one."""
+"""What holds for every call of a client: its transaction, org, project, actor and time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
-from typing import Self, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from onward.connections import Connection, adapt, require_tables, run
-from onward.core.policy.rules import AUDIT_LEVELS, DEFAULT_RULES, Rules
+from onward.core.jobs.actor import Actor
+from onward.core.jobs.job import micros
+from onward.core.policy.rules import AUDIT_LEVELS, Rules
 from onward.operations.statement import Operation, Scalar, with_params
-from onward.operations.tenancy import check_confined, check_org, not_allowed, set_org
+from onward.operations.tenancy import check_confined, not_allowed, set_org
 from onward.origin import ambient_actor
-from onward.stores import Store, open_store
-from onward.stores.migrations import Plan
+from onward.stores import Store
 
-__all__ = ["Reach"]
+__all__ = ["Binding", "Bound"]
 
 T = TypeVar("T")
 
 
-class Reach:
-    """What every client has: a database, the rules of its application, and how far it reaches."""
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for every call of a client: whom it is confined to, for whom it acts, and at which time."""
+
+    org_id: str | None = None
+    project_id: str | None = None
+    actor: Actor | None = None
+    instant: datetime | None = None
+    """The time for tests; None is the database's clock."""
+
+    def acting(self) -> tuple[str | None, str | None]:
+        """Return the type and id of the bound actor, or else of the one whose code runs here."""
+        actor = self.actor or ambient_actor()
+        return (None, None) if actor is None else (actor.type, actor.id)
+
+    def usual(self) -> dict[str, Scalar]:
+        """Return what a statement is run with, unless it has its own."""
+        actor_type, actor_id = self.acting()
+        now = None if self.instant is None else micros(self.instant)
+        return {"now": now, "actor_type": actor_type, "actor_id": actor_id}
+
+
+_UNBOUND = Bound()
+
+
+class Binding:
+    """Where the operations of a client are run, and with what.
+
+    Its nouns share it. `within` and the like return another binding; none ever changes.
+    """
 
     def __init__(
-        self, url: str | None = None, *, store: Store | None = None, rules: Rules = DEFAULT_RULES
+        self, store: Store, rules: Rules, bound: Bound = _UNBOUND, tx: Connection | None = None
     ) -> None:
-        self.store = store or open_store(url)
+        self.store = store
         self.rules = rules
-        self._org_id: str | None = None
-        self._bound: Connection | None = None
-        self._params: dict[str, Scalar] = {"only_org": None, "audited": AUDIT_LEVELS.index(rules.audit)}
+        self.bound = bound
+        self._tx = tx
+        level = AUDIT_LEVELS.index(rules.audit)
+        self._always: dict[str, Scalar] = {"only_org": bound.org_id, "audited": level}
 
     @property
     def org_id(self) -> str | None:
-        """Name the org to which this client is confined."""
-        return self._org_id
+        """The org to which the client is confined."""
+        return self.bound.org_id
 
-    def __enter__(self) -> Self:
-        """Use the client as a context, which closes it."""
-        return self
+    @property
+    def is_within(self) -> bool:
+        """Whether operations run in a caller's transaction."""
+        return self._tx is not None
 
-    def __exit__(self, *_: object) -> None:
-        """Close the store."""
-        self.close()
+    def now(self) -> datetime:
+        """Return the bound time, or else that of this machine, for what the database is not asked."""
+        return self.bound.instant or datetime.now(UTC)
 
-    def close(self) -> None:
-        """Let go of the database; a client of one org leaves it open for the others."""
-        if self.org_id is None:
-            self.store.close()
+    def within(self, tx: object) -> Binding:
+        """Return this binding in the caller's open transaction."""
+        joined = adapt(tx, self.store.database, self.store.prefix)
+        return Binding(self.store, self.rules, self.bound, joined)
 
-    def within(self, tx: object) -> Self:
-        """Give this client bound to the caller's open transaction.
+    def having(self, **changes: Any) -> Binding:
+        """Return this binding with other fields of `Bound`."""
+        bound = msgspec.structs.replace(self.bound, **changes)
+        return Binding(self.store, self.rules, bound, self._tx)
 
-        Nothing is committed, rolled back or swallowed here: what the caller's transaction does decides.
-        """
-        return self._like(self.org_id, adapt(tx, self.store.database, self.store.prefix))
-
-    def for_org(self, org_id: str) -> Self:
-        """Give this client confined to one org: the jobs of others, and of none, are not there for it."""
-        check_org(org_id, self.org_id, self.rules)
-        return self._like(org_id, self._bound)
-
-    def migrate(self) -> Plan:
-        """Bring the schema up to this code; gives what was to do before."""
-        return self._whole_store("migrate").migrate()
-
-    def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
-        return self._whole_store("plan").plan()
-
-    def protect_orgs(self, *, enable: bool = True) -> None:
-        """Have PostgreSQL itself keep the orgs apart, for every role but the owner of the tables."""
-        self._whole_store("protect_orgs").protect_orgs(enable=enable)
-
-    def _like(self, org_id: str | None, bound: Connection | None) -> Self:
-        made = type(self)(store=self.store, rules=self.rules)
-        made._org_id = org_id  # noqa: SLF001 - one of its own kind
-        made._bound = bound  # noqa: SLF001 - one of its own kind
-        made._params = {**self._params, "only_org": org_id}  # noqa: SLF001 - one of its own kind
-        return made
-
-    def _whole_store(self, asked: str) -> Store:
+    def require_all_orgs(self, what: str) -> None:
+        """Raise NotAllowed for a client that is confined to one org; the call `what` concerns all orgs."""
         if self.org_id is not None:
-            raise not_allowed(f"{asked}() concerns all orgs", self.org_id)
-        return self.store
+            raise not_allowed(f"{what}() concerns all orgs", self.org_id)
 
-    def _run(
+    def run(
         self,
         make: Callable[[], Operation[T]],
         *,
@@ -95,19 +102,19 @@ class Reach:
         org_id: str | None = None,
     ) -> T:
         """Run an operation; `org_id` is whose rows it writes, where the database has policies."""
-        confined = self._org_id
+        confined = self.org_id
         org = confined or org_id
         check = None if confined is None else partial(check_confined, org=confined)
-        actor = ambient_actor()
+        usual = self.bound.usual()
 
         def made() -> Operation[T]:
-            return with_params(make(), self._params, check, actor)
+            return with_params(make(), self._always, usual, check)
 
-        if self._bound is None:
+        if self._tx is None:
             return self.store.run(made, write=write, atomic=atomic, org_id=org)
-        # Asked again each time: the transaction may have ended since within().
-        self._bound.require_transaction()
-        run(require_tables(self._bound), self._bound)
+        # Checked each time: the transaction may have ended since within().
+        self._tx.require_transaction()
+        run(require_tables(self._tx), self._tx)
         if self.store.row_security:
-            run(set_org(org), self._bound)
-        return run(made(), self._bound)
+            run(set_org(org), self._tx)
+        return run(made(), self._tx)

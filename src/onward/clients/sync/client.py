@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
 from itertools import chain, repeat
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
 from onward.core.policy.category import OnSubjectDelete
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
-from onward.operations.jobs import enqueue, inspect, key_conflicts, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, subjects
 from onward.operations.jobs.inspect import Attempt, Event
 from onward.operations.jobs.subjects import Dropped
 from onward.operations.limits import pauses
@@ -47,49 +46,45 @@ class Client(Cancelling):
         # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
         self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
-    def enqueue(self, job: NewJob, *, now: datetime | None = None) -> Enqueued:
+    def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the one that holds its key."""
-        [job] = inherit(in_org([job], self.org_id), self.rules)
+        [job] = inherit(in_org([job], self.org_id, self.bound.project_id), self.rules)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules)
-        if self._gathering is None or several or self._bound is not None or now is not None:
-            return self._enqueue_one(job, now, atomic=several)
+        if self._gathering is None or several or self._binding.is_within or self.bound.instant is not None:
+            return self._enqueue_one(job, atomic=several)
         return self._gathering.ask(job)
 
-    def _enqueue_one(self, job: NewJob, now: datetime | None = None, *, atomic: bool = False) -> Enqueued:
+    def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
         # Not noted where the key would stay locked until the caller's commit.
-        noted = self._bound is None
+        noted = not self._binding.is_within
         return self._run(
-            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted, now=now),
+            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted),
             atomic=atomic,
             org_id=org_of([job]) if self.store.row_security else None,
         )
 
-    def enqueue_many(self, jobs: Iterable[NewJob], *, now: datetime | None = None) -> list[Enqueued]:
+    def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return self._enqueue_all(list(inherit(in_org(jobs, self.org_id), self.rules)), now)
+        return self._enqueue_all(list(inherit(in_org(jobs, self.org_id, self.bound.project_id), self.rules)))
 
-    def enqueue_flow(self, flow: Flow | NewJob, *, now: datetime | None = None) -> list[Enqueued]:
+    def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; answers in the order of `flow.jobs`."""
         whole = group(flow)
-        jobs = list(inherit(in_org(whole.jobs, self.org_id), self.rules))
+        jobs = list(inherit(in_org(whole.jobs, self.org_id, self.bound.project_id), self.rules))
         ids = _ids.make_many(len(jobs))
-        return self._enqueue_all(whole.placed(jobs, ids), now, ids)
+        return self._enqueue_all(whole.placed(jobs, ids), ids)
 
-    def _enqueue_all(
-        self, jobs: Sequence[NewJob], now: datetime | None = None, ids: Sequence[JobId] | None = None
-    ) -> list[Enqueued]:
+    def _enqueue_all(self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None) -> list[Enqueued]:
         ids = ids or _ids.promise(len(jobs))
         org = org_of(jobs) if self.store.row_security else None
-        if self._bound is not None:
-            return self._run(
-                lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False, now=now), org_id=org
-            )
+        if self._binding.is_within:
+            return self._run(lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False), org_id=org)
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
         sizes = chain([_PART], repeat(None))
         return self._run(
-            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes), now=now),
+            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes)),
             atomic=len(jobs) > _PART or self._takes_several(jobs),
             org_id=org,
         )
@@ -113,16 +108,11 @@ class Client(Cancelling):
         return self._run(lambda: inspect.get_many(ids), write=False)
 
     def list_jobs(
-        self,
-        where: JobFilter | None = None,
-        *,
-        limit: int = 50,
-        cursor: JobId | None = None,
-        now: datetime | None = None,
+        self, where: JobFilter | None = None, *, limit: int = 50, cursor: JobId | None = None
     ) -> Page:
         """Read a page of jobs, newest first."""
         chosen = where or JobFilter()
-        return self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor, now=now), write=False)
+        return self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor), write=False)
 
     def count(self, org_id: str | None = None) -> Counts:
         """Count live jobs by queue and state, and ended ones up to a cap."""
@@ -138,23 +128,13 @@ class Client(Cancelling):
         asked = normalise_id(job_id)
         return self._run(lambda: inspect.events_of(asked), write=False)
 
-    def cancel(
-        self,
-        job_id: JobId | UUID,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> JobState:
+    def cancel(self, job_id: JobId | UUID, *, reason: str) -> JobState:
         """Cancel a waiting job at once, or ask a running one to give way; gives the state it is in now."""
         asked = normalise_id(job_id)
-        stopped = self._run(
-            lambda: pauses.stop([asked], reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        stopped = self._run(lambda: cancel.stop([asked], reason=reason))
         if asked not in stopped.states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        self._settle_some(stopped.tied, now, slots=stopped.slots)
+        self._settle_some(stopped.tied, slots=stopped.slots)
         return stopped.states[asked]
 
     def drop_subject(
@@ -164,82 +144,32 @@ class Client(Cancelling):
         rule: OnSubjectDelete | None = None,
         org_id: str | None = None,
         reason: str = "its subject was deleted",
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Dropped:
         """Cancel, delete or keep the jobs of a subject that is gone, each as its category says."""
         return self._run(
-            lambda: subjects.drop_subject(
-                subject, self.rules, rule=rule, org_id=org_id, reason=reason, actor_type=actor_type,
-                actor_id=actor_id, now=now,
-            ),
+            lambda: subjects.drop_subject(subject, self.rules, rule=rule, org_id=org_id, reason=reason),
             atomic=True,
         )  # fmt: skip
 
-    def pause(
-        self,
-        scope: Scope,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def pause(self, scope: Scope, name: str, *, reason: str) -> bool:
         """Have nothing claimed of a queue, an org or a job type; what runs goes on.
 
         False if it is paused for that reason already; another reason replaces the first one.
         """
-        return self._run(
-            lambda: pauses.pause(
-                scope, name, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return self._run(lambda: pauses.pause(scope, name, reason=reason))
 
-    def resume(
-        self,
-        scope: Scope,
-        name: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def resume(self, scope: Scope, name: str, *, reason: str | None = None) -> bool:
         """End a pause; False if there was none."""
-        return self._run(
-            lambda: pauses.resume(
-                scope, name, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return self._run(lambda: pauses.resume(scope, name, reason=reason))
 
-    def close_gate(
-        self,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def close_gate(self, *, reason: str) -> bool:
         """Have nothing claimed at all; what runs goes on. False if it is closed for that reason already."""
-        return self._run(
-            lambda: pauses.close_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        return self._run(lambda: pauses.close_gate(reason=reason))
 
-    def open_gate(
-        self,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def open_gate(self, *, reason: str | None = None) -> bool:
         """Let workers claim again; False if the gate was open."""
-        return self._run(
-            lambda: pauses.open_gate(reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        return self._run(lambda: pauses.open_gate(reason=reason))
 
-    def controls(self, *, now: datetime | None = None) -> Controls:
+    def controls(self) -> Controls:
         """Read the gate, the pauses, and which orgs have spent their budget."""
-        return self._run(lambda: pauses.controls(now=now), write=False)
+        return self._run(pauses.controls, write=False)

@@ -1,9 +1,13 @@
 # Generated from src/onward/clients/nouns.py by tools/make_sync.py. Edit that file instead.
-"""The parts of a client, by noun; a client has them all."""
+"""What every client has: a binding, and the nouns that share it."""
 
 from __future__ import annotations
 
-from onward.clients.sync.binding import Reach
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self, TypeVar
+
+from onward.clients.sync.binding import Binding, Bound
 from onward.clients.sync.failures.alerts import Alerts
 from onward.clients.sync.failures.breakers import Breakers
 from onward.clients.sync.failures.dead import Dead
@@ -20,92 +24,193 @@ from onward.clients.sync.schedules import Schedules
 from onward.clients.sync.upkeep.doctor import Doctor
 from onward.clients.sync.upkeep.maintenance import Maintenance
 from onward.clients.sync.work.effects import Effects
+from onward.core.inputs.checks import zoned
+from onward.core.jobs.actor import Actor
+from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.operations.statement import Operation
+from onward.operations.tenancy import check_org, check_project
+from onward.stores import Store, open_store
+from onward.stores.migrations import Plan
 
-__all__ = ["Parts"]
+__all__ = ["Nouns"]
+
+T = TypeVar("T")
 
 
-class Parts(Reach):
-    """What a client can do besides its own operations."""
+class Nouns:
+    """A database, the rules of an application, and what can be done there, by noun."""
+
+    def __init__(
+        self, url: str | None = None, *, store: Store | None = None, rules: Rules = DEFAULT_RULES
+    ) -> None:
+        self._binding = Binding(store or open_store(url), rules)
+
+    @property
+    def store(self) -> Store:
+        """The database that this client works on."""
+        return self._binding.store
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the application that this client belongs to."""
+        return self._binding.rules
+
+    @property
+    def org_id(self) -> str | None:
+        """The org to which this client is confined; None for all of them."""
+        return self._binding.org_id
+
+    @property
+    def bound(self) -> Bound:
+        """What holds for every call of this client: org, project, actor and time."""
+        return self._binding.bound
+
+    def __enter__(self) -> Self:
+        """Use the client as a context, which closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the store."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database; a client that is confined to an org leaves it open for the others."""
+        if self.org_id is None:
+            self.store.close()
+
+    def within(self, tx: object) -> Self:
+        """Return this client bound to the caller's open transaction.
+
+        Nothing is committed, rolled back or swallowed here: what the caller's transaction does decides.
+        """
+        return self._like(self._binding.within(tx))
+
+    def for_org(self, org_id: str) -> Self:
+        """Return this client confined to one org: jobs of other orgs, or of none, do not exist for it."""
+        check_org(org_id, self.org_id, self.rules)
+        return self._like(self._binding.having(org_id=org_id))
+
+    def for_project(self, project_id: str) -> Self:
+        """Return this client bound to one project: what it enqueues belongs to that project."""
+        check_project(project_id, self.bound.project_id)
+        return self._like(self._binding.having(project_id=project_id))
+
+    def acting_as(self, actor: Actor | str) -> Self:
+        """Return this client acting for `actor`, such as "user:42": the audit names it for every act."""
+        return self._like(self._binding.having(actor=Actor.of(actor)))
+
+    def at(self, instant: datetime | None) -> Self:
+        """Return this client at another time than the database's, for tests; None is the database's clock."""
+        return self._like(
+            self._binding.having(instant=None if instant is None else zoned("instant", instant))
+        )
+
+    def migrate(self) -> Plan:
+        """Bring the schema up to this code; return what was to do before."""
+        self._binding.require_all_orgs("migrate")
+        return self.store.migrate()
+
+    def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        self._binding.require_all_orgs("plan")
+        return self.store.plan()
+
+    def protect_orgs(self, *, enable: bool = True) -> None:
+        """Make PostgreSQL itself keep the orgs apart, for every role but the owner of the tables."""
+        self._binding.require_all_orgs("protect_orgs")
+        self.store.protect_orgs(enable=enable)
 
     @property
     def alerts(self) -> Alerts:
         """Give the alerts: what somebody was told or will be, and what is muted."""
-        return Alerts(self._run, self.rules)
+        return Alerts(self._binding)
 
     @property
     def artifacts(self) -> Artifacts:
         """Give the files that jobs take in and leave."""
-        bound = self._bound is not None
-        return Artifacts(self._run, self.store, self.rules, org_id=self.org_id, bound=bound)
+        return Artifacts(self._binding)
 
     @property
     def audit(self) -> Audit:
         """Give the audit: to read, export, seal, verify and prune it."""
-        return Audit(self._run, self.rules)
+        return Audit(self._binding)
 
     @property
     def batches(self) -> Batches:
         """Give the batches: to make them, and to see how far they have come."""
-        return Batches(self._run, self.rules, org_id=self.org_id, bound=self._bound is not None)
+        return Batches(self._binding)
 
     @property
     def breakers(self) -> Breakers:
         """Give the circuit breakers: what is held because its provider pushes back."""
-        return Breakers(self._run)
+        return Breakers(self._binding)
 
     @property
     def dead(self) -> Dead:
         """Give the dead letters: to look at them, and to replay, discard or fix them."""
-        return Dead(self._run, self.rules)
+        return Dead(self._binding)
 
     @property
     def doctor(self) -> Doctor:
         """Give the doctor, who tells why jobs do not run."""
-        return Doctor(self._run, self.store, self.rules, org_id=self.org_id)
+        return Doctor(self._binding)
 
     @property
     def effects(self) -> Effects:
         """Give what handlers have done once and what they remember: to look at it, and to reset it."""
-        return Effects(self._run, self.rules)
+        return Effects(self._binding)
 
     @property
     def flows(self) -> Flows:
         """Give the flows: which jobs wait for which."""
-        return Flows(self._run)
+        return Flows(self._binding)
 
     @property
     def keys(self) -> Keys:
         """Give the ledger of idempotency keys."""
-        return Keys(self._run)
+        return Keys(self._binding)
 
     @property
     def limits(self) -> Limits:
         """Give the limits: how many jobs that share something run at once or start in a period."""
-        return Limits(self._run, self.rules)
+        return Limits(self._binding)
 
     @property
     def maintenance(self) -> Maintenance:
         """Give the maintenance: to remove what was kept for its time, and to see what the tables take up."""
-        bound = self._bound is not None
-        parts = (self._run, self.store, self.rules, self.audit, self.artifacts)
-        return Maintenance(*parts, org_id=self.org_id, bound=bound)
+        return Maintenance(self._binding, self.audit, self.artifacts)
 
     @property
     def queues(self) -> Queues:
         """Give the rules of queues: how many jobs at once, how fast, and in whose turn."""
-        return Queues(self._run, self.rules)
+        return Queues(self._binding)
 
     @property
     def schedules(self) -> Schedules:
         """Give the schedules: to add, pause, run and remove them, and to see what became of their runs."""
-        return Schedules(self._run, self.rules)
+        return Schedules(self._binding)
 
     @property
     def signals(self) -> Signals:
         """Give the signals: to send them, and to see who waits for them."""
-        return Signals(self._run, self.rules, org_id=self.org_id, bound=self._bound is not None)
+        return Signals(self._binding)
 
     @property
     def usage(self) -> Usage:
         """Give what runs have used and cost, and the budgets of orgs."""
-        return Usage(self._run)
+        return Usage(self._binding)
+
+    def _like(self, binding: Binding) -> Self:
+        made = type(self)(store=self.store, rules=self.rules)
+        made._binding = binding  # noqa: SLF001 - one of its own kind
+        return made
+
+    def _run(
+        self,
+        make: Callable[[], Operation[T]],
+        *,
+        write: bool = True,
+        atomic: bool = False,
+        org_id: str | None = None,
+    ) -> T:
+        return self._binding.run(make, write=write, atomic=atomic, org_id=org_id)

@@ -9,12 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
-from onward.core.policy.rules import Rules
 from onward.core.schedules.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
 from onward.core.schedules.timing import Missed
 from onward.operations.schedules import fire, schedules
@@ -30,9 +29,9 @@ _ids = IdMaker(time.time_ns, os.urandom)
 class Schedules:
     """Those that code defines and those that were added at run time, by name."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     def list(self, *, limit: int = 1000) -> Sequence[Schedule]:
         """Read the schedules by name, each with its last run."""
@@ -58,9 +57,6 @@ class Schedules:
         overlap: Overlap | None = None,
         warm_up: Duration | None = None,
         reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Schedule:
         """Store a schedule for a job, or for the name of a job type and its payload.
 
@@ -68,95 +64,51 @@ class Schedules:
         """
         new = job_of(job, payload, self._rules.checks)
         options = {
-            "cron": cron, "every": every, "tz": tz, "anchor": anchor, "jitter": jitter, "missed": missed,
-            "overlap": overlap, "warm_up": warm_up,
-        }  # fmt: skip
-        return self.put(
-            schedules.checked_schedule(name, new, options, self._rules),
-            reason=reason, actor_type=actor_type, actor_id=actor_id, now=now,
-        )  # fmt: skip
+            "cron": cron,
+            "every": every,
+            "tz": tz,
+            "anchor": anchor,
+            "jitter": jitter,
+            "missed": missed,
+            "overlap": overlap,
+            "warm_up": warm_up,
+        }
+        return self.put(schedules.checked_schedule(name, new, options, self._rules), reason=reason)
 
-    def put(
-        self,
-        schedule: NewSchedule,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Schedule:
+    def put(self, schedule: NewSchedule, *, reason: str | None = None) -> Schedule:
         """Store a schedule that was checked."""
-        by = (actor_type, actor_id)
-        return self._run(lambda: schedules.put(schedule, reason=reason, by=by, now=now))
+        return self._run(lambda: schedules.put(schedule, reason=reason))
 
-    def pause(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def pause(self, name: str, *, reason: str) -> bool:
         """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
-        by = (actor_type, actor_id)
-        return self._run(lambda: schedules.pause(name, reason=reason, by=by, now=now))
+        return self._run(lambda: schedules.pause(name, reason=reason))
 
-    def resume(
-        self,
-        name: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def resume(self, name: str, *, reason: str | None = None) -> bool:
         """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
-        by = (actor_type, actor_id)
-        return self._run(lambda: schedules.resume(name, reason=reason, by=by, now=now))
+        return self._run(lambda: schedules.resume(name, reason=reason))
 
-    def remove(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> None:
+    def remove(self, name: str, *, reason: str) -> None:
         """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
-        by = (actor_type, actor_id)
-        self._run(lambda: schedules.remove(name, reason=reason, by=by, now=now))
+        self._run(lambda: schedules.remove(name, reason=reason))
 
-    def run_now(
-        self,
-        name: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Enqueued:
+    def run_now(self, name: str, *, reason: str | None = None) -> Enqueued:
         """Enqueue the job of a schedule at once, paused or not; its slots stay as they are."""
-        by = (actor_type, actor_id)
-        return self._run(
-            lambda: fire.run_now(name, _ids.make, self._rules, reason=reason, by=by, now=now), atomic=True
-        )
+        return self._run(lambda: fire.run_now(name, _ids.make, self._rules, reason=reason), atomic=True)
 
-    def next_times(self, name: str, count: int = 5, *, now: datetime | None = None) -> Sequence[datetime]:
+    def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
         """Give the next slots of a schedule, whether it is paused or not."""
         whole("count", count, 1, _MOST_TIMES)
-        at, schedule = self._run(lambda: schedules.get_schedule(name, now=now), write=False)
+        at, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
         return schedule.next_times(at, count)
 
     def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
         """Read the last runs of a schedule, or of all, the newest first; raises ScheduleNotFound."""
         return self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
 
-    def declare(self, defined: Collection[NewSchedule], *, now: datetime | None = None) -> Sequence[Schedule]:
+    def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
         """Store, as a worker does when it starts, what its code defines."""
-        return self._run(lambda: schedules.declare(list(defined), now=now))
+        return self._run(lambda: schedules.declare(list(defined)))
 
-    def fire(self, known: Known, *, limit: int = 100, now: datetime | None = None) -> Fired:
+    def fire(self, known: Known, *, limit: int = 100) -> Fired:
         """Enqueue, as every worker does, what is due of the schedules that it may fire; each slot once."""
-        return self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit, now=now), atomic=True)
+        return self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)

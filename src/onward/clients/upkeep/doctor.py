@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.policy.rules import Rules
 from onward.core.upkeep.diagnosis import Finding, ranked
 from onward.core.upkeep.explanation import explain
 from onward.core.upkeep.facts import DatabaseSeen
@@ -20,10 +19,8 @@ from onward.core.upkeep.findings import diagnose
 from onward.core.upkeep.health import dry_run, examine, missing_file, trouble
 from onward.errors import OnwardError
 from onward.operations.statement import Operation
-from onward.operations.tenancy import not_allowed
 from onward.operations.upkeep import doctor
 from onward.operations.work import polls
-from onward.stores import AsyncStore
 from onward.stores.local_state import condition_of
 
 __all__ = ["AsyncDoctor"]
@@ -34,19 +31,18 @@ T = TypeVar("T")
 class AsyncDoctor:
     """Looks and tells; changes nothing, and makes no database that is not there."""
 
-    def __init__(self, run: AsyncRun, store: AsyncStore, rules: Rules, *, org_id: str | None) -> None:
-        self._run = run
-        self._store = store
-        self._rules = rules
-        self._org_id = org_id
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._store = binding.store
+        self._rules = binding.rules
 
     async def check(self, *, deep: bool = False) -> list[Finding]:
         """Say why jobs do not run, the worst first, and what is well; a database that fails is a finding too.
 
         `deep` also looks for damage, which reads all of a SQLite file.
         """
-        if self._org_id is not None:
-            raise not_allowed("doctor.check() concerns all orgs", self._org_id)
+        self._binding.require_all_orgs("doctor.check")
         findings = [dry_run()] if self._rules.dry_run else []
         condition = condition_of(self._store)
         if not condition.exists:
@@ -60,7 +56,7 @@ class AsyncDoctor:
 
     async def explain(self, job_id: JobId | UUID) -> list[Finding]:
         """Say why a job has not run, or has not had its effect; raises JobNotFound."""
-        asked, at, confined = normalise_id(job_id), now or datetime.now(UTC), self._org_id is not None
+        asked, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
         facts = await self._run(
             lambda: doctor.gather_job(asked, self._rules, at, confined=confined), write=False
         )
@@ -69,7 +65,7 @@ class AsyncDoctor:
     async def _look_around(self, *, deep: bool) -> list[Finding]:
         """Ask in parts: one that fails hides nothing of the others."""
         findings: list[Finding] = []
-        here = datetime.now(UTC)
+        here = self._binding.now()
         facts = await self._part(findings, lambda: doctor.gather(self._rules, here))
         seen = await self._examined(findings)
         if deep:
@@ -84,7 +80,7 @@ class AsyncDoctor:
         store = self._store
         # Asked when the connection is there and the schema known, else their making would count.
         began = time.perf_counter()
-        look = await self._part(findings, lambda: polls.look())
+        look = await self._part(findings, polls.look)
         took = timedelta(seconds=time.perf_counter() - began)
         if look is None:
             return None

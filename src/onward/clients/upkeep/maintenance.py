@@ -10,19 +10,16 @@ from functools import partial
 
 import msgspec
 
+from onward.clients.binding import AsyncBinding
 from onward.clients.records.artifacts import AsyncArtifacts
 from onward.clients.records.audit import AsyncAudit
-from onward.clients.runner import AsyncRun
 from onward.core.inputs.checks import check_kind, whole
-from onward.core.policy.rules import Rules
 from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
 from onward.operations.schedules import built_in_schedules
-from onward.operations.tenancy import not_allowed
 from onward.operations.upkeep import prune, table_sizes
 from onward.operations.upkeep.prune import KINDS, Page, Place, PruneRound, Walked
 from onward.operations.upkeep.table_sizes import Tended
-from onward.stores import AsyncStore
 from onward.stores.local_state import condition_of
 
 __all__ = ["AsyncMaintenance"]
@@ -37,24 +34,13 @@ _REASON = "it was kept for its time"
 class AsyncMaintenance:
     """What keeps the tables small; workers do it every hour by themselves."""
 
-    def __init__(
-        self,
-        run: AsyncRun,
-        store: AsyncStore,
-        rules: Rules,
-        audit: AsyncAudit,
-        artifacts: AsyncArtifacts,
-        *,
-        org_id: str | None,
-        bound: bool,
-    ) -> None:
-        self._run = run
-        self._store = store
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding, audit: AsyncAudit, artifacts: AsyncArtifacts) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._store = binding.store
+        self._rules = binding.rules
         self._audit = audit
         self._artifacts = artifacts
-        self._org_id = org_id
-        self._bound = bound
 
     async def prune(
         self, *, place: Place | None = None, limit: int = 1000, dry_run: bool = False
@@ -70,7 +56,7 @@ class AsyncMaintenance:
             check_kind("place", place, Mapping, "give the place of the round before, or leave it out")
         counts: Counter[str] = Counter()
         for _ in range(_MOST_COUNTED if dry_run else 1):
-            at = await self._run(partial(prune.clock), write=False)
+            at = await self._run(prune.clock, write=False)
             page = Page(at, "", limit, dry_run)
             begin = dict.fromkeys(_ALL, "") if place is None else place
             left = {}
@@ -87,7 +73,7 @@ class AsyncMaintenance:
     async def report(self) -> SizeReport:
         """Tell what the tables take up, how much of it is of no use, and which statements mend that."""
         self._check("report")
-        at = await self._run(partial(prune.clock), write=False)
+        at = await self._run(prune.clock, write=False)
         seen = await self._run(table_sizes.inspect_sizes, write=False)
         file = msgspec.structs.replace(seen.file, log_bytes=condition_of(self._store).log_bytes)
         seen = msgspec.structs.replace(seen, file=file)
@@ -96,11 +82,11 @@ class AsyncMaintenance:
     async def tend(self) -> Sequence[Tended]:
         """Make the partitions of the next months on PostgreSQL, and drop those of the past that are empty."""
         self._check("tend")
-        return await self._run(partial(table_sizes.tend_partitions))
+        return await self._run(table_sizes.tend_partitions)
 
     async def declare(self) -> None:
         """Store the schedules of the built-in jobs; every worker does so when it starts."""
-        await self._run(partial(built_in_schedules.declare))
+        await self._run(built_in_schedules.declare)
 
     async def read_place(self) -> Place | None:
         """Tell where the last run of the maintenance stopped before the end."""
@@ -124,11 +110,10 @@ class AsyncMaintenance:
         if page.dry_run:
             known = list(self._rules.categories)
             return await self._run(partial(prune.count_audit, cutoffs, known, page.limit), write=False)
-        by = {"reason": _REASON, "actor_type": page.actor_type, "actor_id": page.actor_id}
         removed, more = 0, False
         for before, categories in cutoffs.items():
             done = await self._audit.prune(
-                before=before, categories=categories, limit=page.limit, **by, now=page.given
+                before=before, categories=categories, limit=page.limit, reason=_REASON
             )
             removed, more = removed + done.count, more or done.count == page.limit
         return Walked({"audit": removed}, "more" if more else None)
@@ -147,14 +132,13 @@ class AsyncMaintenance:
         if page.dry_run:
             return await self._run(partial(prune.count_expired, page), write=False)
         most = min(page.limit, _MOST_FILES)
-        done = await self._artifacts.prune(limit=most, now=page.given)
+        done = await self._artifacts.prune(limit=most)
         more = done.expired >= most or done.removed >= most
         return Walked({"artifacts": done.expired, "files": done.removed}, "more" if more else None)
 
     def _check(self, asked: str) -> None:
-        if self._org_id is not None:
-            raise not_allowed(f"maintenance.{asked}() concerns all orgs", self._org_id)
-        if self._bound:
+        self._binding.require_all_orgs(f"maintenance.{asked}")
+        if self._binding.is_within:
             raise InvalidSetting(
                 f"maintenance.{asked}() works in short transactions of its own; not within(tx)"
             )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from onward.clients.runner import AsyncRun
+from onward.clients.binding import AsyncBinding
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
 from onward.core.work.effect import Effect
 from onward.errors import LeaseLost
 from onward.operations.work import effects
@@ -19,9 +18,9 @@ __all__ = ["AsyncEffects"]
 class AsyncEffects:
     """What handlers did by `ctx.once()` and remember by `ctx.step()`."""
 
-    def __init__(self, run: AsyncRun, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     async def list(self, job_id: JobId | UUID) -> list[Effect]:
         """Read the effects of a job, in the order of their names."""

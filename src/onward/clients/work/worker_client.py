@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from onward.clients.nouns import AsyncParts
+from onward.clients.nouns import AsyncNouns
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import JobId
@@ -34,12 +34,12 @@ _WAVES, _MOST_WAVES = 20, 1000
 _PAUSES = (0.005, 0.02, 0.08)
 
 
-class AsyncWorking(AsyncParts):
+class AsyncWorking(AsyncNouns):
     """Hold a lease, claim jobs, and write what became of them."""
 
     async def look(self) -> Look:
         """Tell which queues have a ready job, and when the next one is due."""
-        return await self._run(lambda: polls.look(), write=False)
+        return await self._run(polls.look, write=False)
 
     async def chores(self, known: Known) -> Chores:
         """Tell a worker, which knows some schedules, what there is to do by the clock."""
@@ -193,7 +193,7 @@ class AsyncWorking(AsyncParts):
         return leases
 
     async def _settle_some(self, ids: Collection[JobId], *, slots: Collection[str] = ()) -> None:
-        if self._bound is None and self.org_id is None and not self.store.row_security:
+        if not self._binding.is_within and self.org_id is None and not self.store.row_security:
             with suppress(StoreError):
                 await self.settle(ids, slots=slots)
 

@@ -16,12 +16,12 @@ import msgspec
 from onward.core.failures.alert import Alert, about_death, about_finding, finding_fingerprint, group_of
 from onward.core.inputs.checks import span, whole
 from onward.core.inputs.duration import Duration, duration
-from onward.core.inputs.fields import check_reason, check_text, check_texts
+from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.policy.rules import Rules
 from onward.core.upkeep.diagnosis import Finding
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 __all__ = [
     "AT_ONCE", "DEATHS", "FINDINGS", "GROUPS", "MESSAGES", "Death", "GroupedAlert", "Send", "WaitingSend",
@@ -226,16 +226,15 @@ def unmute(fingerprint: str, *, reason: str | None = None) -> Operation[bool]:
     """Tell of an alert again, from its next time on; False if it was not muted."""
     detail = {} if reason is None else {"reason": check_reason(reason)}
     about = _described("alert.unmuted", fingerprint, detail)
-    return bool((yield Statement("unmute_alert", {**about})))
+    return bool((yield Statement("unmute_alert", about)))
 
 
 def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
     """Remove what is no longer needed; gives how many rows. `overlap` is that of a deep look."""
     # Twice as long: a death that is still read must be known.
     length = 2 * span("overlap", overlap) // _MICROSECOND
-    at = moment(now)
-    alerted = yield Statement("forget_alerted", {"overlap": length, "limit": limit, "now": at})
-    old = yield Statement("forget_alerts", {"kept": KEPT // _MICROSECOND, "limit": limit, "now": at})
+    alerted = yield Statement("forget_alerted", {"overlap": length, "limit": limit})
+    old = yield Statement("forget_alerts", {"kept": KEPT // _MICROSECOND, "limit": limit})
     sends = yield Statement("forget_sends", {})
     return len(alerted) + len(old) + len(sends)
 
@@ -295,15 +294,10 @@ def _at(micros: int | None) -> datetime | None:
     return None if micros is None else instant(micros)
 
 
-def _described(
-    event: str, fingerprint: str, actor: tuple[str | None, str | None], detail: dict[str, Any]
-) -> dict[str, Scalar]:
+def _described(event: str, fingerprint: str, detail: dict[str, Any]) -> dict[str, Scalar]:
     check_text("fingerprint", fingerprint, longest=_LONGEST_FINGERPRINT)
-    check_texts(dict(zip(("actor_type", "actor_id"), actor, strict=True)))
     return {
         "fingerprint": fingerprint,
         "event": event,
-        "actor_type": actor[0],
-        "actor_id": actor[1],
         "detail": as_json({"fingerprint": fingerprint, **detail}),
     }

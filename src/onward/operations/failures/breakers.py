@@ -6,7 +6,7 @@ Each change is read, decided by the rules of `core.breaker`, and written if nobo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -103,7 +103,7 @@ def open_breaker(
         if end is not None and end <= at:
             raise InvalidSetting(f"until is {end.isoformat()}, which is over; give a time to come")
         after = rule.opened(breaker, at + span if span is not None else end, reason, at)
-        return at, replace(after)
+        return at, after
 
     at, breaker = yield from _change(name, change, event="breaker.opened", reason=reason)
     return breaker.seen_at(at)
@@ -137,8 +137,9 @@ def _change(
             "event": audited,
             "detail": None if audited is None else _detail(before, after, reason),
         }
-        if event is not None:
-            params |= {}
+        if event is None:
+            # Whoever opened it by hand stays its actor, whatever a worker counts meanwhile.
+            params |= {"actor_type": after.actor_type, "actor_id": after.actor_id}
         rows = yield Statement("put_breaker", params)
         if rows:
             return told, _breaker(rows[0])
@@ -179,8 +180,6 @@ def _columns(breaker: Breaker) -> dict[str, Scalar]:
         "turn_until": _micros(breaker.turn_until),
         "forced": int(breaker.forced),
         "reason": breaker.reason,
-        "actor_type": breaker.actor_type,
-        "actor_id": breaker.actor_id,
     }
 
 

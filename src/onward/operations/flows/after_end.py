@@ -61,7 +61,7 @@ def settle_ties(
         rows = yield Statement("lock_unsettled", {"ids": as_json(sorted(ids))})
         settled = [Settled.of(row) for row in rows]
     if waited_for := [one for one in settled if one.ties & _FOLLOWED]:
-        followed = yield from settle_followers(waited_for, rules)
+        followed = yield from settle_followers(waited_for)
     # Whoever has too many followers for one transaction is settled by one of the next.
     done = [one for one in settled if one.id not in followed.left | followed.busy]
     if done:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from onward.core.flows.flow import Tie, cause_of, check_after, judge, state_when_ready
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Enqueued, JobState, NewJob, instant
-from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import InvalidJob, JobNotFound
 from onward.operations.flows.ended_job import Settled
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
@@ -156,7 +155,7 @@ def connect(
     ]
 
 
-def settle_followers(ended: Sequence[Settled], rules: Rules = DEFAULT_RULES) -> Operation[Followed]:
+def settle_followers(ended: Sequence[Settled]) -> Operation[Followed]:
     """Release or cancel the jobs that waited for these, as many as one transaction should touch."""
     parents = {one.id: Parent(one.id, one.org_id, one.state, one.job_type) for one in ended}
     followed, budget, cursor = Followed(), _AT_ONCE, _FIRST

@@ -142,7 +142,7 @@ def _wake(signal_id: str | None) -> Operation[int]:
 def _checked(new: NewSignal, rules: Rules) -> dict[str, Scalar]:
     event, key, payload = new.event, new.key, new.payload
     check_name(event, key)
-    _check_origin(rules, new.org_id, new.actor_type, new.actor_id)
+    _check_origin(rules, new)
     kept = span("keep", duration("keep", new.keep, error=InvalidJob), least=_SHORTEST_KEEP, error=InvalidJob)
     return {
         "id": new.id,
@@ -157,9 +157,10 @@ def _checked(new: NewSignal, rules: Rules) -> dict[str, Scalar]:
     }
 
 
-def _check_origin(rules: Rules, org_id: str | None) -> None:
-    check_texts({"org_id": org_id})
-    check_given(rules, org_id, None)
+def _check_origin(rules: Rules, new: NewSignal) -> None:
+    org_id = new.org_id
+    check_texts({"org_id": org_id, "actor_type": new.actor_type, "actor_id": new.actor_id})
+    check_given(rules, org_id, None, new.actor_type, new.actor_id)
     if rules.tenancy == "required" and org_id is None:
         raise ContractBroken("org_id is missing, and tenancy='required' asks for it; give org_id=…")
 

@@ -7,7 +7,7 @@ line of the audit, written with the first page; each job has a line of its own b
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +21,7 @@ from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import InvalidSetting, JobNotFound
 from onward.operations.flows.batch_add import not_found
 from onward.operations.jobs.inspect import get_many
-from onward.operations.limits.pauses import Actor, Stopped, stop
-from onward.operations.statement import Operation, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 __all__ = [
     "AT_ONCE",
@@ -30,6 +29,8 @@ __all__ = [
     "Chosen",
     "Picked",
     "Request",
+    "Stopped",
+    "cancel",
     "cancel_page",
     "find_flow",
     "of_batch",
@@ -38,6 +39,7 @@ __all__ = [
     "of_subject",
     "pick",
     "refuse_more",
+    "stop",
 ]
 
 AT_ONCE = 500
@@ -46,6 +48,15 @@ AT_ONCE = 500
 _MOST = 1_000_000
 _COUNTED_AT_ONCE = 10_000
 _WALKED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The state of jobs that were to be cancelled; which are tied, and whose slots they held."""
+
+    states: Mapping[JobId, JobState]
+    tied: frozenset[JobId] = frozenset()
+    slots: frozenset[str] = frozenset()
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,15 +75,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     chosen: Chosen
     reason: str
-    by: Actor
     limit: int = _MOST
-    now: datetime | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, before anything is looked for."""
         whole("limit", self.limit, 1, _MOST)
         check_reason(self.reason)
-        check_texts({"actor_type": self.by[0], "actor_id": self.by[1]})
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -111,6 +119,30 @@ class CancelledMany(msgspec.Struct, frozen=True):
             self.requested + later.requested,
             later.next_cursor or self.next_cursor,
         )
+
+
+def cancel(ids: Collection[JobId], *, reason: str) -> Operation[dict[JobId, JobState]]:
+    """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
+    stopped = yield from stop(ids, reason=reason)
+    return dict(stopped.states)
+
+
+def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
+    """Cancel as `cancel` does, and tell as well from whose end something follows."""
+    reason = check_reason(reason)
+    asked = as_json(sorted(ids))
+    rows = yield Statement(
+        "cancel_jobs",
+        {"ids": asked, "error": as_json({"reason": reason})},
+    )
+    states = {job_id: JobState(state) for job_id, state, _, _ in rows}
+    tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
+    slots = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
+    if len(states) < len(set(ids)):
+        # What is not live has ended, perhaps while we asked: a new statement sees it.
+        rows = yield Statement("get_jobs", {"ids": asked})
+        states = {row[0]: JobState(row[6]) for row in rows} | states
+    return Stopped(states, tied, slots)
 
 
 def of_filter(where: JobFilter) -> Chosen:
@@ -184,7 +216,7 @@ def _picking(request: Request, page: Mapping[str, Scalar]) -> Statement:
         return Statement("pick_jobs_of_subject", params)
     if request.chosen.kind == "batch":
         return Statement("pick_jobs_of_batch", params)
-    return Statement("pick_jobs", {**params, "now": moment(request.now)})
+    return Statement("pick_jobs", params)
 
 
 def cancel_page(
@@ -192,7 +224,6 @@ def cancel_page(
 ) -> Operation[Stopped]:
     """Cancel a page of jobs; with how many were `found` it is the first one, and the request is audited."""
     chosen, said = request.chosen, check_reason(request.reason, hide=rules.redact.redact_text)
-    actor_type, actor_id = request.by
     if found is not None:
         detail = {"asked": msgspec.to_builtins(chosen.asked), "jobs": found, "reason": said}
         yield Statement(
@@ -201,20 +232,17 @@ def cancel_page(
                 "job_id": chosen.job_id,
                 "job_type": chosen.job_type,
                 "org_id": chosen.org_id,
-                "actor_type": actor_type,
-                "actor_id": actor_id,
                 "detail": as_json(detail),
-                "now": moment(request.now),
             },
         )
     if not ids:
         return Stopped({})
-    return (yield from stop(ids, reason=said, actor_type=actor_type, actor_id=actor_id, now=request.now))
+    return (yield from stop(ids, reason=said))
 
 
 def refuse_more(request: Request, batch_id: JobId) -> Operation[Request]:
     """Have nothing more added to a batch, before its jobs are cancelled; gives the request with its org."""
-    rows = yield Statement("mark_batch_cancelled", {"id": batch_id, "now": moment(request.now)})
+    rows = yield Statement("mark_batch_cancelled", {"id": batch_id})
     if not rows:
         raise not_found(batch_id)
     chosen = msgspec.structs.replace(request.chosen, org_id=rows[0][0])

@@ -13,7 +13,7 @@ from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting
 from onward.operations.flows.batches import end_idle
 from onward.operations.flows.followers import forget
-from onward.operations.limits.pauses import cancel
+from onward.operations.jobs.cancel import cancel
 from onward.operations.statement import Operation, Statement, as_json
 
 __all__ = ["Dropped", "drop_subject"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
-from onward.core.jobs.ids import JobId
-from onward.core.jobs.job import JobState, instant
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
+from onward.core.jobs.job import instant
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
@@ -19,15 +18,12 @@ __all__ = [
     "Hold",
     "Pause",
     "Scope",
-    "Stopped",
-    "cancel",
     "close_gate",
     "controls",
     "open_gate",
     "pause",
     "read_controls",
     "resume",
-    "stop",
 ]
 
 Scope = Literal["queue", "org", "job_type"]
@@ -82,39 +78,6 @@ class Controls:
         return self.paused("org") | self.paused("budget")
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The state of jobs that were to be cancelled; which are tied, and whose slots they held."""
-
-    states: Mapping[JobId, JobState]
-    tied: frozenset[JobId] = frozenset()
-    slots: frozenset[str] = frozenset()
-
-
-def cancel(ids: Collection[JobId], *, reason: str) -> Operation[dict[JobId, JobState]]:
-    """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
-    stopped = yield from stop(ids, reason=reason)
-    return dict(stopped.states)
-
-
-def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
-    """Cancel as `cancel` does, and tell as well from whose end something follows."""
-    reason = check_reason(reason)
-    asked = as_json(sorted(ids))
-    rows = yield Statement(
-        "cancel_jobs",
-        {"ids": asked, "error": as_json({"reason": reason})},
-    )
-    states = {job_id: JobState(state) for job_id, state, _, _ in rows}
-    tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
-    slots = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
-    if len(states) < len(set(ids)):
-        # What is not live has ended, perhaps while we asked: a new statement sees it.
-        rows = yield Statement("get_jobs", {"ids": asked})
-        states = {row[0]: JobState(row[6]) for row in rows} | states
-    return Stopped(states, tied, slots)
-
-
 def pause(scope: Scope, name: str, *, reason: str) -> Operation[bool]:
     """Have nothing claimed of a queue, an org or a job type; False if it is paused for that reason already.
 
@@ -166,13 +129,11 @@ def _set(event: str, name: str, reason: str) -> Operation[bool]:
 def _lift(event: str, name: str, reason: str | None) -> Operation[bool]:
     if reason is not None:
         reason = check_reason(reason)
-    params = {**_described(event, name, reason)}
-    return bool((yield Statement("lift_control", params)))
+    return bool((yield Statement("lift_control", _described(event, name, reason))))
 
 
 def _described(event: str, name: str, reason: str | None) -> dict[str, Scalar]:
     """Give what is changed, and its line in the audit."""
-    check_texts(dict(zip(("actor_type", "actor_id"), strict=True)))
     scope = event.partition(".")[0]
     detail = {"name": name, "reason": reason}
     return {

@@ -73,6 +73,8 @@ class AuditFilter:
             if value:
                 check_text(name, value, longest=LONGEST.get(name, LONGEST["job_type"]))
         job_id = None if self.job_id is None else normalise_id(self.job_id)
+        # By names of their own: every statement has the actor of its client as `actor_type` and `actor_id`.
+        named |= {"by_type": named.pop("actor_type"), "by_id": named.pop("actor_id")}
         return {**named, "job_id": job_id, "since": moment(self.since), "until": moment(self.until)}
 
 

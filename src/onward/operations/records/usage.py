@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Literal, get_args
 
 from onward.core.inputs.checks import check_kind, whole, zoned
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant, micros
 from onward.core.work.lifecycle import End
@@ -233,7 +233,6 @@ def _budget(row: Row) -> Budget:
 def _described(event: str, org_id: str, reason: str | None, **detail: Scalar) -> dict[str, Scalar]:
     """Give whose budget is changed, and its line in the audit."""
     check_text("org_id", org_id, longest=LONGEST["org_id"])
-    check_texts(dict(zip(("actor_type", "actor_id"), strict=True)))
     if reason is not None:
         detail = {**detail, "reason": reason}
     return {"org_id": org_id, "event": event, "detail": as_json(detail)}

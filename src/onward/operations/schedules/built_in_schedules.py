@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from onward.core.jobs.actor import CODE
 from onward.core.jobs.job import NewJob
 from onward.core.policy.built_in import Q_ONWARD, SCHEDULES
 from onward.core.schedules.schedule import NewSchedule
 from onward.operations.schedules import schedules
-from onward.operations.statement import Operation, Statement, as_json
+from onward.operations.statement import Operation, Statement, acting, as_json
 from onward.operations.upkeep.prune import clock
 
 __all__ = ["declare"]
 
-_BY = ("system", "code")
 _MICROSECOND = timedelta(microseconds=1)
 _LOWEST_PRIORITY = 10
 
@@ -33,4 +33,4 @@ def declare() -> Operation[None]:
         )  # fmt: skip
         # One that has not come to its end goes on by itself; what was missed is made up for once.
         options = {"every": every, "anchor": at, "overlap": "skip", "missed": "last"}
-        yield from schedules.put(NewSchedule.of(name, job, options, source="code"), by=_BY)
+        yield from acting(CODE, schedules.put(NewSchedule.of(name, job, options, source="code")))

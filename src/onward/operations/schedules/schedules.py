@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
+from onward.core.jobs.actor import CODE
 from onward.core.jobs.job import JobState, NewJob, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.policy.contract import check_scheduling, complete
@@ -29,7 +30,7 @@ from onward.core.schedules.timing import Missed, Timing
 from onward.errors import InvalidSetting, ScheduleNotFound, StoreError
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.new_rows import asked_row
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
+from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, acting, as_json
 
 __all__ = [
     "RUN_ENDS", "checked_schedule", "declare", "get_schedule", "list_runs", "list_schedules", "pause",
@@ -46,7 +47,6 @@ _ANY_SLOT = datetime(2026, 1, 1, tzinfo=UTC)
 _NO_ID = "00000000-0000-7000-8000-000000000000"
 
 Actor = tuple[str | None, str | None]
-_CODE: Actor = ("system", "code")
 Change = Callable[[Schedule | None, datetime], Schedule]
 
 
@@ -109,7 +109,7 @@ def declare(schedules: Sequence[NewSchedule]) -> Operation[list[Schedule]]:
     """Store what a worker's code defines; what is there already, and the same, is only read."""
     stored = {}
     for new in schedules:
-        stored[new.name] = yield from put(new, by=_CODE)
+        stored[new.name] = yield from acting(CODE, put(new))
     return list(stored.values())
 
 
@@ -123,7 +123,7 @@ def pause(name: str, *, reason: str) -> Operation[bool]:
         known = _known(name, before)
         changed = known.pause is None or known.pause.reason != reason
         since = at if known.pause is None else known.pause.at
-        return replace(known, pause=SchedulePause(since, reason, *by)) if changed else known
+        return replace(known, pause=SchedulePause(since, reason, None, None)) if changed else known
 
     yield from _change(name, change, "schedule.paused", reason=reason)
     return changed
@@ -163,14 +163,13 @@ def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[Sch
     else:
         _check_name(name)
         rows = yield Statement("list_runs_of", {"name": name, "limit": limit})
-        if not rows and (yield from _read(name, None))[1] is None:
+        if not rows and (yield from _read(name))[1] is None:
             raise _not_found(name)
     return [_run(row) for row in rows]
 
 
 def settle_runs(ended: Sequence[Settled]) -> Operation[None]:
     """Write into the history of schedules how their runs have ended."""
-    del now  # An end has its own time.
     ends = [
         (
             one.id,

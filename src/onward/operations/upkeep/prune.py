@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from onward.core.inputs.fields import check_texts
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import instant, micros
 from onward.core.policy.retention import RUNS_KEPT, EndedJob
@@ -61,10 +60,6 @@ class Page:
     place: str = ""
     limit: int = 1000
     dry_run: bool = False
-    actor_type: str | None = None
-    actor_id: str | None = None
-    given: datetime | None = None
-    """The time that a test has said it is; None lets the database's clock decide."""
 
     def before(self, kept: timedelta) -> int:
         """Give the instant before which what was kept for so long may go."""
@@ -94,7 +89,6 @@ def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
     The rules are asked here, in one place for both databases; what protects a job is asked by the database,
     when the job is locked.
     """
-    check_texts({"actor_type": page.actor_type, "actor_id": page.actor_id})
     retention = rules.retention
     if retention.shortest is None:
         return Walked()
@@ -117,18 +111,16 @@ def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
 def _remove(ids: list[str], page: Page) -> Operation[list[str]]:
     """Remove those of the jobs that nothing protects; gives their states."""
     range_: dict[str, Scalar] = {"ids": as_json(ids), "first": ids[0], "last": ids[-1]}
-    at: dict[str, Scalar] = {"now": moment(page.given)}
     if page.dry_run:
-        rows = yield Statement("find_prunable_jobs", {**range_, **at})
+        rows = yield Statement("find_prunable_jobs", range_)
         return [state for (state,) in rows]
-    rows = yield Statement("lock_prunable_jobs", {**range_, **at})
+    rows = yield Statement("lock_prunable_jobs", range_)
     states = [state for _, state in rows]
     if rows:
         detail = as_json({**Counter(states), "first": rows[0][0], "last": rows[-1][0]})
-        who: dict[str, Scalar] = {"actor_type": page.actor_type, "actor_id": page.actor_id, "detail": detail}
         gone = as_json([job_id for job_id, _ in rows])
         range_ = {"ids": gone, "first": rows[0][0], "last": rows[-1][0]}
-        yield Statement("prune_jobs", {**range_, **who, **at})
+        yield Statement("prune_jobs", {**range_, "detail": detail})
     return states
 
 
@@ -136,14 +128,14 @@ def prune_keys(_rules: Rules, page: Page) -> Operation[Walked]:
     """Remove idempotency keys whose lifetime is over; to be run in one transaction."""
     cursor = _read_key(page.place, ["", "", ""])
     if not page.dry_run:
-        removed, place = yield from key_conflicts.prune(page.limit, cursor=tuple(cursor), now=page.given)
+        removed, place = yield from key_conflicts.prune(page.limit, cursor=tuple(cursor))
         return Walked({"keys": removed}, _key(place))
     start: dict[str, Scalar] = dict(zip(("org_id", "project_id", "key"), cursor, strict=True))
     ends = yield Statement("end_of_keys", {**start, "limit": page.limit})
     if not ends:
         return Walked()
     end = dict(zip(("end_org", "end_project", "end_key"), ends[0], strict=True))
-    lapsed = yield Statement("find_lapsed_keys", {**start, **end, "now": moment(page.given)})
+    lapsed = yield Statement("find_lapsed_keys", {**start, **end})
     return Walked({"keys": len(lapsed)}, _key(ends[0]))
 
 
@@ -225,17 +217,17 @@ def prune_batches(rules: Rules, page: Page) -> Operation[Walked]:
 def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
     """Remove signals that are not kept any longer, and what is left of waits that are over."""
     if page.dry_run:
-        asked: dict[str, Scalar] = {"limit": page.limit, "now": moment(page.given)}
+        asked: dict[str, Scalar] = {"limit": page.limit}
         lapsed = yield Statement("find_lapsed_signals", asked)
         over = yield Statement("find_ended_waits", {"limit": page.limit})
         return Walked({"signals": len(lapsed), "waits": len(over)})
-    gone, ended = yield from signals.prune(page.limit, now=page.given)
+    gone, ended = yield from signals.prune(page.limit)
     return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
 
 
 def count_expired(page: Page) -> Operation[Walked]:
     """Tell how many artifacts a prune would remove, up to the limit."""
-    rows = yield Statement("find_expired_artifacts", {"limit": page.limit, "now": moment(page.given)})
+    rows = yield Statement("find_expired_artifacts", {"limit": page.limit})
     return Walked({"artifacts": len(rows)})
 
 

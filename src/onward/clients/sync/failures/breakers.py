@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings
 from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
@@ -18,66 +18,33 @@ __all__ = ["Breakers"]
 class Breakers:
     """One for each provider, queue or key that has pushed back or was opened by somebody."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
 
-    def list(self, *, limit: int = 1000, now: datetime | None = None) -> Sequence[Breaker]:
+    def list(self, *, limit: int = 1000) -> Sequence[Breaker]:
         """Read the breakers by name; a provider that never pushed back has none."""
-        return self._run(lambda: breakers.list_breakers(limit=limit, now=now), write=False)
+        return self._run(lambda: breakers.list_breakers(limit=limit), write=False)
 
-    def get(self, name: str, *, now: datetime | None = None) -> Breaker:
+    def get(self, name: str) -> Breaker:
         """Read a breaker; one of which nothing is known is closed. That of a queue is named `queue:…`."""
-        return self._run(lambda: breakers.get_breaker(name, now=now), write=False)
+        return self._run(lambda: breakers.get_breaker(name), write=False)
 
     def open(
-        self,
-        name: str,
-        *,
-        reason: str,
-        for_: Duration | None = None,
-        until: datetime | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, name: str, *, reason: str, for_: Duration | None = None, until: datetime | None = None
     ) -> Breaker:
         """Hold a provider's jobs until somebody closes it, or for a time, after which one is let through."""
-        by = (actor_type, actor_id)
-        return self._run(
-            lambda: breakers.open_breaker(name, reason=reason, for_=for_, until=until, by=by, now=now)
-        )
+        return self._run(lambda: breakers.open_breaker(name, reason=reason, for_=for_, until=until))
 
-    def close(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def close(self, name: str, *, reason: str) -> bool:
         """Let a provider's jobs run again; False if nothing was held or counted."""
-        by = (actor_type, actor_id)
-        return self._run(lambda: breakers.close_breaker(name, reason=reason, by=by, now=now))
+        return self._run(lambda: breakers.close_breaker(name, reason=reason))
 
-    def ask(
-        self,
-        name: str,
-        turn: str,
-        settings: BreakerSettings = DEFAULT_SETTINGS,
-        *,
-        now: datetime | None = None,
-    ) -> Standing:
+    def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
         """Ask, as a worker does, whether to call; `turn` names who asks, and gets the only right to try."""
-        return self._run(lambda: breakers.ask(name, turn, settings, now=now))
+        return self._run(lambda: breakers.ask(name, turn, settings))
 
     def answered(
-        self,
-        name: str,
-        turn: str | None,
-        answer: Answer,
-        settings: BreakerSettings = DEFAULT_SETTINGS,
-        *,
-        now: datetime | None = None,
+        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
     ) -> Standing:
         """Count, as a worker does, what a call told of its provider."""
-        return self._run(lambda: breakers.answered(name, turn, answer, settings, now=now))
+        return self._run(lambda: breakers.answered(name, turn, answer, settings))

@@ -6,16 +6,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.rate import Rate, interval
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.policy.rules import Rules
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
 from onward.operations.failures import dead_bulk, dead_groups, dead_letters
 from onward.operations.failures.dead_bulk import FixPreview, ResolvedMany
@@ -50,9 +48,9 @@ def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobI
 class Dead:
     """Every death of a job is resolved once, in one of three ways, by somebody, for a reason that is kept."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     def list(
         self,
@@ -97,40 +95,23 @@ class Dead:
         return self._run(lambda: dead_letters.history(asked), write=False)
 
     def replay(
-        self,
-        ids: JobId | UUID | Collection[JobId | UUID],
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        reset_attempts: bool = True,
-        now: datetime | None = None,
+        self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str, reset_attempts: bool = True
     ) -> Resolved:
         """Let dead jobs run again under their own ids: from the first attempt, or for one more.
 
         One whose key another job has meanwhile is refused.
         """
-        asked, by = _normalised(ids), (actor_type, actor_id)
+        asked = _normalised(ids)
         return self._run(
             lambda: dead_letters.replay(
-                asked, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, now=now
+                asked, reason=reason, rules=self._rules, reset_attempts=reset_attempts
             )
         )
 
-    def discard(
-        self,
-        ids: JobId | UUID | Collection[JobId | UUID],
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Resolved:
+    def discard(self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str) -> Resolved:
         """Leave jobs dead for good; their rows stay."""
-        asked, by = _normalised(ids), (actor_type, actor_id)
-        return self._run(
-            lambda: dead_letters.discard(asked, reason=reason, by=by, rules=self._rules, now=now), atomic=True
-        )
+        asked = _normalised(ids)
+        return self._run(lambda: dead_letters.discard(asked, reason=reason, rules=self._rules), atomic=True)
 
     def fix(
         self,
@@ -142,18 +123,15 @@ class Dead:
         queue: str | None = None,
         priority: int | None = None,
         max_attempts: int | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> DeadLetter:
         """Enqueue an edited copy of a dead job, which takes its key over; the dead one stays as it is.
 
         `patch` is merged into the payload, and null removes. Raises JobNotFound and AlreadyResolved.
         """
-        asked, successor_id, by = normalise_id(job_id), _make_id(), (actor_type, actor_id)
+        asked, successor_id = normalise_id(job_id), _make_id()
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         return self._run(
-            lambda: dead_letters.fix(asked, edit, successor_id, note=note, by=by, rules=self._rules, now=now),
+            lambda: dead_letters.fix(asked, edit, successor_id, note=note, rules=self._rules),
             atomic=True,
         )
 
@@ -192,26 +170,27 @@ class Dead:
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
         """Replay what waits for somebody and fits the filter, oldest job first, a page in each transaction.
 
         At a `rate`, such as "10/s", the jobs are due one after another. With `dry_run` they are only counted.
         """
-        by, every = (actor_type, actor_id), NO_TIME if rate is None else interval("rate", rate)
+        every = NO_TIME if rate is None else interval("rate", rate)
 
         def resolve(ids: Collection[JobId], so_far: ResolvedMany) -> Resolved:
             # Counted from the clock of each page, which only moves on: the rate is never exceeded.
             delay = dead_bulk.turn_of(so_far.done, every)
             return self._run(
                 lambda: dead_letters.replay(
-                    ids, reason=reason, by=by, rules=self._rules, reset_attempts=reset_attempts, delay=delay,
-                    every=every, now=now,
+                    ids,
+                    reason=reason,
+                    rules=self._rules,
+                    reset_attempts=reset_attempts,
+                    delay=delay,
+                    every=every,
                 )
-            )  # fmt: skip
+            )
 
         return self._all(where, None if dry_run else resolve, limit, cursor, progress)
 
@@ -223,15 +202,12 @@ class Dead:
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
         """Discard what waits for somebody and fits the filter, a page in each transaction."""
 
         def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
-            return self.discard(ids, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
+            return self.discard(ids, reason=reason)
 
         return self._all(where, None if dry_run else resolve, limit, cursor, progress)
 
@@ -247,17 +223,13 @@ class Dead:
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
         """Fix by one patch what waits for somebody and fits the filter, each job in its own transaction."""
         Edit(patch=patch).check()
         mend = partial(
-            self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts,
-            actor_type=actor_type, actor_id=actor_id, now=now,
-        )  # fmt: skip
+            self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts
+        )
 
         def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
             refused: dict[JobId, str] = {}

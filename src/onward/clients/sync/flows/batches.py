@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from datetime import datetime
 from itertools import chain, repeat
 from uuid import UUID
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.flows.batch import CALLBACKS, Batch
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.filters import Page
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import NewJob
-from onward.core.policy.rules import Rules
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batch_create import EnqueuedBatch, NewBatch
 from onward.operations.flows.batches import BatchPage
@@ -36,11 +34,10 @@ class Batches:
     `on_success` if all succeeded, `on_failure` if any is dead or was cancelled, `on_complete` always.
     """
 
-    def __init__(self, run: Run, rules: Rules, *, org_id: str | None = None, bound: bool = False) -> None:
-        self._run = run
-        self._rules = rules
-        self._org_id = org_id
-        self._bound = bound
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
 
     def enqueue(
         self,
@@ -50,19 +47,18 @@ class Batches:
         on_failure: NewJob | None = None,
         on_complete: NewJob | None = None,
         name: str | None = None,
-        now: datetime | None = None,
     ) -> EnqueuedBatch:
         """Make a batch of these jobs, all or nothing; jobs whose key is held are not in it."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(in_org(jobs, self._org_id), self._rules))
+        asked = list(inherit(in_org(jobs, self._binding.org_id), self._rules))
         new = self._new(name, on_success, on_failure, on_complete)
         ids = _ids.make_many(len(asked))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
-        sizes = repeat(None) if self._bound else chain([_PART], repeat(None))
-        noted = not self._bound
+        sizes = repeat(None) if self._binding.is_within else chain([_PART], repeat(None))
+        noted = not self._binding.is_within
         return self._run(
             lambda: batch_create.enqueue_batch(
-                new, asked, ids, self._rules, at_once=next(sizes), noted=noted, now=now
+                new, asked, ids, self._rules, at_once=next(sizes), noted=noted
             ),
             atomic=True,
             org_id=new.origin.org_id,
@@ -75,19 +71,16 @@ class Batches:
         on_failure: NewJob | None = None,
         on_complete: NewJob | None = None,
         name: str | None = None,
-        now: datetime | None = None,
     ) -> JobId:
         """Make a batch to which jobs are added by their `batch_id`, until it is closed."""
         new = self._new(name, on_success, on_failure, on_complete)
-        self._run(
-            lambda: batch_create.open_batch(new, self._rules, now=now), atomic=True, org_id=new.origin.org_id
-        )
+        self._run(lambda: batch_create.open_batch(new, self._rules), atomic=True, org_id=new.origin.org_id)
         return new.id
 
-    def close(self, batch_id: JobId | UUID, *, now: datetime | None = None) -> None:
+    def close(self, batch_id: JobId | UUID) -> None:
         """Take no more jobs from outside; waits for those who are adding. Raises BatchNotFound."""
         asked = normalise_id(batch_id, of="batch")
-        self._run(lambda: batches.close(asked, now=now), atomic=True)
+        self._run(lambda: batches.close(asked), atomic=True)
 
     def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch, and how far it has come; raises BatchNotFound."""
@@ -118,9 +111,9 @@ class Batches:
         given = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
         for name_of, new in given.items():
             check_kind(name_of, new, NewJob, "give what .build() gave, or a NewJob")
-        jobs = list(inherit(in_org(given.values(), self._org_id), self._rules))
+        jobs = list(inherit(in_org(given.values(), self._binding.org_id), self._rules))
         # Never stored: it tells what a batch inherits here.
-        [origin] = in_org([NewJob(job_type="batch")], self._org_id)
+        [origin] = in_org([NewJob(job_type="batch")], self._binding.org_id)
         batch_id, *ids = _ids.make_many(1 + len(jobs))
         return NewBatch(
             id=batch_id,

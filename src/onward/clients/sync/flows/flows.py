@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.operations.flows import graph
@@ -17,8 +17,8 @@ __all__ = ["Flows"]
 class Flows:
     """What a job waits for, what waits for it, and what it has enqueued; all raise JobNotFound."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
 
     def parents(self, job_id: JobId | UUID) -> list[Job]:
         """Read the jobs that a job waits or has waited for, with their results, oldest first."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import datetime
 from typing import Any
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
 from onward.core.work.wait import Awaited, Sent, Signal
 from onward.operations.flows import signals
 from onward.operations.flows.signals import NewSignal
@@ -29,11 +27,10 @@ Waits = list[Awaited]
 class Signals:
     """Send signals, and see which are kept and who waits for them."""
 
-    def __init__(self, run: Run, rules: Rules, *, org_id: str | None, bound: bool) -> None:
-        self._run = run
-        self._rules = rules
-        self._org_id = org_id
-        self._bound = bound
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
 
     def send(
         self,
@@ -43,20 +40,18 @@ class Signals:
         *,
         org_id: str | None = None,
         keep: Duration = signals.KEEP,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Sent:
         """Tell every job of the org that waits for this event and key, now or as long as the signal is kept.
 
         In a caller's transaction it is only stored, and the jobs come back within a second of its commit.
         """
-        org = org_id or self._org_id or ambient_org(self._rules)
-        new = NewSignal(_ids.make(), event, key, payload, org, keep, actor_type, actor_id)
+        org = org_id or self._binding.org_id or ambient_org(self._rules)
+        actor = self._binding.bound.acting()
+        new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
         # A client of one org makes no other jobs ready, so it leaves that to the workers.
-        bound, promotes = self._bound, self._org_id is None
+        bound, promotes = self._binding.is_within, self._binding.org_id is None
         return self._run(
-            lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes, now=now), org_id=org
+            lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes), org_id=org
         )
 
     def list(
@@ -97,13 +92,13 @@ class Signals:
         """Give the oldest signal for a job that is none of those; None if there is none yet."""
         return self._run(lambda: signals.find(job, event, key, seen), write=False)
 
-    def wake(self, *, now: datetime | None = None) -> int:
+    def wake(self) -> int:
         """Call back the jobs whose signal is there, where whoever sent it did not; says how many."""
         # Asked first, because to look at what is fresh is to write.
         if not self._run(signals.any_fresh, write=False):
             return 0
-        return self._run(lambda: signals.wake(now=now))
+        return self._run(signals.wake)
 
-    def prune(self, limit: int = 1000, *, now: datetime | None = None) -> int:
+    def prune(self, limit: int = 1000) -> int:
         """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""
-        return sum(self._run(lambda: signals.prune(limit, now=now)))
+        return sum(self._run(lambda: signals.prune(limit)))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -13,8 +12,7 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.flows import batches
 from onward.operations.jobs import cancel
-from onward.operations.jobs.cancel import CancelledMany, Picked, Request
-from onward.operations.limits.pauses import Stopped
+from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
 
 __all__ = ["Cancelling", "Progress"]
 
@@ -36,14 +34,9 @@ class Cancelling(Working):
         cursor: JobId | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> CancelledMany:
         """Cancel what fits a filter, oldest first, a page in each transaction; a dry run only counts it."""
-        request = Request(
-            chosen=cancel.of_filter(where), reason=reason, by=(actor_type, actor_id), limit=limit, now=now
-        )
+        request = Request(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return self._cancel(request, begin, dry_run=dry_run, progress=progress)
 
@@ -56,55 +49,34 @@ class Cancelling(Working):
         limit: int = _MANY,
         dry_run: bool = False,
         progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> CancelledMany:
         """Cancel the jobs of a subject."""
         chosen = cancel.of_subject(subject, org_id)
-        request = Request(chosen=chosen, reason=reason, by=(actor_type, actor_id), limit=limit, now=now)
+        request = Request(chosen=chosen, reason=reason, limit=limit)
         return self._cancel(request, dry_run=dry_run, progress=progress)
 
     def cancel_batch(
-        self,
-        batch_id: JobId | UUID,
-        *,
-        reason: str,
-        limit: int = _MANY,
-        progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY, progress: Progress | None = None
     ) -> CancelledMany:
         """Cancel the jobs of a batch, and close it: nothing is added to it any more.
 
         Its callbacks are enqueued when those that run have given way. Raises BatchNotFound.
         """
         asked = normalise_id(batch_id)
-        request = Request(
-            chosen=cancel.of_batch(asked), reason=reason, by=(actor_type, actor_id), limit=limit, now=now
-        )
+        request = Request(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
         request = self._run(partial(cancel.refuse_more, request, asked))
         answer = self._cancel(request, progress=progress)
         # Who was adding has come through by then.
-        self._run(lambda: batches.close(asked, now=now), atomic=True)
+        self._run(lambda: batches.close(asked), atomic=True)
         return answer.joined(self._pages(request, CancelledMany(), None, progress))
 
     def cancel_flow(
-        self,
-        job_id: JobId | UUID,
-        *,
-        reason: str,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False, progress: Progress | None = None
     ) -> CancelledMany:
         """Cancel a job, all that wait for it, and all that it has enqueued, and so on for each of them."""
         asked = normalise_id(job_id)
         chosen = self._run(lambda: cancel.of_flow(asked), write=False)
-        request = Request(chosen=chosen, reason=reason, by=(actor_type, actor_id), now=now)
+        request = Request(chosen=chosen, reason=reason)
         ids = self._run(lambda: cancel.find_flow(asked), write=False)
         if dry_run:
             return CancelledMany(found=len(ids))
@@ -152,5 +124,5 @@ class Cancelling(Working):
         stopped = self._run(
             lambda: cancel.cancel_page(request, picked.ids, found=found, rules=self.rules), atomic=True
         )
-        self._settle_some(stopped.tied, request.now, slots=stopped.slots)
+        self._settle_some(stopped.tied, slots=stopped.slots)
         return stopped

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.operations.jobs import key_conflicts
 from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
 
@@ -15,8 +13,8 @@ __all__ = ["Keys"]
 class Keys:
     """Look up who holds a key, free one, and remove those that have lapsed."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
 
     def get(self, key: str, *, org_id: str | None = None, project_id: str | None = None) -> Key | None:
         """Read one line of the ledger; None if nobody holds the key."""
@@ -31,26 +29,13 @@ class Keys:
         )
 
     def forget(
-        self,
-        key: str,
-        *,
-        reason: str,
-        org_id: str | None = None,
-        project_id: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, key: str, *, reason: str, org_id: str | None = None, project_id: str | None = None
     ) -> bool:
         """Free a key before its time, so that its next enqueue makes a new job; False if nobody held it."""
         return self._run(
-            lambda: key_conflicts.forget(
-                key, reason=reason, org_id=org_id, project_id=project_id, actor_type=actor_type,
-                actor_id=actor_id, now=now,
-            )
+            lambda: key_conflicts.forget(key, reason=reason, org_id=org_id, project_id=project_id)
         )  # fmt: skip
 
-    def prune(
-        self, limit: int = 1000, *, cursor: Slot | None = None, now: datetime | None = None
-    ) -> tuple[int, Slot | None]:
+    def prune(self, limit: int = 1000, *, cursor: Slot | None = None) -> tuple[int, Slot | None]:
         """Remove the lapsed keys of a page; gives how many, and where to go on (None: the end)."""
-        return self._run(lambda: key_conflicts.prune(limit, cursor=cursor, now=now), atomic=True)
+        return self._run(lambda: key_conflicts.prune(limit, cursor=cursor), atomic=True)

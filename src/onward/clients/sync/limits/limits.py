@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.inputs.rate import Rate
 from onward.core.limits.limit import Limit
-from onward.core.policy.rules import Rules
 from onward.operations.limits import limits
 from onward.operations.limits.limits import Admitted, Found, LimitSeen
 
@@ -19,9 +17,9 @@ __all__ = ["Limits"]
 class Limits:
     """One for each name that workers have declared."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     def list(self, *, keys: int = 5) -> Sequence[LimitSeen]:
         """Read the limits by name, each with up to so many of its busiest keys."""
@@ -39,56 +37,34 @@ class Limits:
         rate: Rate | None = None,
         burst: int | None = None,
         reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> LimitSeen:
         """Allow something else than the application declares, until it is reset; what runs goes on.
 
         What is not said is as it is declared.
         """
-        by = (actor_type, actor_id)
         return self._run(
-            lambda: limits.override(
-                name, concurrency=concurrency, rate=rate, burst=burst, reason=reason, by=by, now=now
-            ),
+            lambda: limits.override(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason),
             atomic=True,
         )
 
-    def reset(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def reset(self, name: str, *, reason: str) -> bool:
         """Allow what the application declares; False if nothing else was set."""
-        by = (actor_type, actor_id)
-        return self._run(lambda: limits.reset(name, reason=reason, by=by, now=now), atomic=True)
+        return self._run(lambda: limits.reset(name, reason=reason), atomic=True)
 
-    def declare(self, declared: Mapping[str, Limit] | None = None, *, now: datetime | None = None) -> None:
+    def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
         """Say, as a worker does at its start, what limits allow: these, or those of the application."""
         known = self._rules.limits if declared is None else declared
         if known:
-            self._run(lambda: limits.declare(known, now=now))
+            self._run(lambda: limits.declare(known))
 
-    def find(
-        self,
-        after: str = "",
-        *,
-        keys: Collection[str] | None = None,
-        limit: int = 200,
-        now: datetime | None = None,
-    ) -> Found:
+    def find(self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200) -> Found:
         """Ask, as a worker does, which keys have jobs that need not wait."""
-        return self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit, now=now), write=False)
+        return self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
 
-    def admit(self, keys: Collection[str], *, now: datetime | None = None) -> Admitted:
+    def admit(self, keys: Collection[str]) -> Admitted:
         """Make as many waiting jobs of these keys ready as their limits allow."""
-        return self._run(lambda: limits.admit(keys, now=now), atomic=True)
+        return self._run(lambda: limits.admit(keys), atomic=True)
 
-    def forget(self, *, now: datetime | None = None) -> int:
+    def forget(self) -> int:
         """Remove what is known of rates under which nothing has started for a while."""
-        return self._run(lambda: limits.forget(now=now))
+        return self._run(limits.forget)

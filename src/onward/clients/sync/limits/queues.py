@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.limits.queue_policy import Bound, RateBound
-from onward.core.policy.rules import Rules
 from onward.operations.limits import queues
 from onward.operations.limits.queues import Queue
 from onward.operations.work import policy_claim
@@ -20,17 +18,17 @@ __all__ = ["Queues"]
 class Queues:
     """How queues are worked off: how many jobs at once, how fast, and in whose turn."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
-    def list(self, *, limit: int = 1000, now: datetime | None = None) -> Sequence[Queue]:
+    def list(self, *, limit: int = 1000) -> Sequence[Queue]:
         """Read the queues of which an application declared or an operator set something, by name."""
-        return self._run(lambda: queues.list_queues(limit=limit, now=now), write=False)
+        return self._run(lambda: queues.list_queues(limit=limit), write=False)
 
-    def get(self, name: str, *, now: datetime | None = None) -> Queue:
+    def get(self, name: str) -> Queue:
         """Read the rule of a queue; one of which nothing was said has none."""
-        return self._run(lambda: queues.get_queue(name, now=now), write=False)
+        return self._run(lambda: queues.get_queue(name), write=False)
 
     def limit(
         self,
@@ -40,30 +38,17 @@ class Queues:
         rate: RateBound | None = None,
         burst: int | None = None,
         reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Queue:
         """Set other bounds than the declared ones, until `reset`; "none" lifts a bound."""
-        by = (actor_type, actor_id)
         bounds = {"concurrency": concurrency, "rate": rate, "burst": burst}
         return self._run(
-            lambda: queues.limit_queue(name, **bounds, reason=reason, by=by, now=now),  # type: ignore[arg-type]
+            lambda: queues.limit_queue(name, **bounds, reason=reason),  # type: ignore[arg-type]
             atomic=True,
         )
 
-    def reset(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def reset(self, name: str, *, reason: str) -> bool:
         """Let the declared bounds hold again; False if none were set."""
-        by = (actor_type, actor_id)
-        return self._run(lambda: queues.reset_queue(name, reason=reason, by=by, now=now), atomic=True)
+        return self._run(lambda: queues.reset_queue(name, reason=reason), atomic=True)
 
     def declare(self) -> None:
         """Write, as a worker does at its start, what the application declares of its queues."""
@@ -77,14 +62,11 @@ class Queues:
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-        now: datetime | None = None,
     ) -> RuledClaim:
         """Claim, as a worker does, from a queue that has a rule; says also why there were not more."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._rules.queues.get(queue)
         return self._run(
-            lambda: policy_claim.claim_ruled(
-                queue, limit, worker_id=worker_id, declared=declared, **paused, now=now
-            ),
+            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
             atomic=True,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import IO
 from uuid import UUID
@@ -15,12 +15,11 @@ from onward.clients.blocking import call
 from onward.clients.records.artifact_files import Shelf, check, inlined, opened, outlined, some, whole_content
 from onward.clients.records.artifact_settings import Keeping, new_artifact_id
 from onward.clients.records.links import invalid, read_link, signed
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import check_kind, span
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
 from onward.core.records.artifact import (
     Artifact,
     ArtifactPage,
@@ -33,7 +32,6 @@ from onward.core.records.artifact import (
 from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, LeaseLost
 from onward.operations.records import artifacts
 from onward.operations.records.artifacts import Kept, Owner
-from onward.stores import Store
 
 __all__ = ["Artifacts"]
 
@@ -46,12 +44,11 @@ Which = Artifact | str | UUID
 class Artifacts:
     """Store, read, share and remove artifacts; whatever is read is checked against its sha256."""
 
-    def __init__(self, run: Run, store: Store, rules: Rules, *, org_id: str | None, bound: bool) -> None:
-        self._run = run
-        self._rules = rules
-        self._keeping = Keeping(store, rules)
-        self._org_id = org_id
-        self._bound = bound
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
+        self._keeping = Keeping(binding.store, binding.rules)
 
     def put(
         self,
@@ -66,9 +63,6 @@ class Artifacts:
         content_type: str | None = None,
         roles: Sequence[str] | None = None,
         expires: Expiry | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Artifact:
         """Store a file, for instance the input of a job: put its `.ref` into the payload."""
         new = NewArtifact.of(
@@ -76,15 +70,13 @@ class Artifacts:
         )
         source = Source(path=path, data=data, text=text)
         asked = Owner(
-            org_id=org_id if org_id is not None else self._org_id,
+            org_id=org_id if org_id is not None else self._binding.org_id,
             project_id=project_id,
             job_id=None if job_id is None else normalise_id(job_id),
-            actor_type=actor_type,
-            actor_id=actor_id,
         )
-        owner = self._run(partial(artifacts.owner_of, asked, self._org_id, self._rules), write=False)
+        owner = self._run(partial(artifacts.owner_of, asked, self._binding.org_id, self._rules), write=False)
         kept = self._keep(owner.org_id, source)
-        return self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner, now=now))
+        return self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner))
 
     def add(
         self,
@@ -97,7 +89,6 @@ class Artifacts:
         content_type: str | None = None,
         roles: Sequence[str] | None = None,
         expires: Expiry | None = None,
-        now: datetime | None = None,
     ) -> Artifact:
         """Store what a claimed job made; raises LeaseLost if another worker holds the job by now."""
         check_kind("job", job, Job, "give the job as claim() gave it")
@@ -107,7 +98,7 @@ class Artifacts:
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )
         kept = self._keep(job.org_id, Source(path=path, data=data, text=text))
-        made = self._run(partial(artifacts.add_of_job, new_artifact_id(), new, kept, job, now=now))
+        made = self._run(partial(artifacts.add_of_job, new_artifact_id(), new, kept, job))
         if made is None:
             # Not within the operation, whose failure would roll back the audit of it.
             raise LeaseLost(
@@ -115,34 +106,20 @@ class Artifacts:
             )
         return made
 
-    def get(self, artifact: Which, *, now: datetime | None = None) -> Artifact:
+    def get(self, artifact: Which) -> Artifact:
         """Read what is known of an artifact; raises ArtifactNotFound."""
-        found, _ = self._find(artifact, now=now)
+        found, _ = self._find(artifact)
         return found
 
-    def read(
-        self,
-        artifact: Which,
-        *,
-        role: str | None = None,
-        job: Job | None = None,
-        now: datetime | None = None,
-    ) -> bytes:
+    def read(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> bytes:
         """Read the content as one; for a job only if it is of the same org."""
-        found, data = self._find(artifact, job=job, now=now)
+        found, data = self._find(artifact, job=job)
         found.require_role(role)
         return call(whole_content, found, self._chunks(found, data))
 
-    def open(
-        self,
-        artifact: Which,
-        *,
-        role: str | None = None,
-        job: Job | None = None,
-        now: datetime | None = None,
-    ) -> IO[bytes]:
+    def open(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> IO[bytes]:
         """Give the content as an open file, a checked copy that is gone when it is closed."""
-        found, data = self._find(artifact, job=job, now=now)
+        found, data = self._find(artifact, job=job)
         found.require_role(role)
         return call(opened, found, self._chunks(found, data))
 
@@ -154,47 +131,29 @@ class Artifacts:
         org_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-        now: datetime | None = None,
     ) -> ArtifactPage:
         """Read a page of artifacts, newest first."""
         asked = None if job_id is None else normalise_id(job_id)
         return self._run(
             lambda: artifacts.list_artifacts(
-                org_id=org_id, job_id=asked, name=name, limit=limit, cursor=cursor, now=now
+                org_id=org_id, job_id=asked, name=name, limit=limit, cursor=cursor
             ),
             write=False,
         )
 
-    def delete(
-        self,
-        artifact: Which,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Artifact:
+    def delete(self, artifact: Which, *, reason: str) -> Artifact:
         """Remove an artifact; nobody can read it from now on, and its file goes with a later `prune()`."""
         ref = ArtifactRef.of(artifact)
-        return self._run(
-            lambda: artifacts.delete(ref.id, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now)
-        )
+        return self._run(lambda: artifacts.delete(ref.id, reason=reason))
 
-    def verify(
-        self,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        org_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Verified:
+    def verify(self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None) -> Verified:
         """Read stored content again, newest first, and tell of which it is not what it was."""
-        page = self.list(org_id=org_id, limit=limit, cursor=cursor, now=now)
+        page = self.list(org_id=org_id, limit=limit, cursor=cursor)
         checked = 0
         corrupt: list[Artifact] = []
         for artifact in page.artifacts:
             try:
-                found, data = self._find(artifact.id, now=now)
+                found, data = self._find(artifact.id)
                 checked += 1
                 call(check, found, self._chunks(found, data))
             except ArtifactNotFound:
@@ -203,13 +162,13 @@ class Artifacts:
                 corrupt.append(artifact)
         return Verified(checked, tuple(corrupt), page.cursor)
 
-    def prune(self, *, limit: int = 500, grace: Duration = "1d", now: datetime | None = None) -> Pruned:
+    def prune(self, *, limit: int = 500, grace: Duration = "1d") -> Pruned:
         """Remove expired artifacts, and files that no artifact has and nobody has put for `grace`."""
-        if self._bound:
+        if self._binding.is_within:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
-        kept_since = (now or datetime.now(UTC)) - duration("grace", grace)
+        kept_since = self._binding.now() - duration("grace", grace)
         before, removed = kept_since.timestamp(), 0
-        expired = self._run(lambda: artifacts.expire(limit, now=now))
+        expired = self._run(lambda: artifacts.expire(limit))
         shelf = self._shelf()
         old = shelf.old(before)
         while removed < limit and (keys := call(some, old)):
@@ -218,48 +177,39 @@ class Artifacts:
             removed += call(shelf.remove_unused, keys, used, before=before)
         return Pruned(len(expired), removed)
 
-    def sign(
-        self,
-        artifact: Which,
-        *,
-        expires_in: Duration = "72h",
-        role: str | None = None,
-        now: datetime | None = None,
-    ) -> str:
+    def sign(self, artifact: Which, *, expires_in: Duration = "72h", role: str | None = None) -> str:
         """Make a token that opens an artifact for a time, to whoever has it."""
         open_for, secret = (
             span("expires_in", duration("expires_in", expires_in), least=_SECOND),
             self._keeping.secret,
         )
-        found, _ = self._find(artifact, now=now)
+        found, _ = self._find(artifact)
         found.require_role(role)
-        return signed(found, (now or datetime.now(UTC)) + open_for, secret)
+        return signed(found, self._binding.now() + open_for, secret)
 
-    def check(self, token: str, *, now: datetime | None = None) -> Artifact:
+    def check(self, token: str) -> Artifact:
         """Give the artifact that a token opens; raises InvalidLink."""
-        found, _ = self._follow(token, now)
+        found, _ = self._follow(token)
         return found
 
-    def open_link(self, token: str, *, now: datetime | None = None) -> IO[bytes]:
+    def open_link(self, token: str) -> IO[bytes]:
         """Give the content that a token opens, as `open()` does; raises InvalidLink."""
-        found, data = self._follow(token, now)
+        found, data = self._follow(token)
         return call(opened, found, self._chunks(found, data))
 
-    def _follow(self, token: str, now: datetime | None) -> tuple[Artifact, str | None]:
-        link = read_link(token, self._keeping.secret, now or datetime.now(UTC))
+    def _follow(self, token: str) -> tuple[Artifact, str | None]:
+        link = read_link(token, self._keeping.secret, self._binding.now())
         try:
-            found, data = self._find(link.artifact_id, now=now)
+            found, data = self._find(link.artifact_id)
         except ArtifactNotFound:
             raise invalid() from None
         if (found.org_id, found.sha256) != (link.org_id, link.sha256):
             raise invalid()
         return found, data
 
-    def _find(
-        self, artifact: Which, *, job: Job | None = None, now: datetime | None = None
-    ) -> tuple[Artifact, str | None]:
+    def _find(self, artifact: Which, *, job: Job | None = None) -> tuple[Artifact, str | None]:
         ref = ArtifactRef.of(artifact)
-        found, data = self._run(lambda: artifacts.get(ref.id, job=job, now=now), write=False)
+        found, data = self._run(lambda: artifacts.get(ref.id, job=job), write=False)
         ref.require(found)
         return found, data
 

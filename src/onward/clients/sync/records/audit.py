@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import check_kind, zoned
 from onward.core.jobs.job import Job
 from onward.core.policy.rules import Rules
@@ -64,9 +64,10 @@ def _cutoffs(
 class Audit:
     """Append-only, by every client: it is added to by what happens, and by `ctx.audit()` in a handler."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
 
     def list(
         self,
@@ -97,29 +98,27 @@ class Audit:
                 yield record
             cursor = page.next_cursor
 
-    def note(
-        self, job: Job, action: str, detail: Mapping[str, Any] | None = None, *, now: datetime | None = None
-    ) -> int:
+    def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
         """Add a line about a job that this worker runs; raises LeaseLost for a stale lease."""
         check_kind("job", job, Job, "give a job that claim() gave you")
         kept = self._rules.redact.redact(dict(detail or {}))
         said = self._rules.redact.redact(action)
-        seq = self._run(lambda: audit.note(job, said, kept, now=now))
+        seq = self._run(lambda: audit.note(job, said, kept))
         if seq is None:
             raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
         return seq
 
-    def seal(self, *, now: datetime | None = None) -> Sealed:
+    def seal(self) -> Sealed:
         """Add to the chain what is not in it yet; with `audit_chain=True` a worker does so every second."""
         count, above = 0, None
         while True:
-            sealed = self._seal(above, now)
+            sealed = self._seal(above)
             count, above = count + sealed.count, sealed.upto
             if sealed.done:
                 return Sealed(count, sealed.head, sealed.floor, sealed.upto, done=True)
 
-    def _seal(self, above: int | None, now: datetime | None) -> Sealed:
-        return self._run(lambda: seal.seal(above, now=now), atomic=True)
+    def _seal(self, above: int | None) -> Sealed:
+        return self._run(lambda: seal.seal(above), atomic=True)
 
     def verify(
         self, *, head: Head | str | None = None, progress: Callable[[int, int], None] | None = None
@@ -175,16 +174,13 @@ class Audit:
         categories: Collection[str] | None = None,
         limit: int = 10_000,
         reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
     ) -> Pruned:
         """Remove old rows, the oldest first, and leave the event `audit.pruned`; never those of a live job.
 
         Without `before`, by the `audit_retention` of each category: a category without one keeps its rows.
         Repeat it until it removes fewer than `limit`.
         """
-        at = now or datetime.now(UTC)
+        at = self._binding.now()
         cutoffs = _cutoffs(self._rules, before, categories, at)
         if before is not None and zoned("before", before) > at:
             raise InvalidSetting(
@@ -192,7 +188,6 @@ class Audit:
             )
         sealed = self._end()
         if self._rules.audit_chain or sealed.head.position:
-            self.seal(now=now)
-        asked = {"reason": reason, "actor_type": actor_type, "actor_id": actor_id}
+            self.seal()
         known = list(self._rules.categories)
-        return self._run(lambda: seal.prune(cutoffs, known, limit=limit, **asked, now=now), atomic=True)
+        return self._run(lambda: seal.prune(cutoffs, known, limit=limit, reason=reason), atomic=True)

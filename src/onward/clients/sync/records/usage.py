@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.records import usage
 from onward.operations.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
@@ -18,8 +18,8 @@ __all__ = ["Usage"]
 class Usage:
     """Report what was metered, and hold an org's jobs when it has spent its budget."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
 
     def events(self, job_id: JobId | UUID) -> list[UsageEvent]:
         """Read what the runs of a job have used, oldest run first."""
@@ -48,50 +48,20 @@ class Usage:
         return self._run(lambda: usage.prune(before=before, limit=limit))
 
     def set_budget(
-        self,
-        org_id: str,
-        *,
-        limit_micros: int,
-        period: Period,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
+        self, org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
     ) -> Budget:
         """Hold an org's jobs once it has spent so much in a day or a month of UTC, or in total from now on.
 
         What a day or a month has cost already counts. Set anew for the same period, it keeps what was spent.
         """
         return self._run(
-            lambda: usage.set_budget(
-                org_id,
-                limit_micros=limit_micros,
-                period=period,
-                reason=reason,
-                actor_type=actor_type,
-                actor_id=actor_id,
-                now=now,
-            )
+            lambda: usage.set_budget(org_id, limit_micros=limit_micros, period=period, reason=reason)
         )
 
-    def remove_budget(
-        self,
-        org_id: str,
-        *,
-        reason: str | None = None,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> bool:
+    def remove_budget(self, org_id: str, *, reason: str | None = None) -> bool:
         """Let an org spend what it will; False if it had no budget."""
-        return self._run(
-            lambda: usage.remove_budget(
-                org_id, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return self._run(lambda: usage.remove_budget(org_id, reason=reason))
 
-    def budgets(
-        self, org_id: str | None = None, *, limit: int = 1000, now: datetime | None = None
-    ) -> list[Budget]:
+    def budgets(self, org_id: str | None = None, *, limit: int = 1000) -> list[Budget]:
         """Read the budgets by the order of their orgs, or that of one org."""
-        return self._run(lambda: usage.budgets(org_id, limit=limit, now=now), write=False)
+        return self._run(lambda: usage.budgets(org_id, limit=limit), write=False)

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.policy.rules import Rules
 from onward.core.upkeep.diagnosis import Finding, ranked
 from onward.core.upkeep.explanation import explain
 from onward.core.upkeep.facts import DatabaseSeen
@@ -21,10 +20,8 @@ from onward.core.upkeep.findings import diagnose
 from onward.core.upkeep.health import dry_run, examine, missing_file, trouble
 from onward.errors import OnwardError
 from onward.operations.statement import Operation
-from onward.operations.tenancy import not_allowed
 from onward.operations.upkeep import doctor
 from onward.operations.work import polls
-from onward.stores import Store
 from onward.stores.local_state import condition_of
 
 __all__ = ["Doctor"]
@@ -35,44 +32,41 @@ T = TypeVar("T")
 class Doctor:
     """Looks and tells; changes nothing, and makes no database that is not there."""
 
-    def __init__(self, run: Run, store: Store, rules: Rules, *, org_id: str | None) -> None:
-        self._run = run
-        self._store = store
-        self._rules = rules
-        self._org_id = org_id
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._store = binding.store
+        self._rules = binding.rules
 
-    def check(self, *, deep: bool = False, now: datetime | None = None) -> list[Finding]:
+    def check(self, *, deep: bool = False) -> list[Finding]:
         """Say why jobs do not run, the worst first, and what is well; a database that fails is a finding too.
 
         `deep` also looks for damage, which reads all of a SQLite file.
         """
-        if self._org_id is not None:
-            raise not_allowed("doctor.check() concerns all orgs", self._org_id)
+        self._binding.require_all_orgs("doctor.check")
         findings = [dry_run()] if self._rules.dry_run else []
         condition = condition_of(self._store)
         if not condition.exists:
             return ranked([*findings, missing_file(str(condition.path))])
         try:
             (self._store.plan()).check()
-            findings += self._look_around(deep=deep, now=now)
+            findings += self._look_around(deep=deep)
         except OnwardError as error:
             findings.append(trouble(error))
         return ranked(findings)
 
-    def explain(self, job_id: JobId | UUID, *, now: datetime | None = None) -> list[Finding]:
+    def explain(self, job_id: JobId | UUID) -> list[Finding]:
         """Say why a job has not run, or has not had its effect; raises JobNotFound."""
-        asked, at, confined = normalise_id(job_id), now or datetime.now(UTC), self._org_id is not None
-        facts = self._run(
-            lambda: doctor.gather_job(asked, self._rules, at, confined=confined, now=now), write=False
-        )
+        asked, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
+        facts = self._run(lambda: doctor.gather_job(asked, self._rules, at, confined=confined), write=False)
         return explain(facts)
 
-    def _look_around(self, *, deep: bool, now: datetime | None) -> list[Finding]:
+    def _look_around(self, *, deep: bool) -> list[Finding]:
         """Ask in parts: one that fails hides nothing of the others."""
         findings: list[Finding] = []
-        here = datetime.now(UTC)
-        facts = self._part(findings, lambda: doctor.gather(self._rules, here, now=now))
-        seen = self._examined(findings, now)
+        here = self._binding.now()
+        facts = self._part(findings, lambda: doctor.gather(self._rules, here))
+        seen = self._examined(findings)
         if deep:
             damage = self._part(findings, doctor.check_integrity)
             seen = seen and msgspec.structs.replace(seen, damage=damage or ())
@@ -81,11 +75,11 @@ class Doctor:
             findings += diagnose(msgspec.structs.replace(facts, listeners=listeners))
         return findings + ([] if seen is None else examine(seen))
 
-    def _examined(self, findings: list[Finding], now: datetime | None) -> DatabaseSeen | None:
+    def _examined(self, findings: list[Finding]) -> DatabaseSeen | None:
         store = self._store
         # Asked when the connection is there and the schema known, else their making would count.
         began = time.perf_counter()
-        look = self._part(findings, lambda: polls.look(now=now))
+        look = self._part(findings, polls.look)
         took = timedelta(seconds=time.perf_counter() - began)
         if look is None:
             return None

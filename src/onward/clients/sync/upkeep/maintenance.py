@@ -11,19 +11,16 @@ from functools import partial
 
 import msgspec
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.clients.sync.records.artifacts import Artifacts
 from onward.clients.sync.records.audit import Audit
 from onward.core.inputs.checks import check_kind, whole
-from onward.core.policy.rules import Rules
 from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
 from onward.operations.schedules import built_in_schedules
-from onward.operations.tenancy import not_allowed
 from onward.operations.upkeep import prune, table_sizes
 from onward.operations.upkeep.prune import KINDS, Page, Place, PruneRound, Walked
 from onward.operations.upkeep.table_sizes import Tended
-from onward.stores import Store
 from onward.stores.local_state import condition_of
 
 __all__ = ["Maintenance"]
@@ -38,35 +35,15 @@ _REASON = "it was kept for its time"
 class Maintenance:
     """What keeps the tables small; workers do it every hour by themselves."""
 
-    def __init__(
-        self,
-        run: Run,
-        store: Store,
-        rules: Rules,
-        audit: Audit,
-        artifacts: Artifacts,
-        *,
-        org_id: str | None,
-        bound: bool,
-    ) -> None:
-        self._run = run
-        self._store = store
-        self._rules = rules
+    def __init__(self, binding: Binding, audit: Audit, artifacts: Artifacts) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._store = binding.store
+        self._rules = binding.rules
         self._audit = audit
         self._artifacts = artifacts
-        self._org_id = org_id
-        self._bound = bound
 
-    def prune(
-        self,
-        *,
-        place: Place | None = None,
-        limit: int = 1000,
-        dry_run: bool = False,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> PruneRound:
+    def prune(self, *, place: Place | None = None, limit: int = 1000, dry_run: bool = False) -> PruneRound:
         """Remove what was kept for its time: up to `limit` of each kind, in short transactions.
 
         While there is more, call it again with the `place` of the last answer. A dry run removes nothing, and
@@ -78,8 +55,8 @@ class Maintenance:
             check_kind("place", place, Mapping, "give the place of the round before, or leave it out")
         counts: Counter[str] = Counter()
         for _ in range(_MOST_COUNTED if dry_run else 1):
-            at = self._run(partial(prune.clock, now), write=False)
-            page = Page(at, "", limit, dry_run, actor_type, actor_id, now)
+            at = self._run(prune.clock, write=False)
+            page = Page(at, "", limit, dry_run)
             begin = dict.fromkeys(_ALL, "") if place is None else place
             left = {}
             for kind in filter(begin.__contains__, _ALL):
@@ -92,23 +69,23 @@ class Maintenance:
                 break
         return PruneRound({kind: count for kind, count in counts.items() if count}, place)
 
-    def report(self, *, now: datetime | None = None) -> SizeReport:
+    def report(self) -> SizeReport:
         """Tell what the tables take up, how much of it is of no use, and which statements mend that."""
         self._check("report")
-        at = self._run(partial(prune.clock, now), write=False)
+        at = self._run(prune.clock, write=False)
         seen = self._run(table_sizes.inspect_sizes, write=False)
         file = msgspec.structs.replace(seen.file, log_bytes=condition_of(self._store).log_bytes)
         seen = msgspec.structs.replace(seen, file=file)
         return msgspec.structs.replace(seen, advice=tuple(advise(seen, at)))
 
-    def tend(self, *, now: datetime | None = None) -> Sequence[Tended]:
+    def tend(self) -> Sequence[Tended]:
         """Make the partitions of the next months on PostgreSQL, and drop those of the past that are empty."""
         self._check("tend")
-        return self._run(partial(table_sizes.tend_partitions, now=now))
+        return self._run(table_sizes.tend_partitions)
 
-    def declare(self, *, now: datetime | None = None) -> None:
+    def declare(self) -> None:
         """Store the schedules of the built-in jobs; every worker does so when it starts."""
-        self._run(partial(built_in_schedules.declare, now=now))
+        self._run(built_in_schedules.declare)
 
     def read_place(self) -> Place | None:
         """Tell where the last run of the maintenance stopped before the end."""
@@ -132,12 +109,9 @@ class Maintenance:
         if page.dry_run:
             known = list(self._rules.categories)
             return self._run(partial(prune.count_audit, cutoffs, known, page.limit), write=False)
-        by = {"reason": _REASON, "actor_type": page.actor_type, "actor_id": page.actor_id}
         removed, more = 0, False
         for before, categories in cutoffs.items():
-            done = self._audit.prune(
-                before=before, categories=categories, limit=page.limit, **by, now=page.given
-            )
+            done = self._audit.prune(before=before, categories=categories, limit=page.limit, reason=_REASON)
             removed, more = removed + done.count, more or done.count == page.limit
         return Walked({"audit": removed}, "more" if more else None)
 
@@ -155,14 +129,13 @@ class Maintenance:
         if page.dry_run:
             return self._run(partial(prune.count_expired, page), write=False)
         most = min(page.limit, _MOST_FILES)
-        done = self._artifacts.prune(limit=most, now=page.given)
+        done = self._artifacts.prune(limit=most)
         more = done.expired >= most or done.removed >= most
         return Walked({"artifacts": done.expired, "files": done.removed}, "more" if more else None)
 
     def _check(self, asked: str) -> None:
-        if self._org_id is not None:
-            raise not_allowed(f"maintenance.{asked}() concerns all orgs", self._org_id)
-        if self._bound:
+        self._binding.require_all_orgs(f"maintenance.{asked}")
+        if self._binding.is_within:
             raise InvalidSetting(
                 f"maintenance.{asked}() works in short transactions of its own; not within(tx)"
             )

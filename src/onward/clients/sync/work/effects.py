@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from onward.clients.runner import Run
+from onward.clients.sync.binding import Binding
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
 from onward.core.work.effect import Effect
 from onward.errors import LeaseLost
 from onward.operations.work import effects
@@ -21,62 +19,47 @@ __all__ = ["Effects"]
 class Effects:
     """What handlers did by `ctx.once()` and remember by `ctx.step()`."""
 
-    def __init__(self, run: Run, rules: Rules) -> None:
-        self._run = run
-        self._rules = rules
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
 
     def list(self, job_id: JobId | UUID) -> list[Effect]:
         """Read the effects of a job, in the order of their names."""
         asked = normalise_id(job_id)
         return self._run(lambda: effects.list_effects(asked), write=False)
 
-    def reset(
-        self,
-        job_id: JobId | UUID,
-        name: str,
-        *,
-        reason: str,
-        actor_type: str | None = None,
-        actor_id: str | None = None,
-        now: datetime | None = None,
-    ) -> Effect:
+    def reset(self, job_id: JobId | UUID, name: str, *, reason: str) -> Effect:
         """Have an effect done again, under a new key, the next time its job comes to it.
 
         It does not run the job. Raises EffectNotFound.
         """
         asked = normalise_id(job_id)
-        return self._run(
-            lambda: effects.reset(
-                asked, name, self._rules, reason=reason, actor_type=actor_type, actor_id=actor_id, now=now
-            )
-        )
+        return self._run(lambda: effects.reset(asked, name, self._rules, reason=reason))
 
     def read(self, job_id: JobId | UUID, name: str) -> Effect | None:
         """Read one effect of a job; None if there is no record of it."""
         asked = normalise_id(job_id)
         return self._run(lambda: effects.read(asked, name), write=False)
 
-    def begin(self, job: Job, name: str, *, now: datetime | None = None) -> Effect:
+    def begin(self, job: Job, name: str) -> Effect:
         """Record that a running job is about to do an effect, unless it was done: then that is given.
 
         Raises LeaseLost.
         """
-        begun = self._run(lambda: effects.begin(job, name, now=now))
+        begun = self._run(lambda: effects.begin(job, name))
         if begun is None:
             raise _lost(job, name, "begun")
         return begun
 
-    def done(self, job: Job, begun: Effect, result: Any = None, *, now: datetime | None = None) -> None:
+    def done(self, job: Job, begun: Effect, result: Any = None) -> None:
         """Record that an effect that was begun is done; raises LeaseLost."""
         name = begun.name
-        if not self._run(lambda: effects.keep(job, name, result, kind="once", after=begun, now=now)):
+        if not self._run(lambda: effects.keep(job, name, result, kind="once", after=begun)):
             raise _lost(job, name, "recorded as done")
 
-    def remember(
-        self, job: Job, name: str, result: Any, *, after: Effect | None = None, now: datetime | None = None
-    ) -> None:
+    def remember(self, job: Job, name: str, result: Any, *, after: Effect | None = None) -> None:
         """Record the result of a step of a running job; `after` is what `read` gave. Raises LeaseLost."""
-        if not self._run(lambda: effects.keep(job, name, result, kind="step", after=after, now=now)):
+        if not self._run(lambda: effects.keep(job, name, result, kind="step", after=after)):
             raise _lost(job, name, "remembered")
 
 

@@ -7,11 +7,11 @@ import random
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from onward.clients.sync.nouns import Parts
+from onward.clients.sync.nouns import Nouns
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import JobId
@@ -35,48 +35,37 @@ _WAVES, _MOST_WAVES = 20, 1000
 _PAUSES = (0.005, 0.02, 0.08)
 
 
-class Working(Parts):
+class Working(Nouns):
     """Hold a lease, claim jobs, and write what became of them."""
 
-    def look(self, *, now: datetime | None = None) -> Look:
+    def look(self) -> Look:
         """Tell which queues have a ready job, and when the next one is due."""
-        return self._run(lambda: polls.look(now=now), write=False)
+        return self._run(polls.look, write=False)
 
-    def chores(self, known: Known, *, now: datetime | None = None) -> Chores:
+    def chores(self, known: Known) -> Chores:
         """Tell a worker, which knows some schedules, what there is to do by the clock."""
-        return self._run(lambda: due.chores(known, now=now), write=False)
+        return self._run(lambda: due.chores(known), write=False)
 
-    def watch(self, worker_id: str, *, now: datetime | None = None) -> Watch:
+    def watch(self, worker_id: str) -> Watch:
         """Tell a worker whether its lease holds, which of its jobs to cancel, and what is paused."""
-        return self._run(lambda: polls.watch(worker_id, now=now), write=False)
+        return self._run(lambda: polls.watch(worker_id), write=False)
 
     def register(
-        self,
-        worker_id: str,
-        *,
-        lease: timedelta = LEASE,
-        info: Mapping[str, Any] | None = None,
-        now: datetime | None = None,
+        self, worker_id: str, *, lease: timedelta = LEASE, info: Mapping[str, Any] | None = None
     ) -> None:
         """Give a worker its lease; an id serves one life of one process."""
-        self._run(lambda: work.register(worker_id, lease=lease, info=info, now=now))
+        self._run(lambda: work.register(worker_id, lease=lease, info=info))
 
     def extend(
-        self,
-        worker_id: str,
-        jobs: Collection[Job],
-        *,
-        lease: timedelta = LEASE,
-        idle: bool = False,
-        now: datetime | None = None,
+        self, worker_id: str, jobs: Collection[Job], *, lease: timedelta = LEASE, idle: bool = False
     ) -> Leases:
         """Renew a worker's lease, and learn which of these jobs it still holds."""
         leases = {job.id: job.lease for job in _claimed(jobs)}
-        return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle, now=now))
+        return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle))
 
-    def retire(self, worker_id: str, *, now: datetime | None = None) -> bool:
+    def retire(self, worker_id: str) -> bool:
         """End a worker's lease at once: what it still holds can be rescued."""
-        return self._run(lambda: work.retire(worker_id, now=now))
+        return self._run(lambda: work.retire(worker_id))
 
     def held(self, worker_id: str) -> list[Job]:
         """Give the running jobs of a worker."""
@@ -91,7 +80,6 @@ class Working(Parts):
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
         past: Job | None = None,
-        now: datetime | None = None,
     ) -> list[Job]:
         """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
@@ -102,15 +90,13 @@ class Working(Parts):
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self.rules.queues:
-            return (self.queues.claim(queue, limit, worker_id=worker_id, **paused, now=now)).jobs
-        rows = self._run(
-            lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past, now=now)
-        )
+            return (self.queues.claim(queue, limit, worker_id=worker_id, **paused)).jobs
+        rows = self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
         jobs = work.jobs_of(rows, worker_id)
         # Seldom: what can't be read is failed, so that it ends in time.
-        return self._run(lambda: work.read_claimed(rows, worker_id, now)) if jobs is None else jobs
+        return self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
 
-    def finish(self, ends: Sequence[tuple[Job, Outcome]], *, now: datetime | None = None) -> Leases:
+    def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
         """Write what claimed jobs came to; says which leases still held."""
         advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
         check_kind("ends", ends, list | tuple, advice)
@@ -119,17 +105,11 @@ class Working(Parts):
             check_kind("its job", end[0], Job, advice)
         settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         parked = any(end.transition.wait for end in settled)
-        leases = self._run(lambda: work.finish(settled, now=now), atomic=parked)
-        return self._settle(leases, now)
+        leases = self._run(lambda: work.finish(settled), atomic=parked)
+        return self._settle(leases)
 
     def write(
-        self,
-        ends: Sequence[End],
-        *,
-        org_id: str | None = None,
-        keep_slots: bool = False,
-        apart: bool = False,
-        now: datetime | None = None,
+        self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
     ) -> Leases:
         """Write ends that are settled already; says which leases still held.
 
@@ -137,39 +117,33 @@ class Working(Parts):
         the slots that they free. What is written `apart` may wait for a lock, and nobody else with it.
         """
         atomic = apart or any(end.usage or end.transition.wait for end in ends)
-        leases = self._run(lambda: work.finish(ends, now=now), atomic=atomic, org_id=org_id)
-        return self._settle(leases, now, slots=() if keep_slots else leases.slots)
+        leases = self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
+        return self._settle(leases, slots=() if keep_slots else leases.slots)
 
-    def release(
-        self, jobs: Collection[Job], *, delay: Duration | None = None, now: datetime | None = None
-    ) -> Leases:
+    def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
         """Give claimed jobs back unfinished, at once or after a delay; burns no attempt."""
-        return self.finish([(job, Released(delay)) for job in _claimed(jobs)], now=now)
+        return self.finish([(job, Released(delay)) for job in _claimed(jobs)])
 
-    def rescue(self, limit: int = 500, *, now: datetime | None = None) -> Leases:
+    def rescue(self, limit: int = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        leases = self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random, now=now))
-        return self._settle(leases, now)
+        leases = self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random))
+        return self._settle(leases)
 
-    def rescue_worker(self, worker_id: str, *, how: str | None = None, now: datetime | None = None) -> Leases:
+    def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
         """Take back all that a worker held which is known to be dead, and say `how` it died."""
         leases = self._run(
-            lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random, now=now),
+            lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random),
             # Else who sweeps could take its jobs in between, and not know how it died.
             atomic=True,
         )
-        return self._settle(leases, now)
+        return self._settle(leases)
 
-    def sweep(
-        self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500, now: datetime | None = None
-    ) -> Swept:
+    def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
         swept = self._run(
-            lambda: rescue.sweep(
-                worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random, now=now
-            )
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random)
         )
-        self._settle(swept.leases, now)
+        self._settle(swept.leases)
         return swept
 
     def settle(
@@ -178,7 +152,6 @@ class Working(Parts):
         *,
         slots: Collection[str] = (),
         patience: timedelta = timedelta(0),
-        now: datetime | None = None,
     ) -> int:
         """Do what follows from ends: of these jobs, or of any that are not settled; says of how many.
 
@@ -188,12 +161,12 @@ class Working(Parts):
         done, left = 0, frozenset(ids or ())
         found = 0
         if ids is None:
-            finding = partial(after_end.find_unsettled, patience=patience, now=now)
+            finding = partial(after_end.find_unsettled, patience=patience)
             left = frozenset(self._run(finding, write=False))
             found = len(left)
             edges = self._run(followers.find_untied, write=False)
             if edges:
-                tied = self._run(partial(after_end.tie_left, edges, now=now), atomic=True)
+                tied = self._run(partial(after_end.tie_left, edges), atomic=True)
                 done, left = tied.count, left | tied.more
         pauses, busy = iter(_PAUSES), frozenset[JobId]()
         for _ in range(_WAVES if ids is not None else _MOST_WAVES):
@@ -203,13 +176,11 @@ class Working(Parts):
                     break
                 time.sleep(pause)
                 left, busy = busy, frozenset()
-            part = self._run(partial(after_end.settle_ties, left, slots, self.rules, now=now), atomic=True)
+            part = self._run(partial(after_end.settle_ties, left, slots, self.rules), atomic=True)
             done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
         return done if patience else max(done, found)
 
-    def _settle(
-        self, leases: Leases, now: datetime | None, *, slots: Collection[str] | None = None
-    ) -> Leases:
+    def _settle(self, leases: Leases, *, slots: Collection[str] | None = None) -> Leases:
         """Do what follows from ends that were written just now.
 
         A worker's loop does it where it can't be done here: in a caller's transaction, whose locks others
@@ -217,29 +188,27 @@ class Working(Parts):
         """
         freed = leases.slots if slots is None else slots
         if leases.tied or freed:
-            self._settle_some(leases.tied, now, slots=freed)
+            self._settle_some(leases.tied, slots=freed)
         return leases
 
-    def _settle_some(
-        self, ids: Collection[JobId], now: datetime | None, *, slots: Collection[str] = ()
-    ) -> None:
-        if self._bound is None and self.org_id is None and not self.store.row_security:
+    def _settle_some(self, ids: Collection[JobId], *, slots: Collection[str] = ()) -> None:
+        if not self._binding.is_within and self.org_id is None and not self.store.row_security:
             with suppress(StoreError):
-                self.settle(ids, slots=slots, now=now)
+                self.settle(ids, slots=slots)
 
-    def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE, now: datetime | None = None) -> bool:
+    def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Take the lead in something, or keep it; False while another worker has it."""
-        return self._run(lambda: leader.lead(name, worker_id, ttl=ttl, now=now))
+        return self._run(lambda: leader.lead(name, worker_id, ttl=ttl))
 
     def abdicate(self, worker_id: str) -> frozenset[str]:
         """Give up every lead of a worker; tells which it had."""
         return self._run(lambda: leader.abdicate(worker_id))
 
-    def promote(self, limit: int = 500, *, now: datetime | None = None) -> Promoted:
+    def promote(self, limit: int = 500) -> Promoted:
         """Make due jobs ready, if they need no slot or there is one; says when the next one is due."""
-        promoted = self._run(lambda: rescue.promote(limit, now=now))
+        promoted = self._run(lambda: rescue.promote(limit))
         if promoted.slots:
-            self._settle_some((), now, slots=promoted.slots)
+            self._settle_some((), slots=promoted.slots)
         return promoted
 
 

@@ -21,8 +21,8 @@ WHERE seq > :above::int AND seq <= :upto::int
     AND (:action::text IS NULL OR action = :action::text)
     AND (:job_id::text IS NULL OR job_id = :job_id::id)
     AND (:org_id::text IS NULL OR org_id = :org_id::text)
-    AND (:actor_type::text IS NULL OR actor_type = :actor_type::text)
-    AND (:actor_id::text IS NULL OR actor_id = :actor_id::text)
+    AND (:by_type::text IS NULL OR actor_type = :by_type::text)
+    AND (:by_id::text IS NULL OR actor_id = :by_id::text)
     AND (:since::int IS NULL OR at >= {instant(:since::int)})
     AND (:until::int IS NULL OR at < {instant(:until::int)})
     AND {+of_only_org}
