@@ -51,6 +51,8 @@ MISTAKES: dict[str, Any] = {
     "a naive time": lambda client, job: client.enqueue(NewJob(job_type="t", run_at=NAIVE)),
     "a naive now": lambda client, job: client.at(NAIVE).enqueue(JOB),
     "text for now": lambda client, job: client.at("x").claim("q", worker_id="w"),
+    "a number for an actor": lambda client, job: client.acting_as(7).enqueue(JOB),
+    "an actor without an id": lambda client, job: client.acting_as("user").enqueue(JOB),
     "one end instead of a list": lambda client, job: client.finish((job, Succeeded())),
     "a job without an outcome": lambda client, job: client.finish([job]),
     "an id instead of a job": lambda client, job: client.finish([(job.id, Succeeded())]),
@@ -104,6 +106,7 @@ for hostile in ("a\0b", "\ud800"):
     MISTAKES |= {
         f"artifacts by the name {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(name=it),
         f"artifacts by the org {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(org_id=it),
+        f"an actor {hostile!a}": lambda client, job, it=hostile: client.acting_as(("user", it)).enqueue(JOB),
     }
     for field in ("job_type", "queue", "org_id", "project_id", "key", "subject", "correlation_id"):
         MISTAKES[f"jobs by {field} {hostile!a}"] = lambda client, job, asked={field: hostile}: (

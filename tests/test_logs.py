@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import onward
-from onward.core.secrets.redaction import MASK
+from onward.core.secrets.patterns import MASK
 from onward.logs import get_logger
 
 SOURCE = Path(onward.__file__).parent

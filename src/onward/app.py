@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from onward.worker.options import WorkerOptions
     from onward.worker.worker import Worker
 
-__all__ = ["Onward", "Tick"]
-
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 A = TypeVar("A", bound="Authorize")
 S = TypeVar("S", bound=Callable[[Alert], object])

@@ -9,8 +9,6 @@ from weakref import WeakSet
 
 from onward.core.secrets.redaction import REDACTION, Hide, Redaction
 
-__all__ = ["HIDE", "get_logger", "hide", "hide_also"]
-
 HIDE = "onward_hide"
 """What a record may carry to have more hidden than the list says: a function from text to text."""
 

@@ -17,8 +17,6 @@ from onward.core.jobs.job import Job, NewJob
 from onward.core.policy.contract import check_child, complete
 from onward.core.policy.rules import Rules
 
-__all__ = ["AMBIENT", "Origin", "ambient", "ambient_actor", "ambient_org", "filled", "inherit", "running"]
-
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What an enqueue inherits; `job` is the one whose handler runs here."""

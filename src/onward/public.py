@@ -9,7 +9,7 @@ from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
 from onward.core.failures.alert import Alert, Sink
 from onward.core.failures.breaker import Breaker, BreakerSettings
-from onward.core.failures.classify import Retry, RuleBroken, Unrecoverable
+from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
 from onward.core.flows.batch import Batch
 from onward.core.flows.flow import Flow, group
 from onward.core.jobs.filters import Counts, JobFilter, Page

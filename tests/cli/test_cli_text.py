@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from onward.cli.log_setup import set_up_logs
-from onward.cli.views.text import clean, lasting, masked, short
+from onward.cli.views.text import lasting, masked, short
+from onward.core.inputs.plain_text import one_line as clean
 
 
 # A23
@@ -102,7 +103,7 @@ def test_a_record_is_one_line_also_with_a_traceback(fresh_logs, capsys):
     fail_order(logging.DEBUG)
     [line] = capsys.readouterr().err.splitlines()
     assert " error shop: order failed (ValueError: invalid literal for int() with base 10: " in line
-    assert "test_lines.py:" in line
+    assert "test_cli_text.py:" in line
     set_up_logs("debug")
     assert len(root.handlers) == 1, "an app that has set up its logs keeps them"
 

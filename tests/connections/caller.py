@@ -16,7 +16,7 @@ from onward.core.jobs.job import micros
 from onward.operations.statement import Operation, with_params
 from onward.sql.catalogue import Database
 
-__all__ = ["NOW", "PREFIX", "Address", "Caller", "Held", "Kind", "open_caller", "registering"]
+__all__ = ["NOW", "PREFIX", "Address", "Caller", "Held", "Kind", "bound", "open_caller", "registering"]
 
 T = TypeVar("T")
 
@@ -82,6 +82,11 @@ NOW = datetime.now(UTC).replace(microsecond=123_456)
 WHO = {"actor_type": "user", "actor_id": "é"}
 
 
+def bound(operation: Operation[T], at: datetime | None = NOW) -> Operation[T]:
+    """An operation by a user and at a time that tests know; None is the database's clock."""
+    return with_params(operation, {}, {"now": None if at is None else micros(at), **WHO})
+
+
 @dataclass
 class Caller:
     """The caller of Onward, at work in a transaction of its own."""
@@ -100,9 +105,9 @@ class Caller:
         join = adapt_async if self.kind.is_async else adapt
         return join(self.held.connection, self.kind.database, PREFIX[self.kind.database])
 
-    def go(self, operation: Operation[T], at: datetime | None = None) -> T:
+    def go(self, operation: Operation[T], at: datetime | None = NOW) -> T:
         """Run one operation inside the caller's transaction, by a user and at a time that tests know."""
-        operation = with_params(operation, {}, {"now": micros(at or NOW), **WHO})
+        operation = bound(operation, at)
         if self.kind.is_async:
             result: T = self.await_(run_async(operation, self.adapted))
             return result

@@ -17,6 +17,7 @@ from onward.operations.statement import Row, Statement
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
+from tests.connections.caller import NOW, bound
 from tests.connections.kinds import KINDS, Address, Caller, Kind, open_caller
 from tests.connections.scenarios import controlling, enqueueing, keying, metering, resolving, working
 from tests.connections.scenarios.steps import ids, put
@@ -53,7 +54,7 @@ def test_the_callers_transaction_decides(caller: Caller, scenario, observer):
     caller.commit()
 
     def outside(operation):
-        return run(operation, observer.connection(database))
+        return run(bound(operation), observer.connection(database))
 
     assert outside(inspect.get_many(job_ids)) == seen
     assert seen.keys() == set(job_ids)
@@ -78,10 +79,10 @@ def test_a_store_keeps_the_same_contract(open_store, scenario, address, observer
 
         store = open_store(address)
         try:
-            job_ids = scenario(lambda operation: settled(store.run(lambda: operation)))
+            job_ids = scenario(lambda operation, at=NOW: settled(store.run(lambda: bound(operation, at))))
         finally:
             settled(store.close())
-    found = run(inspect.get_many(job_ids), observer.connection(store.database))
+    found = run(bound(inspect.get_many(job_ids)), observer.connection(store.database))
     assert found.keys() == set(job_ids)
 
 

@@ -12,12 +12,13 @@ import psycopg
 import pytest
 
 from onward import Client, Controls, Gate, InvalidJob, InvalidSetting, NewJob, Pause
+from onward.core.jobs.actor import Actor
 from tests.jobs.inspect.reading import rows
 
 NOW = datetime.now(UTC).replace(microsecond=123_456)
 LATER = NOW + timedelta(minutes=1)
-ADA = {"actor_type": "user", "actor_id": "ada"}
-BOB = {"actor_type": "api_key", "actor_id": "bob"}
+ADA = "user:ada"
+BOB = "api_key:bob"
 SCOPES = [("queue", "q:default"), ("org", "acme"), ("job_type", "mail")]
 
 
@@ -34,11 +35,11 @@ def audit(client: Client) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(("scope", "name"), SCOPES)
 def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client, scope, name):
     assert client.controls() == Controls()
-    assert client.at(NOW).pause(scope, name, reason="too many é", **ADA)
+    assert client.at(NOW).acting_as(ADA).pause(scope, name, reason="too many é")
     [pause] = client.controls().pauses
     assert pause == Pause(scope, name, "too many é", "user", "ada", NOW)
     assert client.controls().paused(scope) == {name}
-    assert client.at(LATER).resume(scope, name, reason="fixed", **BOB)
+    assert client.at(LATER).acting_as(BOB).resume(scope, name, reason="fixed")
     assert client.controls() == Controls()
     org, job_type = name if scope == "org" else None, name if scope == "job_type" else None
     assert audit(client) == [  # S4-1
@@ -48,37 +49,37 @@ def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client,
 
 
 def test_pausing_again_for_the_same_reason_changes_nothing(client):
-    client.at(NOW).pause("queue", "q", reason="r", **ADA)
-    assert not client.at(LATER).pause("queue", "q", reason="r", **BOB)
+    client.at(NOW).acting_as(ADA).pause("queue", "q", reason="r")
+    assert not client.at(LATER).acting_as(BOB).pause("queue", "q", reason="r")
     assert client.controls().pauses == {Pause("queue", "q", "r", "user", "ada", NOW)}
     assert len(audit(client)) == 1
 
 
 def test_another_reason_replaces_the_first_and_the_pause_counts_from_its_beginning(client):
-    client.at(NOW).pause("queue", "q", reason="r", **ADA)
-    assert client.at(LATER).pause("queue", "q", reason="worse", **BOB)
+    client.at(NOW).acting_as(ADA).pause("queue", "q", reason="r")
+    assert client.at(LATER).acting_as(BOB).pause("queue", "q", reason="worse")
     assert client.controls().pauses == {Pause("queue", "q", "worse", "api_key", "bob", NOW)}
     assert [line[0] for line in audit(client)] == ["queue.paused", "queue.paused"]
 
 
 def test_resuming_what_is_not_paused_says_so_and_leaves_no_trace(client):
     client.at(NOW).pause("queue", "q", reason="r")
-    assert not client.resume("queue", "other", **ADA)
-    assert not client.resume("org", "q", **ADA)
+    assert not client.acting_as(ADA).resume("queue", "other")
+    assert not client.acting_as(ADA).resume("org", "q")
     assert client.resume("queue", "q")
     assert not client.resume("queue", "q")
     assert [line[0] for line in audit(client)] == ["queue.paused", "queue.resumed"]
 
 
 def test_the_gate_is_closed_and_opened_with_reason_and_actor(client):  # S1-17, S1-18
-    assert client.at(NOW).close_gate(reason="the provider is down", **ADA)
+    assert client.at(NOW).acting_as(ADA).close_gate(reason="the provider is down")
     assert client.controls().gate == Gate("the provider is down", "user", "ada", NOW)
-    assert not client.at(LATER).close_gate(reason="the provider is down", **BOB)
-    assert client.at(LATER).close_gate(reason="maintenance", **BOB)
+    assert not client.at(LATER).acting_as(BOB).close_gate(reason="the provider is down")
+    assert client.at(LATER).acting_as(BOB).close_gate(reason="maintenance")
     assert client.controls().gate == Gate("maintenance", "api_key", "bob", NOW)
     assert client.controls().pauses == frozenset()
-    assert client.at(LATER).open_gate(**ADA)
-    assert not client.at(LATER).open_gate(**ADA)
+    assert client.at(LATER).acting_as(ADA).open_gate()
+    assert not client.at(LATER).acting_as(ADA).open_gate()
     assert client.controls().gate is None
     assert audit(client) == [
         ("gate.closed", "user", "ada", None, None, {"reason": "the provider is down"}),
@@ -170,7 +171,7 @@ def test_a_pause_shares_the_fate_of_the_callers_transaction(client):
         assert client.controls() == Controls()
         assert audit(client) == []
         within = client.within(connection)
-        assert within.pause("org", "acme", reason="r", **ADA)
+        assert within.acting_as(ADA).pause("org", "acme", reason="r")
         connection.commit()
     assert client.controls().paused("org") == {"acme"}
     assert [line[:3] for line in audit(client)] == [("org.paused", "user", "ada")]
@@ -184,7 +185,6 @@ BAD: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = [
     (InvalidJob, "reason is empty", ("queue", "q"), {"reason": ""}),
     (InvalidJob, "reason is a NoneType", ("queue", "q"), {"reason": None}),
     (InvalidJob, "reason .* NUL", ("queue", "q"), {"reason": "a\0"}),
-    (InvalidJob, "actor_id is a int", ("queue", "q"), {"reason": "r", "actor_id": 7}),
 ]
 
 
@@ -193,6 +193,21 @@ def test_a_pause_that_says_nothing_is_refused(tmp_path, error, message, argument
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
         with pytest.raises(error, match=message):
             client.pause(*arguments, **options)
+        assert client.controls() == Controls()
+
+
+BAD_ACTORS: list[tuple[type[Exception], str, Any]] = [
+    (InvalidJob, "actor_id is a int", Actor("user", 7)),  # type: ignore[arg-type]
+    (InvalidSetting, r"actor is \('user', 7\); give 'type:id'", ("user", 7)),
+    (InvalidSetting, "actor is 7; give 'type:id'", 7),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "actor"), BAD_ACTORS)
+def test_a_pause_by_what_is_no_actor_is_refused(tmp_path, error, message, actor):
+    with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+        with pytest.raises(error, match=message):
+            client.acting_as(actor).pause("queue", "q", reason="r")
         assert client.controls() == Controls()
 
 

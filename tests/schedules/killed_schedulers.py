@@ -84,7 +84,7 @@ def fire_until_the_end(url: str, schema: str, clock: Clock, seed: int) -> None:
         while True:
             now = clock.now()
             firing = partial(fire.fire, KNOWN, _ids.make, Rules())
-            fired = client._run(partial(mortal_of, firing, dice), atomic=True)
+            fired = client.at(now)._run(partial(mortal_of, firing, dice), atomic=True)
             # One that was passed over is held by another, who may yet be killed: asked without a lock.
             due = client.at(now).chores(KNOWN).next_slot
             if now >= BEGIN + DAYS and not fired.more and (due is None or due > now):

@@ -27,8 +27,10 @@ def told(client: Client) -> list[str]:
 
 def test_a_schedule_is_stored_with_all_that_was_said(client):
     job = NewJob(job_type="report", payload={"kind": "sales"}, priority=2, org_id="acme", tags=["t"])
-    client.at(T).schedules.add("nightly", job, cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m", missed=3, overlap="skip",
-        warm_up="30s")  # fmt: skip
+    client.at(T).schedules.add(
+        "nightly", job, cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m", missed=3, overlap="skip",
+        warm_up="30s",
+    )  # fmt: skip
     schedule = client.schedules.get("nightly")
     assert (schedule.timing.cron, schedule.timing.tz) == ("0 2 * * *", "Europe/Lisbon")
     assert (schedule.missed, schedule.overlap) == (3, "skip")
@@ -66,8 +68,7 @@ def test_another_job_leaves_the_slots_and_other_times_begin_now(client):
 
 def test_a_paused_schedule_fires_nothing_and_makes_up_for_nothing(client):
     client.at(T).schedules.add("nightly", "report", every="1h", missed="all")
-    by = {"actor_type": "user", "actor_id": "42"}
-    assert client.at(T).schedules.pause("nightly", reason="holidays", **by)
+    assert client.at(T).acting_as("user:42").schedules.pause("nightly", reason="holidays")
     assert not client.at(T).schedules.pause("nightly", reason="holidays")
     pause = client.schedules.get("nightly").pause
     assert pause is not None

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward.core.secrets.names import is_secret_name
-from onward.core.secrets.redaction import MASK, REDACTION, Redaction, find_secret, redact, redact_text
+from onward.core.secrets.patterns import MASK
+from onward.core.secrets.redaction import REDACTION, Redaction, find_secret, redact, redact_text
 from onward.errors import InvalidSetting, SecretInPayload
 
 # Put together here, so that no scanner of repositories takes them for real ones.

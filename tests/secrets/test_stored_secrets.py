@@ -11,7 +11,7 @@ import pytest
 
 from onward import Client, InvalidSetting, NewJob, Onward, PayloadRejected, Redaction, SecretInPayload
 from onward.core.policy.rules import Rules
-from onward.core.secrets.redaction import MASK
+from onward.core.secrets.patterns import MASK
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
 from tests.secrets.test_redaction import AWS, STRIPE

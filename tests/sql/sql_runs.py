@@ -21,7 +21,8 @@ from onward.core.policy.rules import Rules
 from onward.core.records.artifact import NewArtifact
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
-from onward.core.work.lifecycle import End, Parked, Released, Succeeded
+from onward.core.work.lifecycle import End, Released, Succeeded
+from onward.core.work.wait import Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.failures.dead_letters import Edit

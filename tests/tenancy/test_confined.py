@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 
-from onward import Client, InvalidJob, JobFilter, JobNotFound, NewJob
+from onward import Client, InvalidJob, JobFilter, JobNotFound, JobState, NewJob
 from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from tests.jobs.inspect.reading import rows
@@ -162,6 +163,28 @@ def test_bound_to_a_transaction_it_stays_confined_whichever_came_first(client):
             assert bound.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
         tx.rollback()
     assert [job.id for job in client.list_jobs().jobs] == [theirs]
+
+
+@pytest.mark.parametrize(
+    "bind",
+    [
+        lambda client: client.at(datetime.now(UTC)),
+        lambda client: client.acting_as("user:42"),
+        lambda client: client.for_project("p"),
+    ],
+    ids=["at", "acting_as", "for_project"],
+)
+def test_bound_to_a_time_an_actor_or_a_project_it_stays_confined_whichever_came_first(client, bind):
+    # A17
+    theirs = client.enqueue(NewJob(job_type="t", org_id="acme")).id
+    for bound in (bind(client.for_org("bolt")), bind(client).for_org("bolt")):
+        assert bound.org_id == "bolt"
+        with pytest.raises(JobNotFound):
+            bound.cancel(theirs, reason="mine now")
+        with pytest.raises(NotAllowed, match="confined to org 'bolt'"):
+            bound.for_org("acme")
+        assert bound.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
+    assert client.get(theirs).state == JobState.QUEUED
 
 
 def test_in_the_audit_an_act_of_a_confined_client_names_its_org(client):

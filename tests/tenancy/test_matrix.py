@@ -33,6 +33,8 @@ TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, RULES)
 SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
+    "acting_as": [lambda c, o: c.acting_as(f"user:{c.org_id}").get(o.queued)],
+    "at": [lambda c, o: c.at(NOW).get(o.queued)],
     "attempts": [lambda c, o: c.attempts(o.retrying)],
     "batches.close": [lambda c, o: c.batches.close(o.open_batch)],
     "batches.enqueue": [
@@ -73,6 +75,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "events": [lambda c, o: c.events(o.dead)],
     "for_org": [lambda c, o: c.for_org(o.org_id).org_id],
+    "for_project": [lambda c, o: c.for_project("p").get(o.queued)],
     "get": [lambda c, o: c.get(o.queued), lambda c, o: c.get(o.succeeded)],
     "get_many": [lambda c, o: c.get_many([o.running, o.dead])],
     "list_jobs": [
@@ -285,6 +288,9 @@ REFUSED: dict[str, Call] = {
 # Shown by tests of their own.
 ELSEWHERE = {"within"}
 
+# What a client is made of, which is no operation.
+PARTS = {"bound", "org_id", "rules", "store"}
+
 
 def group_of(owner: Owner) -> str:
     """Name the group of an org's dead letters."""
@@ -312,7 +318,7 @@ def operations() -> set[str]:
     found: set[str] = set()
     for name in dir(Client):
         value = getattr(Client, name)
-        if name.startswith("_") or name == "org_id":
+        if name.startswith("_") or name in PARTS:
             continue
         if isinstance(value, property):
             part = get_type_hints(value.fget)["return"]

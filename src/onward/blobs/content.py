@@ -12,8 +12,6 @@ from onward.core.inputs.checks import check_kind
 from onward.core.records.artifact import Expiry
 from onward.errors import InvalidSetting
 
-__all__ = ["CHUNK", "ArtifactOptions", "Blob", "Content", "Source", "copied", "pieces"]
-
 CHUNK = 1_048_576
 """The most bytes that are held of a file at a time."""
 

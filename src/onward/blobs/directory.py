@@ -19,8 +19,6 @@ from onward.blobs.content import Blob, copied, pieces
 from onward.errors import StorageFull, StoreUnreachable
 from onward.logs import get_logger
 
-__all__ = ["DirectoryBlobs"]
-
 log = get_logger("onward.artifacts")
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -13,8 +13,6 @@ from onward.errors import InvalidSetting, MissingExtra, StoreUnreachable
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["ObjectBlobs"]
-
 
 class ObjectBlobs:
     """One bucket, or what is below a prefix of it."""

@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from onward.cli.views.text import clean
+from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from onward.app import Onward
-
-__all__ = ["Found", "check_module", "find_app", "load_app", "look_for_app", "name_of_app", "show_trace"]
-
 
 # As `from shop.jobs import app` does.
 _SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)

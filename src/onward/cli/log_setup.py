@@ -7,10 +7,8 @@ import sysconfig
 import traceback
 from datetime import datetime
 
-from onward.cli.views.text import clean
+from onward.core.inputs.plain_text import one_line as clean
 from onward.logs import hide
-
-__all__ = ["LEVELS", "set_up_logs"]
 
 LEVELS = ("debug", "info", "warning", "error")
 

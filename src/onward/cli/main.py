@@ -14,10 +14,8 @@ from typing import NoReturn
 
 import click
 
-from onward.cli.views.text import clean
+from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import OnwardError, SchemaBehind, SchemaMissing
-
-__all__ = ["INTERRUPTED", "main"]
 
 INTERRUPTED = 130
 

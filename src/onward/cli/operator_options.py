@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.find_app import Found, look_for_app, show_trace
-from onward.cli.views.text import clean, say
+from onward.cli.views.text import say
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.core.jobs.ids import JobId
-
-__all__ = ["AS_JSON", "PLACE", "WHO", "find_job", "given", "open_client", "open_found", "open_operator"]
 
 PLACE = (
     click.option(

@@ -15,14 +15,12 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from onward.cli.views.text import clean
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.worker.supervisor import Parent
     from onward.worker.tally import Tally
     from onward.worker.worker import Worker
-
-__all__ = ["JOBS_FAILED", "Signals", "loop_factory", "run_worker", "tune"]
 
 JOBS_FAILED = 6
 _CUT_SHORT = 2

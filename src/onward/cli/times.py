@@ -12,8 +12,6 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.core.inputs.duration import Duration
 
-__all__ = ["read_instant", "read_length", "to_length"]
-
 
 def read_length(name: str, text: str) -> timedelta:
     """Read a length of time: 90s, 10m, 1h30m, 7d, or a number of seconds."""

@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 
 from onward.errors import DuplicateJob, InvalidJob, StoreError
 
-__all__ = ["AsyncGathering", "Gathering"]
-
 Ask = TypeVar("Ask")
 Answer = TypeVar("Answer")
 

@@ -24,14 +24,12 @@ from onward.clients.upkeep.doctor import AsyncDoctor
 from onward.clients.upkeep.maintenance import AsyncMaintenance
 from onward.clients.work.effects import AsyncEffects
 from onward.core.inputs.checks import zoned
-from onward.core.jobs.actor import Actor
+from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.operations.statement import Operation
 from onward.operations.tenancy import check_org, check_project
 from onward.stores import AsyncStore, open_async_store
 from onward.stores.migrations import Plan
-
-__all__ = ["AsyncNouns"]
 
 T = TypeVar("T")
 
@@ -94,7 +92,7 @@ class AsyncNouns:
         check_project(project_id, self.bound.project_id)
         return self._like(self._binding.having(project_id=project_id))
 
-    def acting_as(self, actor: Actor | str) -> Self:
+    def acting_as(self, actor: ActorLike) -> Self:
         """Return this client acting for `actor`, such as "user:42": the audit names it for every act."""
         return self._like(self._binding.having(actor=Actor.of(actor)))
 

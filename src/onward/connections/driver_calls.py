@@ -17,8 +17,6 @@ from onward.connections.libpq.arrays import Array
 from onward.operations.statement import Row, Rows, Scalar, Statement, picker
 from onward.sql.catalogue import Content, Query, Step, formed
 
-__all__ = ["UNSAID", "Call", "calls", "postgres_call"]
-
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder(list[list[Any]]).decode
 _MARK = re.compile(r"\?(\d+)")

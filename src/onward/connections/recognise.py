@@ -17,8 +17,6 @@ from onward.connections.run import AsyncConnection, Connection
 from onward.errors import UnsupportedConnection, WrongDatabase
 from onward.sql.catalogue import Database
 
-__all__ = ["adapt", "adapt_async", "begin", "begin_async", "check_database"]
-
 # Where each class is found, and the adapter for it.
 _SYNC = {
     "sqlite3.Connection": "sqlite.SqliteConnection",

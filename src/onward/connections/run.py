@@ -8,8 +8,6 @@ from typing import Any, Protocol, TypeVar
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.sql.catalogue import Database
 
-__all__ = ["AsyncConnection", "Begun", "Connection", "one_by_one", "one_by_one_async", "run", "run_async"]
-
 T = TypeVar("T")
 ConnectionT = TypeVar("ConnectionT", bound="Fetching")
 AsyncConnectionT = TypeVar("AsyncConnectionT", bound="AsyncFetching")

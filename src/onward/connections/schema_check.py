@@ -8,8 +8,6 @@ from onward.connections.run import AsyncConnection, Connection
 from onward.errors import SchemaMissing
 from onward.operations.statement import Operation, Statement
 
-__all__ = ["require_tables"]
-
 _found: set[Hashable] = set()
 
 

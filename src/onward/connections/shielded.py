@@ -7,8 +7,6 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-__all__ = ["unbroken", "unbroken_async"]
-
 T = TypeVar("T")
 
 _PATIENCE = 10.0

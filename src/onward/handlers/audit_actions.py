@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.errors import InvalidSetting
 
-__all__ = ["read_actions"]
-
 _EVENTS = (
     "succeeded", "skipped", "failed", "deadlettered", "cancelled", "released", "snoozed", "parked",
     "rate_limited",

@@ -18,8 +18,6 @@ from onward.handlers.enqueue_options import Defaults
 from onward.handlers.handler import Handler
 from onward.logs import get_logger
 
-__all__ = ["built_in", "check_up", "prune_in_rounds", "served"]
-
 log = get_logger("onward.maintenance")
 
 _IDLE_SECONDS = 30.0

@@ -14,8 +14,6 @@ from onward.core.jobs.keys import subject_key, type_key
 from onward.core.policy.rules import Rules
 from onward.errors import InvalidJob
 
-__all__ = ["Burst", "take_burst"]
-
 _OPTIONS = ("debounce", "debounce_max", "throttle")
 _LEAST = timedelta(milliseconds=1)
 _MERGING = (None, "replace", "coalesce")

@@ -12,13 +12,11 @@ from weakref import WeakKeyDictionary
 
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
-from onward.core.failures.classify import Unrecoverable
+from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import Job
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.logs import hide_also
 from onward.stores import open_async_store, open_store
-
-__all__ = ["Clients", "check_not_importing", "confined", "importing"]
 
 ClientT = TypeVar("ClientT", Client, AsyncClient)
 

@@ -19,8 +19,6 @@ from onward.origin import filled
 if TYPE_CHECKING:
     from onward.handlers.job_type import JobType
 
-__all__ = ["schedule_in_code", "schedule_of"]
-
 
 def schedule_in_code(
     name: str, options: Defaults, request: Request, signature: Signature, rules: Rules

@@ -28,8 +28,6 @@ from onward.handlers.job_type import JobFunction
 from onward.handlers.signature import Signature
 from onward.operations.jobs.new_rows import asked_row
 
-__all__ = ["JobDecorator", "define"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

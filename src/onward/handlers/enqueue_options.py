@@ -29,8 +29,6 @@ from onward.handlers.handles.flow_handle import After, read_after
 from onward.handlers.job_keys import KeyMaker, NotificationKey, NotificationKeys
 from onward.origin import filled
 
-__all__ = ["Defaults", "Options", "Request", "check_names"]
-
 _MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 

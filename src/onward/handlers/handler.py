@@ -14,8 +14,6 @@ from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.lifecycle import End
 from onward.core.work.retry import RetryPolicy
 
-__all__ = ["Executor", "Handler", "Provider", "Run"]
-
 Executor = Literal["async", "thread", "process"]
 
 Provider = str | Callable[[Job], str | None]

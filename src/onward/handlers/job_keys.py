@@ -23,8 +23,6 @@ from onward.core.secrets.names import is_secret_name
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.signature import Signature
 
-__all__ = ["KeyMaker", "NotificationKey", "NotificationKeys", "key_maker"]
-
 KeyMaker = Callable[[NewJob], str]
 
 

@@ -16,8 +16,6 @@ from onward.logs import get_logger
 from onward.operations.jobs.new_rows import asked_row
 from onward.origin import filled, inherit
 
-__all__ = ["JobFunction", "JobType"]
-
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")

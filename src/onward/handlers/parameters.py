@@ -15,8 +15,6 @@ from msgspec import inspect as inspected
 from onward.errors import InvalidSetting
 from onward.handlers.context.context import Context
 
-__all__ = ["Parameters", "read_parameters"]
-
 _KINDS = inspect.Parameter
 _MODULES = re.compile(r"(?:[\w<>]+\.)+(?=\w)")
 _TEXT_KEYS = (inspected.StrType, inspected.AnyType)

@@ -11,8 +11,6 @@ from onward.core.jobs.actor import Actor
 from onward.errors import InvalidJob
 from onward.handlers.enqueue_options import check_names
 
-__all__ = ["SignalOptions", "read_signal"]
-
 AnyClient = TypeVar("AnyClient", Client, AsyncClient)
 
 

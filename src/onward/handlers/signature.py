@@ -17,8 +17,6 @@ from onward.core.secrets.redaction import REDACTION, redact_text
 from onward.errors import InvalidArguments, InvalidSetting
 from onward.handlers.parameters import Parameters, read_parameters
 
-__all__ = ["Signature"]
-
 # What is a value of JSON as it stands; most arguments are.
 _PLAIN = frozenset({str, int, bool, type(None)})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)

@@ -12,8 +12,6 @@ from onward.core.inputs.checks import span
 from onward.core.inputs.duration import Duration, duration
 from onward.errors import InvalidSetting
 
-__all__ = ["StartHook", "StartHooks"]
-
 H = TypeVar("H", bound=Callable[[], object])
 
 

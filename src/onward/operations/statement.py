@@ -14,11 +14,6 @@ from onward.core.inputs.checks import zoned
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import micros
 
-__all__ = [
-    "Check", "Operation", "Row", "Rows", "Scalar", "Several", "Statement", "acting", "as_json", "moment",
-    "picker", "with_params",
-]  # fmt: skip
-
 Scalar = str | int | float | None
 Row = Sequence[Any]
 

@@ -11,22 +11,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.jobs.actor import Actor
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
 from onward.core.policy.rules import Rules
 from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
-
-__all__ = [
-    "OF_ONE_ORG",
-    "check_confined",
-    "check_org",
-    "check_project",
-    "in_org",
-    "not_allowed",
-    "org_of",
-    "set_org",
-]
 
 OF_ONE_ORG = frozenset({
     "add_artifact",
@@ -154,11 +144,13 @@ def org_of(jobs: Iterable[NewJob]) -> str | None:
     return next(iter(orgs), None)
 
 
-def in_org(jobs: Iterable[NewJob], org: str | None, project: str | None = None) -> list[NewJob]:
-    """Fill in the org and project of a bound client where jobs name none; refuse those of another one."""
-    if org is None and project is None:
+def in_org(
+    jobs: Iterable[NewJob], org: str | None, project: str | None = None, actor: Actor | None = None
+) -> list[NewJob]:
+    """Fill in what a client is bound to where jobs name none; refuse those of another org or project."""
+    if org is None and project is None and actor is None:
         return list(jobs)
-    return [_placed(new, org, project) if isinstance(new, NewJob) else new for new in jobs]
+    return [_placed(new, org, project, actor) if isinstance(new, NewJob) else new for new in jobs]
 
 
 def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]:
@@ -191,12 +183,16 @@ def not_allowed(what: str, org: str) -> NotAllowed:
     )
 
 
-def _placed(new: NewJob, org: str | None, project: str | None) -> NewJob:
+def _placed(new: NewJob, org: str | None, project: str | None, actor: Actor | None) -> NewJob:
     if org is not None and new.org_id not in {None, org}:
         raise _other_org(new.org_id, org)
     if project is not None and new.project_id not in {None, project}:
         raise _other_project(str(new.project_id), project)
-    return msgspec.structs.replace(new, org_id=org or new.org_id, project_id=project or new.project_id)
+    filled: dict[str, str | None] = {"org_id": org or new.org_id, "project_id": project or new.project_id}
+    # Type and id name one actor together.
+    if actor is not None and new.actor_type is None and new.actor_id is None:
+        filled |= {"actor_type": actor.type, "actor_id": actor.id}
+    return msgspec.structs.replace(new, **filled)
 
 
 def _column(rows: Rows, name: str) -> set[Scalar]:

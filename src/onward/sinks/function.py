@@ -10,8 +10,6 @@ from onward.core.failures.alert import Alert
 from onward.core.inputs.checks import check_takes_one
 from onward.errors import InvalidSetting
 
-__all__ = ["CallableSink"]
-
 
 class CallableSink:
     """Calls a function with the alert, in a thread; an async one gets an event loop of its own."""

@@ -16,8 +16,6 @@ from urllib.parse import quote, urlsplit
 
 from onward.errors import InvalidSetting
 
-__all__ = ["NotSent", "Target", "addresses_of", "is_public", "target_of"]
-
 Address = IPv4Address | IPv6Address
 
 # Besides what ipaddress knows by itself: forms that carry an IPv4 address, and relays to such.

@@ -7,8 +7,6 @@ import logging
 from onward.core.failures.alert import Alert, text_of
 from onward.logs import get_logger
 
-__all__ = ["LogSink"]
-
 log = get_logger("onward.alerts")
 # A script that has set up no logging is not spoken to over its standard error.
 log.addHandler(logging.NullHandler())

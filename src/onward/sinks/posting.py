@@ -14,8 +14,6 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
 from onward.sinks.guard import NotSent, Target, addresses_of
 
-__all__ = ["cut_off_after", "post"]
-
 _FIRST_GOOD, _FIRST_REDIRECT, _FIRST_REFUSAL = 200, 300, 400
 
 

@@ -10,8 +10,6 @@ from onward.sinks.guard import target_of
 from onward.sinks.posting import post
 from onward.sinks.webhook import named, seconds_of
 
-__all__ = ["SlackSink", "escaped"]
-
 
 class SlackSink:
     """Posts each alert as a text in which nothing is a link of its own making or a mention."""

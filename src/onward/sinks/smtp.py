@@ -23,8 +23,6 @@ from onward.sinks.guard import NotSent
 from onward.sinks.posting import cut_off_after
 from onward.sinks.webhook import seconds_of
 
-__all__ = ["SmtpSink"]
-
 Security = Literal["starttls", "tls", "none"]
 Cut = Callable[[socket.socket], object]
 

@@ -14,8 +14,6 @@ from onward.errors import InvalidSetting
 from onward.sinks.guard import target_of
 from onward.sinks.posting import post
 
-__all__ = ["WebhookSink", "seconds_of", "sign", "verify_signature"]
-
 _LEAST_SECRET = 16
 # Of a Unix time; what anybody may send is not made a number first.
 _MOST_DIGITS = 15

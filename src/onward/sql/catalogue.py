@@ -33,8 +33,6 @@ from typing import Literal, NamedTuple
 
 from onward.core.jobs.job import COLUMNS
 
-__all__ = ["Content", "Database", "Query", "Step", "Style", "catalogue", "expand", "formed", "sources"]
-
 Database = Literal["sqlite", "postgres"]
 Style = Literal["question", "percent", "dollar", "arrays"]
 

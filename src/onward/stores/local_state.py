@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 
-__all__ = ["Condition", "condition_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Condition:

@@ -16,8 +16,6 @@ from importlib.resources.abc import Traversable
 from onward.errors import InvalidSetting, SchemaBehind, SchemaMissing, SchemaTooNew
 from onward.sql.catalogue import Database, expand
 
-__all__ = ["BUNDLED", "Migration", "Plan", "check_prefix", "plan", "read_migrations", "statements"]
-
 BUNDLED: Traversable = files("onward.sql").joinpath("migrations")
 
 _NAME = re.compile(r"(\d{4})_(\w+?)(?:\.sql)?")

@@ -12,8 +12,6 @@ from typing import Protocol
 
 from onward.stores.sqlite.file import SqliteFile, translated
 
-__all__ = ["SqliteWakeups", "Wakeups"]
-
 
 class Wakeups(Protocol):
     """A source of wake-ups."""

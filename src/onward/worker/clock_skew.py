@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 from onward.logs import get_logger
 
-__all__ = ["Skew"]
-
 log = get_logger("onward.worker")
 
 _TOLERATED = 60.0

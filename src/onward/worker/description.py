@@ -15,8 +15,6 @@ from onward.errors import InvalidSetting
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
 
-__all__ = ["Kind", "about", "check_queues", "describe"]
-
 Kind = Literal["worker", "tick"]
 """One that stays, or one that a cron calls for a few seconds."""
 

@@ -12,8 +12,6 @@ from onward.handlers.start_hooks import StartHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
 
-__all__ = ["WorkerOptions"]
-
 
 class WorkerOptions(TypedDict, total=False):
     """Queues (each with its own concurrency, or None), how many jobs at once, and when to end."""

@@ -8,8 +8,6 @@ import time
 
 from onward.logs import get_logger
 
-__all__ = ["Outage"]
-
 log = get_logger("onward.worker")
 
 _FIRST_PAUSE = 0.05

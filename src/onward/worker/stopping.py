@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["Stopping"]
-
 
 class Stopping:
     """Asked once: claim no more, finish what runs; twice: give back what runs; thrice: abandon it."""

@@ -18,8 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from onward.logs import get_logger
 
-__all__ = ["Child", "Parent", "Supervisor", "worst"]
-
 _FD = "ONWARD_PARENT_FD"
 _REGISTERED = "registered "
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from onward.core.jobs.job import Job, JobState
 from onward.core.work.lifecycle import End, Transition
 
-__all__ = ["Failure", "Tally"]
-
 _MOST_KINDS = 1000
 
 

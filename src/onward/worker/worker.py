@@ -42,8 +42,6 @@ from onward.worker.outage import Outage
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
 
-__all__ = ["Worker"]
-
 log = get_logger("onward.worker")
 
 LEASE = GRACE = timedelta(seconds=30)

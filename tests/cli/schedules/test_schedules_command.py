@@ -25,7 +25,9 @@ def client(folder):
 
 
 def add_nightly(client):
-    client.at(_NIGHT - timedelta(hours=1)).schedules.add("nightly", "report", cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m")  # fmt: skip
+    client.at(_NIGHT - timedelta(hours=1)).schedules.add(
+        "nightly", "report", cron="0 2 * * *", tz="Europe/Lisbon", jitter="5m"
+    )
 
 
 def fire(client, at):

@@ -111,7 +111,7 @@ def a_job_comes_back_equal(go: Go) -> list[JobId]:
 
 
 def the_database_tells_the_time(go: Go) -> list[JobId]:
-    enqueued: Enqueued = go(enqueue.enqueue(NewJob(job_type="mail"), ids.make()))
+    enqueued: Enqueued = go(enqueue.enqueue(NewJob(job_type="mail"), ids.make()), at=None)
     assert abs(look(go, enqueued.id).created_at - datetime.now(UTC)) < timedelta(minutes=1)
     return [enqueued.id]
 

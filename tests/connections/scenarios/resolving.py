@@ -31,7 +31,7 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     assert go(dead_letters.replay([again], **BY)) == Resolved(frozenset({again}), {})
     assert go(dead_letters.discard([thrown], **BY)) == Resolved(frozenset({thrown}), {})
     edit = Edit(patch={"é": "ö"}, priority=1)
-    note: dict[str, Any] = {"note": "é", "by": (None, None), "rules": DEFAULT_RULES}
+    note: dict[str, Any] = {"note": "é", "rules": DEFAULT_RULES}
     fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **note))
     assert fixed.resolution.diff == [
         {"path": '$["\\u00e9"]', "before": 2, "after": "ö"},

@@ -12,12 +12,11 @@ from onward.core.policy.rules import Rules
 from onward.core.upkeep.diagnosis import Finding
 from tests.failures.alerts.deaths import BUSY, HOLD, SINK, T, die, messages, only, ready
 from tests.jobs.inspect.reading import rows
-from tests.work.leases.dying_processes import claim
+from tests.work.leases.dying_processes import ADA, claim
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
-WHO = {"actor_type": "user", "actor_id": "ada"}
 
 
 @pytest.fixture
@@ -201,18 +200,18 @@ def test_a_muted_group_is_counted_and_not_told(client):
     die(client)
     client.at(T).alerts.gather()
     group = only(client).fingerprint
-    assert client.at(T).alerts.mute(group, reason="known", for_="1h", **WHO)
+    assert client.at(T).acting_as(ADA).alerts.mute(group, reason="known", for_="1h")
     assert messages(client) == []
     die(client, now=T + MINUTE)
     client.at(T + MINUTE).alerts.gather()
-    muted = only(client, now=T + MINUTE)
+    muted = only(client.at(T + MINUTE))
     assert (muted.count, muted.unsent, muted.mute_reason) == (2, 0, "known")
     assert (muted.muted_until, muted.mute_actor_id) == (T + timedelta(hours=1), "ada")
     assert messages(client, T + MINUTE) == []
     after = T + timedelta(hours=1)
     die(client, now=after)
     client.at(after).alerts.gather()
-    assert only(client, now=after).muted_at is None
+    assert only(client.at(after)).muted_at is None
     assert [alert.count for alert in messages(client, after)] == [1]
 
 
@@ -234,8 +233,9 @@ def test_muting_is_audited_and_needs_a_reason(client):
     die(client)
     client.at(T).alerts.gather()
     group = only(client).fingerprint
-    client.at(T).alerts.mute(group, reason="token=abcdef1234567890abcdef", for_="2h", **WHO)
-    client.at(T).alerts.unmute(group, **WHO)
+    ada = client.at(T).acting_as(ADA)
+    ada.alerts.mute(group, reason="token=abcdef1234567890abcdef", for_="2h")
+    ada.alerts.unmute(group)
     muted, unmuted = [record for record in client.audit.export() if record.event.startswith("alert.")]
     assert (muted.event, muted.actor_id, unmuted.event) == ("alert.muted", "ada", "alert.unmuted")
     assert (muted.detail["fingerprint"], muted.detail["seconds"]) == (group, 7200)

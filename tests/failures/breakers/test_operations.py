@@ -12,6 +12,7 @@ import pytest
 
 from onward import AuditFilter, Breaker, Client, InvalidJob, InvalidSetting
 from onward.core.failures.breaker import Answer, BreakerSettings
+from onward.core.jobs.actor import Actor
 from tests.failures.breakers.database import execute
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -115,12 +116,26 @@ def test_an_operator_takes_over_what_the_provider_has_opened(client):
         ({"reason": "r", "for_": 5, "until": NOW + SECOND}, InvalidSetting),
         ({"reason": "r", "until": NOW}, InvalidSetting),
         ({"reason": "r", "until": datetime(2026, 1, 3)}, InvalidSetting),  # noqa: DTZ001
-        ({"reason": "r", "actor_id": 7}, InvalidJob),
     ],
 )
 def test_what_makes_no_sense_opens_nothing(client, options, error):
     with pytest.raises(error):
         client.at(NOW).breakers.open("crm", **options)
+    assert client.breakers.list() == []
+    assert events(client) == []
+
+
+@pytest.mark.parametrize(
+    ("actor", "error"),
+    [
+        (("user", 7), InvalidSetting),
+        (Actor("user", 7), InvalidJob),  # type: ignore[arg-type]
+        ("user:" + "x" * 256, InvalidJob),
+    ],
+)
+def test_who_is_no_actor_opens_nothing(client, actor, error):
+    with pytest.raises(error):
+        client.at(NOW).acting_as(actor).breakers.open("crm", reason="r")
     assert client.breakers.list() == []
     assert events(client) == []
 

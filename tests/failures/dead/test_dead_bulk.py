@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
-from onward import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound, JobState, ResolvedMany
+from onward import AlreadyResolved, Client, InvalidJob, InvalidSetting, JobNotFound, JobState, ResolvedMany
 from onward.core.inputs.rate import interval
 from onward.operations.failures import dead_bulk
 from tests.failures.dead.dying import SECOND, die_of, kill
 from tests.jobs.inspect.reading import rows
-from tests.work.leases.dying_processes import BY, LATER, claim, events, waiting
+from tests.work.leases.dying_processes import ADA, LATER, claim, events, waiting
 
-WHY: dict[str, Any] = {"reason": "it is back", **BY, "now": LATER}
+WHY: dict[str, Any] = {"reason": "it is back"}
+
+
+def ada(client: Client) -> Client:
+    """Give the client of an operator who looks after the dead later."""
+    return client.at(LATER).acting_as(ADA)
 
 
 @pytest.fixture
@@ -28,7 +33,7 @@ def test_an_operator_resets_the_dead_of_a_subject_and_type(client):
     chosen = [die_of(client, "no", subject="booking:42", job_type="invoice") for _ in range(2)]
     die_of(client, "no", subject="booking:42", job_type="mail")
     die_of(client, "no", subject="booking:43", job_type="invoice")
-    answer = client.dead.replay_all(subject="booking:42", job_type="invoice", **WHY)
+    answer = ada(client).dead.replay_all(subject="booking:42", job_type="invoice", **WHY)
     assert (answer.found, answer.done, answer.refused, answer.next_cursor) == (2, 2, {}, None)
     for job_id in chosen:
         job = client.get(job_id)
@@ -48,7 +53,7 @@ def test_at_a_rate_one_becomes_due_after_another_over_all_pages(client, small_pa
     # S4-46
     ids = kill(client, 5)
     told: list[ResolvedMany] = []
-    answer = client.dead.replay_all(rate="10/s", progress=told.append, **WHY)
+    answer = ada(client).dead.replay_all(rate="10/s", progress=told.append, **WHY)
     jobs = [client.get(job_id) for job_id in ids]
     assert [job.run_at - LATER for job in jobs] == [n * SECOND / 10 for n in range(5)]
     assert [job.state for job in jobs] == [JobState.QUEUED, *[JobState.SCHEDULED] * 4]
@@ -63,35 +68,35 @@ def test_at_a_rate_one_becomes_due_after_another_over_all_pages(client, small_pa
 def test_a_deadline_before_its_turn_does_not_kill_a_job_that_waits_for_it(client):
     soon = LATER + SECOND / 2
     kill(client, 3, deadline=soon)
-    client.dead.replay_all(rate=1, **WHY)
+    ada(client).dead.replay_all(rate=1, **WHY)
     [deadlines] = zip(*rows(client, "SELECT deadline FROM {prefix}live ORDER BY id"), strict=True)
     assert [deadline is None for deadline in deadlines] == [False, True, True]
 
 
 def test_it_is_bounded_and_goes_on_where_it_ended(client, small_pages):
     ids = kill(client, 5)
-    first = client.dead.discard_all(limit=3, **WHY)
+    first = ada(client).dead.discard_all(limit=3, **WHY)
     assert (first.found, first.done, first.next_cursor) == (3, 3, ids[2])
     assert waiting(client) == ids[:2:-1]
-    rest = client.dead.discard_all(cursor=first.next_cursor, **WHY)
+    rest = ada(client).dead.discard_all(cursor=first.next_cursor, **WHY)
     assert (rest.done, rest.next_cursor, waiting(client)) == (2, None, [])
     assert [events(client, job_id)[-1] for job_id in ids] == ["job.discarded"] * 5
 
 
 def test_a_dry_run_only_counts(client, small_pages):
     ids = kill(client, 5)
-    for call in (client.dead.replay_all, client.dead.discard_all):
+    for call in (ada(client).dead.replay_all, ada(client).dead.discard_all):
         assert call(dry_run=True, **WHY) == ResolvedMany(found=5)
         assert call(dry_run=True, limit=3, **WHY) == ResolvedMany(found=3, next_cursor=ids[2])
     assert client.dead.fix_all(note="n", patch={"a": 1}, dry_run=True).found == 5
     assert len(waiting(client)) == 5
-    assert client.dead.replay_all(job_type="none", **WHY) == ResolvedMany()
+    assert ada(client).dead.replay_all(job_type="none", **WHY) == ResolvedMany()
 
 
 def test_who_can_not_be_replayed_is_told_and_does_not_hold_up_the_others(client, small_pages):
     older = [die_of(client, "no", key="k", unique="active") for _ in range(3)]
     other = die_of(client, "no")
-    answer = client.dead.replay_all(**WHY)
+    answer = ada(client).dead.replay_all(**WHY)
     assert (answer.found, answer.done) == (4, 2)
     assert set(answer.refused) | {client.keys.get("k").job_id} == set(older)
     assert client.get(other).state == JobState.QUEUED
@@ -100,7 +105,7 @@ def test_who_can_not_be_replayed_is_told_and_does_not_hold_up_the_others(client,
 def test_a_group_is_replayed_and_no_other(client):
     one, other = die_of(client, "no row 1"), die_of(client, "no table 1")
     kind = client.dead.get(one).fingerprint
-    assert client.dead.replay_all(group=kind, **WHY).done == 1
+    assert ada(client).dead.replay_all(group=kind, **WHY).done == 1
     assert waiting(client) == [other]
 
 
@@ -115,7 +120,7 @@ def test_a_whole_group_is_fixed_by_one_patch(client, small_pages):
     assert "changes nothing" in str(previews[0].refused)
     assert previews[1].diff == [{"path": "$.to", "after": "fixed@example.com"}]
     assert len(waiting(client)) == 4, "a preview writes nothing"
-    answer = client.at(LATER).dead.fix_all(group=kind, patch=patch, note="a typo", **BY)
+    answer = ada(client).dead.fix_all(group=kind, patch=patch, note="a typo")
     assert (answer.found, answer.done, set(answer.refused)) == (4, 3, {odd})
     for job_id in ids:
         letter = client.dead.get(job_id)
@@ -174,7 +179,7 @@ def test_a_limit_is_a_whole_number(client, limit):
 
 
 async def test_an_async_client_does_the_same(anyio_backend, tmp_path):
-    from onward import AsyncClient, Client
+    from onward import AsyncClient
 
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
         client.at(LATER).register("w", lease=timedelta(days=3650))

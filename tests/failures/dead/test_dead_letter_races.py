@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 
 import pytest
 
@@ -27,12 +26,6 @@ from tests.work.leases.dying_processes import (
     replay,
     waiting,
 )
-
-
-@pytest.fixture
-def client(client: Client) -> Client:
-    client.at(T).register("w", lease=timedelta(days=3650))
-    return client
 
 
 def wait_for_lock(client: Client) -> None:
@@ -112,7 +105,7 @@ def test_a_reset_that_waits_for_a_resolution_starts_what_that_left(client, way, 
     job_id = die(client, key="k", unique="forever").id
     with open_transaction(client) as tx, ThreadPoolExecutor() as pool:
         assert RESOLVE[way](client.within(tx), job_id)
-        later = pool.submit(client.enqueue, new, now=LATER)
+        later = pool.submit(client.at(LATER).enqueue, new)
         wait_for_lock(client)
         tx.commit()
         assert later.result(30).change == "reset"

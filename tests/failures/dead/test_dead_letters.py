@@ -28,15 +28,9 @@ from onward import (
 from onward.core.policy.rules import AuditLevel, Rules
 from onward.core.records.usage import Usage
 from tests.jobs.inspect.reading import rows
-from tests.work.leases.dying_processes import BY, DEAD, LATER, T, claim, die, discard, events, replay, waiting
+from tests.work.leases.dying_processes import DEAD, LATER, T, claim, die, discard, events, replay, waiting
 
 DEAD_QUEUE = "q:deadletter"
-
-
-@pytest.fixture
-def client(client: Client) -> Client:
-    client.at(T).register("w", lease=timedelta(days=3650))
-    return client
 
 
 def test_a_dead_job_keeps_why_it_died_and_what_would_help(app: Onward):
@@ -196,7 +190,9 @@ def test_a_fix_is_an_edited_copy_and_both_know_of_each_other(client):
         timeout=timedelta(seconds=9),
     )  # fmt: skip
     before = client.get(died.id)
-    letter = client.at(LATER).dead.fix(died.id, note="a typo", patch={"to": "bob", "n": None, "cc": 1}, priority=2, max_attempts=9, **BY)  # fmt: skip
+    ada = client.at(LATER).acting_as("user:ada")
+    patch = {"to": "bob", "n": None, "cc": 1}
+    letter = ada.dead.fix(died.id, note="a typo", patch=patch, priority=2, max_attempts=9)
     assert client.get(died.id) == before, "the original is left untouched"
     assert letter == client.dead.get(died.id)
     became = letter.resolution
@@ -302,7 +298,8 @@ def test_what_operators_do_is_audited_at_every_level(client, level: AuditLevel):
     again, thrown, fixed = (die(client) for _ in range(3))
     replay(quiet, again.id)
     discard(quiet, thrown.id)
-    successor = quiet.at(LATER).dead.fix(fixed.id, note="a typo", patch={"to": "bob"}, **BY).successor_id
+    ada = quiet.at(LATER).acting_as("user:ada")
+    successor = ada.dead.fix(fixed.id, note="a typo", patch={"to": "bob"}).successor_id
     for job, event, lease, detail in (
         (again, "job.replayed", again.lease + 1, {"reason": "the server is back"}),
         (thrown, "job.discarded", thrown.lease, {"reason": "not needed"}),

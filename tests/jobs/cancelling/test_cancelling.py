@@ -24,7 +24,8 @@ from onward import (
 from onward.operations.jobs import cancel
 from tests.flows.batches.crew import Crew, new
 
-WHY: dict[str, Any] = {"reason": "stop it", "actor_type": "user", "actor_id": "ada"}
+ADA = "user:ada"
+WHY: dict[str, Any] = {"reason": "stop it"}
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_waiting_jobs_are_cancelled_and_running_ones_asked(crew):
     crew.claim()
     later = client.enqueue(new(delay=timedelta(hours=1))).id
     ready, other = client.enqueue(new()).id, client.enqueue(new("other")).id
-    answer = client.cancel_where(JobFilter(job_type="work"), **WHY)
+    answer = client.acting_as(ADA).cancel_where(JobFilter(job_type="work"), **WHY)
     assert answer == CancelledMany(found=3, cancelled=2, requested=1)
     assert states(client, running, later, ready, other) == ["running", "cancelled", "cancelled", "queued"]
     assert client.get(running).cancel_requested_at is not None
@@ -65,7 +66,7 @@ def test_a_request_is_one_line_of_the_audit_besides_those_of_the_jobs(crew):
     running = client.enqueue(new()).id
     crew.claim()
     waiting = client.enqueue(new()).id
-    client.cancel_where(JobFilter(job_type="work", queue="q:default"), **WHY)
+    client.acting_as(ADA).cancel_where(JobFilter(job_type="work", queue="q:default"), **WHY)
     [line] = requests(client)
     assert (line.actor_type, line.actor_id, line.job_type) == ("user", "ada", "work")
     assert line.detail == {
@@ -80,14 +81,14 @@ def test_a_request_is_one_line_of_the_audit_besides_those_of_the_jobs(crew):
 
 def test_a_request_that_finds_nothing_is_audited_too(client):
     # S4-70
-    assert client.cancel_subject("booking:1", **WHY) == CancelledMany()
+    assert client.acting_as(ADA).cancel_subject("booking:1", **WHY) == CancelledMany()
     [line] = requests(client)
     assert line.detail == {"asked": {"subject": "booking:1"}, "jobs": 0, "reason": "stop it"}
 
 
 def test_a_dry_run_counts_and_changes_nothing(client):
     ids = [client.enqueue(new()).id for _ in range(3)]
-    assert client.cancel_where(JobFilter(state="queued"), dry_run=True, **WHY).found == 3
+    assert client.acting_as(ADA).cancel_where(JobFilter(state="queued"), dry_run=True, **WHY).found == 3
     assert set(states(client, *ids)) == {"queued"}
     assert requests(client) == []
 
@@ -96,11 +97,13 @@ def test_many_are_cancelled_page_by_page_up_to_a_limit(client, monkeypatch):
     monkeypatch.setattr(cancel, "AT_ONCE", 2)
     ids = [one.id for one in client.enqueue_many([new() for _ in range(7)])]
     told: list[CancelledMany] = []
-    answer = client.cancel_where(JobFilter(job_type="work"), limit=5, progress=told.append, **WHY)
+    answer = client.acting_as(ADA).cancel_where(
+        JobFilter(job_type="work"), limit=5, progress=told.append, **WHY
+    )
     assert [page.cancelled for page in told] == [2, 4, 5]
     assert (answer.found, answer.next_cursor) == (5, ids[4])
     assert set(states(client, *ids[:5])) == {"cancelled"}, "oldest first"
-    rest = client.cancel_where(JobFilter(job_type="work"), cursor=answer.next_cursor, **WHY)
+    rest = client.acting_as(ADA).cancel_where(JobFilter(job_type="work"), cursor=answer.next_cursor, **WHY)
     assert rest == CancelledMany(found=2, cancelled=2)
     assert [line.detail["jobs"] for line in requests(client)] == [5, 2]
 
@@ -118,7 +121,7 @@ def test_many_are_cancelled_page_by_page_up_to_a_limit(client, monkeypatch):
 def test_a_filter_that_would_mean_too_much_or_nothing_is_refused(client, where, said):
     client.enqueue(new())
     with pytest.raises(InvalidSetting, match=said):
-        client.cancel_where(where, **WHY)
+        client.acting_as(ADA).cancel_where(where, **WHY)
     assert client.list_jobs().jobs[0].state == JobState.QUEUED
 
 
@@ -146,7 +149,7 @@ def test_a_secret_in_a_reason_is_not_kept(client):
 def test_the_jobs_of_a_subject_are_cancelled(client):
     mine = [client.enqueue(new(subject="booking:1", delay=timedelta(hours=at + 1))).id for at in range(2)]
     other = client.enqueue(new(subject="booking:2")).id
-    assert client.cancel_subject("booking:1", **WHY).cancelled == 2
+    assert client.acting_as(ADA).cancel_subject("booking:1", **WHY).cancelled == 2
     assert states(client, *mine, other) == ["cancelled", "cancelled", "queued"]
 
 
@@ -155,7 +158,9 @@ def test_a_batch_is_cancelled_and_ends_when_its_running_jobs_have_given_way(crew
     batch_id, [running] = crew.batch(1)
     crew.claim()
     added = client.enqueue(new(batch_id=batch_id, parent_id=running)).id
-    assert client.cancel_batch(batch_id, **WHY) == CancelledMany(found=2, cancelled=1, requested=1)
+    assert client.acting_as(ADA).cancel_batch(batch_id, **WHY) == CancelledMany(
+        found=2, cancelled=1, requested=1
+    )
     assert states(client, running, added) == ["running", "cancelled"]
     with pytest.raises(BatchClosed, match="was cancelled"):
         client.enqueue(new(batch_id=batch_id, parent_id=running))
@@ -171,7 +176,7 @@ def test_an_open_batch_is_closed_when_it_is_cancelled(crew):
     client = crew.client
     batch_id = client.batches.open(on_failure=new("on_failure", queue="q:after"))
     client.enqueue(new(batch_id=batch_id))
-    client.cancel_batch(batch_id, **WHY)
+    client.acting_as(ADA).cancel_batch(batch_id, **WHY)
     batch = crew.read(batch_id)
     assert (batch.cancelled, batch.open) == (1, False)
     assert batch.ended_at is not None
@@ -188,15 +193,17 @@ def test_a_flow_is_cancelled_with_all_that_waits_and_all_that_it_enqueued(crew):
     waits = client.enqueue(new(after=(root,))).id
     either = client.enqueue(new(after=(waits,), after_needs="ended")).id
     stranger = client.enqueue(new()).id
-    assert client.cancel_flow(root, dry_run=True, **WHY).found == 4
-    answer = client.cancel_flow(root, **WHY)
+    assert client.acting_as(ADA).cancel_flow(root, dry_run=True, **WHY).found == 4
+    answer = client.acting_as(ADA).cancel_flow(root, **WHY)
     assert answer == CancelledMany(found=4, cancelled=3, requested=1)
     assert states(client, root, grandchild, waits, either, stranger) == [
         "running", "cancelled", "cancelled", "cancelled", "queued",
     ]  # fmt: skip
     [line] = requests(client)
     assert (line.job_id, line.detail["asked"], line.detail["jobs"]) == (root, {"flow": root}, 4)
-    assert client.cancel_flow(root, **WHY) == CancelledMany(), "who was asked is not asked again"
+    assert client.acting_as(ADA).cancel_flow(root, **WHY) == CancelledMany(), (
+        "who was asked is not asked again"
+    )
 
 
 def test_a_large_flow_is_cancelled_in_pages(client, monkeypatch):
@@ -204,7 +211,7 @@ def test_a_large_flow_is_cancelled_in_pages(client, monkeypatch):
     root = client.enqueue(new()).id
     ids = [one.id for one in client.enqueue_many([new(parent_id=root) for _ in range(7)])]
     pages: list[int] = []
-    client.cancel_flow(root, progress=lambda so_far: pages.append(so_far.found), **WHY)
+    client.acting_as(ADA).cancel_flow(root, progress=lambda so_far: pages.append(so_far.found), **WHY)
     assert pages == [3, 6, 8]
     assert set(states(client, root, *ids)) == {"cancelled"}
 
@@ -212,9 +219,9 @@ def test_a_large_flow_is_cancelled_in_pages(client, monkeypatch):
 def test_what_is_not_there_can_not_be_cancelled(client):
     nobody = "01890000-0000-7000-8000-000000000000"
     with pytest.raises(JobNotFound, match=nobody):
-        client.cancel_flow(nobody, **WHY)
+        client.acting_as(ADA).cancel_flow(nobody, **WHY)
     with pytest.raises(BatchNotFound, match=nobody):
-        client.cancel_batch(nobody, **WHY)
+        client.acting_as(ADA).cancel_batch(nobody, **WHY)
     assert requests(client) == []
 
 
@@ -222,7 +229,7 @@ def test_a_client_of_one_org_reaches_no_other(client):
     about: dict[str, Any] = {"subject": "booking:1", "job_type": "work"}
     own = client.for_org("bolt").enqueue(NewJob(**about)).id
     theirs = client.for_org("acme").enqueue(NewJob(**about)).id
-    confined = client.for_org("bolt")
+    confined = client.for_org("bolt").acting_as(ADA)
     assert confined.cancel_subject("booking:1", **WHY).cancelled == 1
     assert confined.cancel_where(JobFilter(job_type="work"), **WHY).found == 0
     assert confined.cancel_where(JobFilter(org_id="acme"), **WHY).found == 0

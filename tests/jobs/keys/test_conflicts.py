@@ -298,9 +298,7 @@ def test_a_merge_that_fails_leaves_the_job_as_it_was(working):
 def test_within_a_transaction_that_is_rolled_back_nothing_has_changed(working, mode):
     job = bring(working, "queued")
     with open_transaction(working) as tx:
-        answer = working.within(tx).enqueue(
-            NewJob(job_type="t", key="k", payload={"n": 2}, on_conflict=mode, merge=add), now=at(10)
-        )
+        answer = ask(working.within(tx), 2, on_conflict=mode, merge=add, now=10)
         assert answer.change is not None
         tx.rollback()
     assert working.get(job.id) == job

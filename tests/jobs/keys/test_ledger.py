@@ -117,16 +117,15 @@ def test_keys_are_listed_by_org_project_and_key(client):
 
 def test_a_forgotten_key_is_free_at_once_and_that_is_audited(client):
     first = ask(client, org_id="a")
-    forget = client.keys.forget
-    assert forget("k", reason="wrong key") is False
-    assert forget("k", org_id="a", reason="wrong key", actor_type="user", actor_id="42", now=at(5)) is True
+    assert client.keys.forget("k", reason="wrong key") is False
+    assert client.at(at(5)).acting_as("user:42").keys.forget("k", org_id="a", reason="wrong key") is True
     assert client.keys.get("k", org_id="a") is None
     assert ask(client, org_id="a", now=6).created
     [event] = [event for event in client.events(first.id) if event.event == "key.forgotten"]
     assert (event.actor_type, event.actor_id, event.at) == ("user", "42", at(5))
     assert event.detail == {"key": "k", "reason": "wrong key"}
     with pytest.raises(InvalidJob, match="reason"):
-        forget("k", org_id="a", reason="")
+        client.keys.forget("k", org_id="a", reason="")
 
 
 def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):

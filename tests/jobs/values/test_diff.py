@@ -5,7 +5,8 @@ import json
 import pytest
 
 from onward.core.jobs.diff import MOST_CHANGES, diff, options_diff, patched
-from onward.core.secrets.redaction import MASK, Redaction
+from onward.core.secrets.patterns import MASK
+from onward.core.secrets.redaction import Redaction
 
 
 @pytest.mark.parametrize(

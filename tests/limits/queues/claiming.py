@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from onward import Client, NewJob, Onward
@@ -25,10 +25,10 @@ class Claims:
         jobs = [NewJob(job_type="t", queue=Q, org_id=org, payload={"n": n}, **about) for n in range(count)]
         return [enqueued.id for enqueued in self.client.enqueue_many(jobs)]
 
-    def take(self, count: int, **about: Any) -> list[Job]:
+    def take(self, count: int, *, now: datetime | None = None, **about: Any) -> list[Job]:
         """Claim jobs."""
-        return self.client.claim(Q, count, worker_id="w", **about)
+        return self.client.at(now).claim(Q, count, worker_id="w", **about)
 
-    def orgs(self, count: int, **about: Any) -> str:
+    def orgs(self, count: int, *, now: datetime | None = None, **about: Any) -> str:
         """Claim jobs and tell whose they are, in their order."""
-        return "".join(job.org_id or "-" for job in self.take(count, **about))
+        return "".join(job.org_id or "-" for job in self.take(count, now=now, **about))

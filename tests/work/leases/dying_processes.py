@@ -9,7 +9,6 @@ from typing import Any
 from onward import AlreadyResolved, Client, Failed, Job, JobNotFound, NewJob, Resolved
 
 __all__ = [
-    "BY",
     "DEAD",
     "LATER",
     "RESOLVE",
@@ -26,7 +25,7 @@ __all__ = [
 T = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = T + timedelta(hours=1)
 DEAD = Failed({"class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
-BY: dict[str, Any] = {"actor_type": "user", "actor_id": "ada"}
+ADA = "user:ada"
 
 
 def claim(client: Client, now: datetime = T) -> Job:
@@ -43,11 +42,11 @@ def die(client: Client, outcome: Failed = DEAD, now: datetime = T, **options: An
 
 
 def replay(client: Client, *ids: str, **options: Any) -> Resolved:
-    return client.at(LATER).dead.replay(ids, reason="the server is back", **BY, **options)
+    return client.at(LATER).acting_as(ADA).dead.replay(ids, reason="the server is back", **options)
 
 
 def discard(client: Client, *ids: str) -> Resolved:
-    return client.at(LATER).dead.discard(ids, reason="not needed", **BY)
+    return client.at(LATER).acting_as(ADA).dead.discard(ids, reason="not needed")
 
 
 def waiting(client: Client, **where: Any) -> list[str]:

@@ -123,7 +123,7 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     client.enqueue(NewJob(job_type="t"))
     [job] = client.claim("q:default", worker_id="w")
     later = datetime.now(UTC) + timedelta(minutes=1)
-    [chosen] = client.store.run(lambda: find_lost())
+    [chosen] = client.at(later)._run(find_lost)
     client.finish([(job, Succeeded())]).require()
     late = End.of(chosen, Lost(), DEFAULT_RULES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}

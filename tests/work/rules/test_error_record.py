@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from onward.core.failures.classify import Unrecoverable, classify, describe
-from onward.core.secrets.redaction import MASK, REDACTION
+from onward.core.failures.classify import classify, describe
+from onward.core.failures.handler_errors import Unrecoverable
+from onward.core.secrets.patterns import MASK
+from onward.core.secrets.redaction import REDACTION
 from onward.core.work.error_record import sanitise
 from onward.core.work.lifecycle import Failed
 

@@ -11,12 +11,11 @@ import click
 from onward.cli.find_app import load_app
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.times import read_length
-from onward.cli.views.text import clean, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.operations.failures.alerts import GroupedAlert
-
-__all__ = ["command"]
 
 _LONGEST = 200
 

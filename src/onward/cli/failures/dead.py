@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.operations.failures.dead_bulk import ResolvedMany
 
-__all__ = ["command"]
-
 _SHOWN = 5
 
 _NARROWING = (

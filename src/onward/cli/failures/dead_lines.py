@@ -8,18 +8,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.views.text import clean, lasting, say, short, table
+from onward.cli.views.text import lasting, say, short, table
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.policy.rules import Rules
     from onward.operations.failures.dead_bulk import FixPreview
     from onward.operations.failures.dead_groups import DeadGroup
     from onward.operations.failures.dead_letters import DeadLetter
-
-__all__ = [
-    "group_lines", "group_table", "letter_lines", "letter_table", "plain_group", "plain_letter",
-    "say_preview",
-]  # fmt: skip
 
 _LONGEST = 80
 _LEAST = 4

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from onward.cli.views.text import clean, say, short, shown_json
+from onward.cli.views.text import say, short, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting, JobNotFound
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from onward.operations.failures.dead_bulk import ResolvedMany
     from onward.operations.failures.dead_groups import DeadGroup
     from onward.operations.failures.dead_letters import Resolved
-
-__all__ = ["REFUSED", "Target", "confirmed", "find_target", "report"]
 
 _GROUP = re.compile(r"[0-9a-f]{1,12}|unknown")
 _WHOLE = re.compile(r"[0-9a-f]{12}|unknown")

@@ -14,7 +14,8 @@ import click
 from onward.cli.find_app import find_app
 from onward.cli.jobs.payload_argument import read_payload, words_to_payload
 from onward.cli.times import read_instant, read_length
-from onward.cli.views.text import clean, lasting, say, short, shown_json
+from onward.cli.views.text import lasting, say, short, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting, JobNotEnded
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.core.jobs.job import Enqueued, Job, NewJob
     from onward.core.secrets.redaction import Redaction
-
-__all__ = ["command"]
 
 _JOBS_FAILED = 6
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5

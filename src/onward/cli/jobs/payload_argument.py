@@ -11,8 +11,6 @@ import msgspec
 
 from onward.errors import InvalidSetting
 
-__all__ = ["read_payload", "words_to_payload"]
-
 _Fits = Callable[[str, Any], bool]
 
 

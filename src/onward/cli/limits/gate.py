@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
-from onward.cli.views.text import clean, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.operations.limits.pauses import Gate
-
-__all__ = ["command"]
 
 
 @click.group("gate")

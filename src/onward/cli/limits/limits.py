@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
-from onward.cli.views.text import clean, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.operations.limits.limits import KeySeen, LimitSeen
-
-__all__ = ["command"]
 
 _REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
 

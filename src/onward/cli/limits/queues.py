@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
-from onward.cli.views.text import clean, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from onward.core.jobs.filters import Counts
     from onward.operations.limits.pauses import Controls, Pause, Scope
     from onward.operations.limits.queues import Queue
-
-__all__ = ["command"]
 
 _STATES = ("queued", "scheduled", "running", "blocked")
 _WHAT = (

@@ -10,13 +10,12 @@ import click
 
 from onward.cli.operator_options import AS_JSON, PLACE, given, open_client
 from onward.cli.times import read_instant
-from onward.cli.views.text import clean, say, short, shown_json
+from onward.cli.views.text import say, short, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.records.chain import Fault
     from onward.operations.records.audit import AuditFilter, AuditRecord
-
-__all__ = ["command"]
 
 _FAULTS_SHOWN = 20
 _LINKS_A_LINE = 100_000

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.views.text import clean, lasting, table
+from onward.cli.views.text import lasting, table
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.schedules.schedule import Schedule, SchedulePause, ScheduleRun
     from onward.core.schedules.timing import Timing
-
-__all__ = [
-    "plain_run", "plain_schedule", "plain_time", "run_table", "schedule_lines", "schedule_table",
-    "time_lines", "timing_of",
-]  # fmt: skip
 
 _NONE = timedelta()
 

@@ -18,14 +18,13 @@ from onward.cli.schedules.schedule_lines import (
     schedule_table,
     time_lines,
 )
-from onward.cli.views.text import clean, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 from onward.core.upkeep.diagnosis import positional
 from onward.errors import ScheduleNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["command"]
 
 _NAME = (click.argument("name"),)
 _SHOWN = 5

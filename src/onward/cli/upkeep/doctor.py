@@ -11,14 +11,13 @@ import click
 
 from onward.cli.find_app import Found, look_for_app
 from onward.cli.operator_options import AS_JSON, PLACE, find_job, given, open_found
-from onward.cli.views.text import clean, masked, shown_json
+from onward.cli.views.text import masked, shown_json
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.core.jobs.ids import JobId
     from onward.core.upkeep.diagnosis import Finding
-
-__all__ = ["command"]
 
 _MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 _PROBLEM, _NO_DATABASE = 1, 5

@@ -13,8 +13,6 @@ from onward.cli.views.text import say, shown_json
 if TYPE_CHECKING:
     from onward.core.upkeep.sizes import SizeReport
 
-__all__ = ["command"]
-
 _MOST_LINES = 20
 
 

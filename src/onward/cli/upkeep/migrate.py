@@ -7,8 +7,6 @@ import click
 from onward.cli.find_app import find_app
 from onward.cli.views.text import say
 
-__all__ = ["command"]
-
 
 @click.command("migrate")
 @click.option("--plan", "only_plan", is_flag=True, help="Print the SQL; change nothing.")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from onward.clients.sync.client import Client
 
-__all__ = ["command"]
-
 _A_LINE = 100_000
 
 

@@ -6,8 +6,6 @@ import platform
 
 import click
 
-__all__ = ["command"]
-
 
 @click.command("version")
 def command() -> None:

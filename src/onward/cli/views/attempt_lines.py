@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from onward.cli.views.text import clean, lasting, say, short
+from onward.cli.views.text import lasting, say, short
+from onward.core.inputs.plain_text import one_line as clean
 from onward.core.jobs.job import Job, JobState
 from onward.core.work.lifecycle import Transition
-
-__all__ = ["describe_attempt", "say_attempt", "say_failure"]
 
 _LONGEST = 200
 

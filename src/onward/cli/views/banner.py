@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onward.cli.views.text import clean, lasting, masked, say
+from onward.cli.views.text import lasting, masked, say
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.clients.sync.client import Client
     from onward.core.schedules.schedule import NewSchedule
-
-__all__ = ["describe_database", "describe_jobs", "describe_worker", "print_block"]
 
 _MOST_JOBS = 8
 

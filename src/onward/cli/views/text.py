@@ -14,8 +14,6 @@ import click
 from onward.core.inputs.plain_text import CONTROLS
 from onward.core.inputs.plain_text import one_line as clean
 
-__all__ = ["clean", "lasting", "masked", "say", "short", "shown_json", "table"]
-
 _PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
 _SECONDS = 60
 _MINUTES = 60 * 60

@@ -18,12 +18,11 @@ import click
 
 from onward.cli.find_app import check_module, name_of_app
 from onward.cli.log_setup import LEVELS
-from onward.cli.views.text import clean, say
+from onward.cli.views.text import say
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.worker.supervisor import Child
-
-__all__ = ["command", "source_stamps"]
 
 _LOOK_EVERY = 0.5
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}

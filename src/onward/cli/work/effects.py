@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, find_job, given, open_client, open_operator
-from onward.cli.views.text import clean, say, shown_json, table
+from onward.cli.views.text import say, shown_json, table
+from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.work.effect import Effect
-
-__all__ = ["command"]
 
 
 @click.group("effects")

@@ -11,8 +11,6 @@ from onward.cli.find_app import load_app, name_of_app
 from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.views.text import lasting, say
 
-__all__ = ["command"]
-
 
 @click.command("tick")
 @click.argument("app", required=False)

@@ -18,14 +18,12 @@ import click
 from onward.cli.find_app import load_app, name_of_app
 from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.times import to_length
-from onward.cli.views.text import clean
+from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.worker.tally import Tally
-
-__all__ = ["command", "parse_queues"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

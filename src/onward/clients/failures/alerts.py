@@ -11,8 +11,6 @@ from onward.core.upkeep.diagnosis import Finding
 from onward.operations.failures import alerts
 from onward.operations.failures.alerts import GroupedAlert, Send
 
-__all__ = ["AsyncAlerts"]
-
 _OVERLAP = timedelta(seconds=10)
 _DEEP_OVERLAP = timedelta(minutes=15)
 _PAGE, _MOST_PAGES = 5000, 20

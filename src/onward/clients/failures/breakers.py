@@ -11,8 +11,6 @@ from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
 from onward.operations.failures.breakers import Standing
 
-__all__ = ["AsyncBreakers"]
-
 
 class AsyncBreakers:
     """One for each provider, queue or key that has pushed back or was opened by somebody."""

@@ -10,8 +10,6 @@ from onward.core.jobs.job import Job
 from onward.operations.flows import graph
 from onward.operations.flows.graph import Graph
 
-__all__ = ["AsyncFlows"]
-
 
 class AsyncFlows:
     """What a job waits for, what waits for it, and what it has enqueued; all raise JobNotFound."""

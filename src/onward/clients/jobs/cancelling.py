@@ -13,8 +13,6 @@ from onward.operations.flows import batches
 from onward.operations.jobs import cancel
 from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
 
-__all__ = ["AsyncCancelling", "Progress"]
-
 Progress = Callable[[CancelledMany], None]
 """Is told after each page how far it has come."""
 

@@ -6,8 +6,6 @@ from onward.clients.binding import AsyncBinding
 from onward.operations.jobs import key_conflicts
 from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
 
-__all__ = ["AsyncKeys"]
-
 
 class AsyncKeys:
     """Look up who holds a key, free one, and remove those that have lapsed."""

@@ -10,8 +10,6 @@ from onward.core.limits.limit import Limit
 from onward.operations.limits import limits
 from onward.operations.limits.limits import Admitted, Found, LimitSeen
 
-__all__ = ["AsyncLimits"]
-
 
 class AsyncLimits:
     """One for each name that workers have declared."""

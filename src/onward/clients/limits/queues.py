@@ -11,8 +11,6 @@ from onward.operations.limits.queues import Queue
 from onward.operations.work import policy_claim
 from onward.operations.work.policy_claim import RuledClaim
 
-__all__ = ["AsyncQueues"]
-
 
 class AsyncQueues:
     """How queues are worked off: how many jobs at once, how fast, and in whose turn."""

@@ -15,8 +15,6 @@ from onward.core.records.artifact import Artifact
 from onward.errors import ArtifactCorrupt
 from onward.operations.records.artifacts import Kept
 
-__all__ = ["Shelf", "check", "inlined", "opened", "outlined", "some", "whole_content"]
-
 _AT_ONCE = 500
 
 

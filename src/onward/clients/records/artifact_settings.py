@@ -13,8 +13,6 @@ from onward.errors import InvalidSetting
 from onward.stores import AsyncStore, Store
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 
-__all__ = ["Keeping", "new_artifact_id"]
-
 _MOST_INLINE = 2**20
 _DIRECTORY = "onward-artifacts"
 

@@ -20,8 +20,6 @@ from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
 from onward.operations.records.seal import Pruned, Sealed
 from onward.operations.statement import Row
 
-__all__ = ["AsyncAudit", "Verified"]
-
 _PAGE = 1000
 _STRIDE = 50_000
 _LOWEST = -(2**62)

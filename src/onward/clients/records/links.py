@@ -13,8 +13,6 @@ from onward.core.jobs.ids import is_id
 from onward.core.records.artifact import Artifact
 from onward.errors import InvalidLink, MissingExtra
 
-__all__ = ["Link", "invalid", "read_link", "signed"]
-
 _ALGORITHM = "HS256"
 _AUDIENCE = "onward:artifact"
 _LONGEST = 4096
@@ -42,7 +40,7 @@ def signed(artifact: Artifact, expires_at: datetime, secret: str) -> str:
     return token
 
 
-def read_link(token: Any, secret: str, now: datetime) -> Link:
+def read_link(token: Any, secret: str, at: datetime) -> Link:
     """Read a token; raises InvalidLink."""
     jwt = _jwt()
     if not isinstance(token, str) or len(token) > _LONGEST or not token.isascii():
@@ -60,7 +58,7 @@ def read_link(token: Any, secret: str, now: datetime) -> Link:
         raise invalid() from None
     match claims:
         case {"sub": str(artifact_id), "org": str() | None as org_id, "sha256": str(sha256), "exp": int(end)}:
-            if is_id(artifact_id) and now.timestamp() < end:
+            if is_id(artifact_id) and at.timestamp() < end:
                 return Link(artifact_id, org_id, sha256)
     raise invalid()
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -12,14 +12,12 @@ import msgspec
 
 from onward.connections import Connection, adapt, require_tables, run
 from onward.core.jobs.actor import Actor
-from onward.core.jobs.job import micros
+from onward.core.jobs.job import NewJob, micros
 from onward.core.policy.rules import AUDIT_LEVELS, Rules
 from onward.operations.statement import Operation, Scalar, with_params
-from onward.operations.tenancy import check_confined, not_allowed, set_org
+from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
 from onward.origin import ambient_actor
 from onward.stores import Store
-
-__all__ = ["Binding", "Bound"]
 
 T = TypeVar("T")
 
@@ -87,6 +85,11 @@ class Binding:
         """Return this binding with other fields of `Bound`."""
         bound = msgspec.structs.replace(self.bound, **changes)
         return Binding(self.store, self.rules, bound, self._tx)
+
+    def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
+        """Return jobs with the bound org, project and actor where they name none."""
+        bound = self.bound
+        return in_org(jobs, bound.org_id, bound.project_id, bound.actor)
 
     def require_all_orgs(self, what: str) -> None:
         """Raise NotAllowed for a client that is confined to one org; the call `what` concerns all orgs."""

@@ -24,11 +24,9 @@ from onward.operations.jobs.inspect import Attempt, Event
 from onward.operations.jobs.subjects import Dropped
 from onward.operations.limits import pauses
 from onward.operations.limits.pauses import Controls, Scope
-from onward.operations.tenancy import in_org, org_of
+from onward.operations.tenancy import org_of
 from onward.origin import inherit
 from onward.stores import Store
-
-__all__ = ["Client"]
 
 _PART = 2500
 
@@ -48,7 +46,7 @@ class Client(Cancelling):
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the one that holds its key."""
-        [job] = inherit(in_org([job], self.org_id, self.bound.project_id), self.rules)
+        [job] = inherit(self._binding.placed([job]), self.rules)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules)
         if self._gathering is None or several or self._binding.is_within or self.bound.instant is not None:
             return self._enqueue_one(job, atomic=several)
@@ -67,12 +65,12 @@ class Client(Cancelling):
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; answers in the order of asking."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return self._enqueue_all(list(inherit(in_org(jobs, self.org_id, self.bound.project_id), self.rules)))
+        return self._enqueue_all(list(inherit(self._binding.placed(jobs), self.rules)))
 
     def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; answers in the order of `flow.jobs`."""
         whole = group(flow)
-        jobs = list(inherit(in_org(whole.jobs, self.org_id, self.bound.project_id), self.rules))
+        jobs = list(inherit(self._binding.placed(whole.jobs), self.rules))
         ids = _ids.make_many(len(jobs))
         return self._enqueue_all(whole.placed(jobs, ids), ids)
 

@@ -25,14 +25,12 @@ from onward.clients.sync.upkeep.doctor import Doctor
 from onward.clients.sync.upkeep.maintenance import Maintenance
 from onward.clients.sync.work.effects import Effects
 from onward.core.inputs.checks import zoned
-from onward.core.jobs.actor import Actor
+from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.operations.statement import Operation
 from onward.operations.tenancy import check_org, check_project
 from onward.stores import Store, open_store
 from onward.stores.migrations import Plan
-
-__all__ = ["Nouns"]
 
 T = TypeVar("T")
 
@@ -95,7 +93,7 @@ class Nouns:
         check_project(project_id, self.bound.project_id)
         return self._like(self._binding.having(project_id=project_id))
 
-    def acting_as(self, actor: Actor | str) -> Self:
+    def acting_as(self, actor: ActorLike) -> Self:
         """Return this client acting for `actor`, such as "user:42": the audit names it for every act."""
         return self._like(self._binding.having(actor=Actor.of(actor)))
 

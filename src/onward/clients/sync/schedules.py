@@ -19,8 +19,6 @@ from onward.core.schedules.timing import Missed
 from onward.operations.schedules import fire, schedules
 from onward.operations.schedules.fire import Fired, Known
 
-__all__ = ["Schedules"]
-
 _MOST_TIMES = 1000
 
 _ids = IdMaker(time.time_ns, os.urandom)

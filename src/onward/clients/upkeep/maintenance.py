@@ -22,8 +22,6 @@ from onward.operations.upkeep.prune import KINDS, Page, Place, PruneRound, Walke
 from onward.operations.upkeep.table_sizes import Tended
 from onward.stores.local_state import condition_of
 
-__all__ = ["AsyncMaintenance"]
-
 _MOST_AT_ONCE = 10_000
 _MOST_COUNTED = 100
 _MOST_FILES = 1000

@@ -12,8 +12,6 @@ from onward.core.work.effect import Effect
 from onward.errors import LeaseLost
 from onward.operations.work import effects
 
-__all__ = ["AsyncEffects"]
-
 
 class AsyncEffects:
     """What handlers did by `ctx.once()` and remember by `ctx.step()`."""

@@ -12,8 +12,6 @@ from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnec
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
-__all__ = ["AsyncpgConnection"]
-
 
 class AsyncpgConnection:
     """An `asyncpg.Connection`; what is run on it belongs to the transaction that is open there."""

@@ -15,8 +15,6 @@ from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnec
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
-__all__ = ["DjangoPostgresConnection", "DjangoSqliteConnection", "django_connection"]
-
 
 def django_connection(connection: Any, prefix: str) -> DjangoPostgresConnection | DjangoSqliteConnection:
     """Adapt a connection of Django, or the proxy that stands for it, by its database."""

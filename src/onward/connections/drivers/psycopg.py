@@ -19,8 +19,6 @@ from onward.errors import TransactionNotOpen, TransactionOpen
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
-__all__ = ["AsyncPsycopgConnection", "PsycopgConnection"]
-
 C = TypeVar("C", psycopg.RawCursor[Row], psycopg.AsyncRawCursor[Row])
 
 

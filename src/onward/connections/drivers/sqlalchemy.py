@@ -19,8 +19,6 @@ from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnec
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, Style, catalogue
 
-__all__ = ["SqlAlchemyConnection", "SqlAlchemyDriver", "engine_of"]
-
 _STYLES: dict[str, tuple[Database, Style]] = {
     "sqlite+pysqlite": ("sqlite", "question"),
     "sqlite+aiosqlite": ("sqlite", "question"),

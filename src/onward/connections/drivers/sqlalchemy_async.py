@@ -10,8 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_s
 from onward.connections.drivers.sqlalchemy import SqlAlchemyDriver, engine_of
 from onward.operations.statement import Row, Statement
 
-__all__ = ["AsyncSqlAlchemyConnection"]
-
 
 class AsyncSqlAlchemyConnection(SqlAlchemyDriver):
     """An `AsyncConnection`, `AsyncSession` or `async_scoped_session`; it has a sync one inside."""

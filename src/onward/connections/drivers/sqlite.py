@@ -12,14 +12,6 @@ from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnec
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
 
-__all__ = [
-    "OTHER_LIBRARIES",
-    "WRITE_LOCK",
-    "SqliteConnection",
-    "commits_by_itself",
-    "require_standard_library",
-]
-
 OTHER_LIBRARIES = frozenset({"apsw", "pysqlite3", "pysqlcipher3", "sqlcipher3"})
 
 WRITE_LOCK = Statement("take_write_lock", {})

@@ -15,8 +15,6 @@ from onward.connections.shielded import unbroken_async
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database
 
-__all__ = ["AsyncSqlite", "AsyncSqliteConnection"]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from onward.operations.statement import Scalar
 
-__all__ = ["Array"]
-
 # How an array begins: dimensions, whether it has nulls, type, length, lowest index.
 _HEAD = struct.Struct("!iiIii")
 # Each element stands behind its length; a null has a length alone.

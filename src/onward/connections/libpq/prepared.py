@@ -17,8 +17,6 @@ from onward.connections.libpq.arrays import Array
 from onward.operations.statement import Row, Scalar
 from onward.sql.catalogue import Query
 
-__all__ = ["MOST_PREPARED", "Direct", "Parameters", "encoded", "new_name", "rows_of"]
-
 # A plan of a finish takes a megabyte of the server's, and a few forms of it are nearly all that come.
 MOST_PREPARED = 20
 # To prepare one is a round trip of its own.

@@ -19,11 +19,6 @@ from onward.core.inputs.plain_text import one_line
 from onward.core.secrets.redaction import Redaction
 from onward.core.upkeep.diagnosis import Finding
 
-__all__ = [
-    "ALERTING", "Alert", "Sink", "about_death", "about_finding", "error_text", "finding_fingerprint",
-    "group_of", "heading", "is_told", "sample", "text_of",
-]  # fmt: skip
-
 ALERTING = frozenset({
     "breaker_open",
     "dead_growth",

@@ -21,8 +21,6 @@ from onward.core.work.lifecycle import RateLimited, Skip
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidSetting
 
-__all__ = ["Classification", "ErrorTypes", "Judge", "Judged", "RuleOptions", "may_say"]
-
 ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 Judged = Kind | Unrecoverable | RateLimited | Retry | Skip | None

@@ -16,26 +16,6 @@ from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.work.lifecycle import Failed, Outcome, RateLimited, Skip, Succeeded
 from onward.errors import InvalidSetting, OnwardError
 
-__all__ = [
-    "DEFAULT_SETTINGS",
-    "LONGEST_HOLD",
-    "LONGEST_RETRY_AFTER",
-    "QUEUE",
-    "Answer",
-    "Breaker",
-    "BreakerOptions",
-    "BreakerSettings",
-    "BreakerState",
-    "Entry",
-    "answer_of",
-    "answered",
-    "ask",
-    "check_provider",
-    "closed",
-    "opened",
-    "settings_of",
-]
-
 BreakerState = Literal["closed", "open", "half_open"]
 Entry = Literal["go", "turn", "wait", "held"]
 """What who asks is told: call, call as the one who tries, ask again soon, or come back when the hold ends."""

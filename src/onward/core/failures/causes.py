@@ -9,8 +9,6 @@ from functools import cached_property
 from onward.core.failures.http_response import Answer, answer_of, peek
 from onward.core.work.error_record import message_of
 
-__all__ = ["Seen", "causes", "leaves", "sole"]
-
 _DEEPEST = 8
 _MOST_LEAVES = 50
 _LONGEST_SEARCHED = 10_000

@@ -16,24 +16,13 @@ from msgspec.structs import replace
 
 from onward.core.failures.app_rules import Classification, may_say
 from onward.core.failures.causes import Seen, causes, leaves, sole
-from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
 from onward.core.failures.http_response import peek
 from onward.core.failures.known_errors import BUILT_IN, raised
 from onward.core.failures.verdict import UNCLASSIFIED, Verdict, is_link
 from onward.core.secrets.redaction import Hide, redact_text
 from onward.core.work.error_record import LONGEST_MESSAGE, LONGEST_TRACEBACK, message_of, shorten
-from onward.core.work.lifecycle import (
-    Cancelled,
-    Failed,
-    Outcome,
-    Parked,
-    RateLimited,
-    Skip,
-    Snooze,
-    Succeeded,
-)
-
-__all__ = ["Retry", "RuleBroken", "Unrecoverable", "classify", "describe", "judge"]
+from onward.core.work.lifecycle import Cancelled, Failed, Outcome, RateLimited, Skip, Snooze, Succeeded
+from onward.core.work.wait import Parked
 
 _NO_OWN_RULES = Classification()
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-__all__ = ["fingerprint", "normalised", "recognised"]
-
 _LONGEST_READ = 2000
 _LONGEST = 300
 _MOST = 1_000_000

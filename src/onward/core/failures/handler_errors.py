@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from onward.core.inputs.duration import Duration, duration
 
-__all__ = ["Retry", "RuleBroken", "Unrecoverable"]
-
 
 class Unrecoverable(Exception):
     """Trying again would not help: the job is dead at once; `hint` and `link` tell an operator what would."""

@@ -10,8 +10,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-__all__ = ["LONGEST_WAIT", "SHORTEST_WAIT", "Answer", "answer_of", "peek", "retry_after"]
-
 LONGEST_WAIT = timedelta(hours=24)
 """The longest wait that a provider can ask for: what is over it is a mistake, or another's clock."""
 

@@ -8,8 +8,6 @@ from datetime import timedelta
 from onward.core.failures.verdict import Verdict
 from onward.core.work.retry import RetryPolicy
 
-__all__ = ["Calls"]
-
 _LONGEST = timedelta(seconds=30)
 
 

@@ -19,8 +19,6 @@ from onward.core.work.lifecycle import RateLimited
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidJob, InvalidSetting, NotAllowed, WaitTimedOut
 
-__all__ = ["BUILT_IN", "RULE_NAMES", "Rule", "raised"]
-
 Rule = Callable[[Seen, datetime | None], Verdict | None]
 
 RULE_NAMES = frozenset(

@@ -10,8 +10,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["HINTS", "UNCLASSIFIED", "Kind", "Verdict", "is_link"]
-
 Kind = Literal["retry", "unrecoverable", "rate_limited", "skip"]
 """Try again by the back-off, never again, when the provider allows it, or count it as nothing to do."""
 

@@ -17,19 +17,6 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState, NewJob
 from onward.errors import BatchClosed, InvalidJob
 
-__all__ = [
-    "CALLBACKS",
-    "COUNTED",
-    "Batch",
-    "Callback",
-    "Tally",
-    "check_callback",
-    "check_open",
-    "counted",
-    "due_callbacks",
-    "org_of_batch",
-]
-
 Callback = Literal["on_success", "on_failure", "on_complete"]
 CALLBACKS: tuple[Callback, ...] = ("on_success", "on_failure", "on_complete")
 

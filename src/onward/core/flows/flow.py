@@ -14,24 +14,6 @@ from onward.core.jobs.job import JobState, NewJob
 from onward.core.secrets.redaction import redact_text
 from onward.errors import InvalidJob
 
-__all__ = [
-    "MOST_JOBS",
-    "MOST_LINKS",
-    "MOST_PARENTS",
-    "Flow",
-    "Needs",
-    "OnFailure",
-    "Part",
-    "Tie",
-    "Verdict",
-    "cause_of",
-    "check_after",
-    "check_needs",
-    "group",
-    "judge",
-    "state_when_ready",
-]
-
 MOST_JOBS = 10_000
 MOST_LINKS = 100_000
 MOST_PARENTS = 10_000

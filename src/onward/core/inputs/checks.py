@@ -9,8 +9,6 @@ from typing import Any
 
 from onward.errors import InvalidSetting, OnwardError
 
-__all__ = ["check_kind", "check_takes_one", "span", "whole", "zoned"]
-
 _LONGEST = timedelta(days=36_525)
 # After 2242 a database's float of seconds is not exact to the microsecond; a delay of 100 years stays before.
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2150, 1, 1, tzinfo=UTC)

@@ -8,8 +8,6 @@ from typing import Any
 
 from onward.errors import InvalidSetting, OnwardError
 
-__all__ = ["Duration", "duration"]
-
 Duration = timedelta | float | str
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -13,8 +13,6 @@ from types import MappingProxyType
 from onward.core.secrets.redaction import redact_text
 from onward.errors import InvalidJob
 
-__all__ = ["LONGEST", "check_column", "check_reason", "check_text", "check_texts", "is_traceparent"]
-
 _SHORT = 200
 _LONGEST_REASON = 1000
 _NEEDED = frozenset({"job_type", "reason", "note", "action", "effect"})

@@ -6,8 +6,6 @@ import json
 import re
 from collections.abc import Iterable
 
-__all__ = ["step", "write_path"]
-
 _LONGEST = 200
 _LONGEST_STEP = 80
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,59}")

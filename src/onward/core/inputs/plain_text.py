@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CONTROLS", "count", "one_line"]
-
 _BLANKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 CONTROLS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -9,8 +9,6 @@ from typing import Any
 
 from onward.errors import InvalidSetting
 
-__all__ = ["Rate", "interval"]
-
 Rate = float | str
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}

@@ -9,8 +9,6 @@ import msgspec
 from onward.core.inputs.fields import check_texts
 from onward.errors import InvalidSetting, OnwardError
 
-__all__ = ["CODE", "Actor", "ActorLike"]
-
 
 class Actor(msgspec.Struct, frozen=True):
     """A type such as `user`, `system` or `api_key`, and an id within it; written as `user:42`."""

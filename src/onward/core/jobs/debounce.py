@@ -8,8 +8,6 @@ import msgspec
 
 from onward.core.jobs.job import JobState
 
-__all__ = ["Held", "due_at"]
-
 
 class Held(msgspec.Struct, frozen=True):
     """A job that holds its key, as a debounce finds it; `now` is the database's clock."""

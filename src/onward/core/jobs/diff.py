@@ -9,8 +9,6 @@ from onward.core.inputs.json_path import write_path
 from onward.core.jobs.payload import CUT, decode, lenient
 from onward.core.secrets.redaction import REDACTION, Redaction
 
-__all__ = ["MOST_CHANGES", "diff", "options_diff", "patched"]
-
 MOST_CHANGES = 100
 _LARGEST = 1000
 

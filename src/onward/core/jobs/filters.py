@@ -12,8 +12,6 @@ from onward.core.jobs.job import Job, JobState
 from onward.core.policy.category import Q_DEADLETTER
 from onward.errors import InvalidSetting
 
-__all__ = ["MOST_PER_PAGE", "Counts", "JobFilter", "Page"]
-
 MOST_PER_PAGE = 1000
 
 _SHOWN: dict[str, dict[str, str | int]] = {

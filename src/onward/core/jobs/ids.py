@@ -16,8 +16,6 @@ from uuid import UUID
 
 from onward.errors import InvalidJob, InvalidSetting
 
-__all__ = ["IdMaker", "JobId", "bounds_of", "first_id_at", "id_time", "is_id", "normalise_id"]
-
 JobId = str
 """A UUIDv7 in its canonical form: 36 characters, lower-case, with hyphens."""
 

@@ -19,20 +19,6 @@ from onward.core.policy.category import Lifetime, OnConflict
 if TYPE_CHECKING:
     from onward.core.flows.flow import Flow, Part
 
-__all__ = [
-    "COLUMNS",
-    "ENDED",
-    "WAITING",
-    "Change",
-    "Enqueued",
-    "Job",
-    "JobState",
-    "Merge",
-    "NewJob",
-    "instant",
-    "micros",
-]
-
 
 class JobState(StrEnum):
     """The stored states of a job."""

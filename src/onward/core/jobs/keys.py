@@ -23,19 +23,6 @@ from uuid import UUID
 from onward.core.inputs.fields import LONGEST
 from onward.errors import InvalidJob, InvalidSetting
 
-__all__ = [
-    "bucket_start",
-    "canonical_json",
-    "dedupe_key",
-    "job_key",
-    "key_from_template",
-    "notification_key",
-    "stable_hash",
-    "subject_key",
-    "template_fields",
-    "type_key",
-]
-
 _DEPTH = 64
 # More than six digits of fraction don't fit a datetime, and cutting them would make unequal times equal.
 _TIMESTAMP = re.compile(

@@ -23,8 +23,6 @@ from onward.core.inputs.json_path import write_path
 from onward.core.secrets.redaction import REDACTION, Redaction
 from onward.errors import PayloadRejected, PayloadTooLarge
 
-__all__ = ["CUT", "decode", "encode", "encode_plain", "lenient"]
-
 CUT = "onward:cut"
 """The only key of the object that stands for what `lenient` left out."""
 

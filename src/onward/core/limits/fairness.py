@@ -10,8 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-__all__ = ["Candidate", "Turn", "by_age", "in_turn", "pick", "quotas"]
-
 Org = str | None
 """None: the jobs of no org, which have a turn of their own."""
 

@@ -5,8 +5,6 @@ All is in microseconds. Within any span of time no more go than one each `every`
 
 from __future__ import annotations
 
-__all__ = ["take", "tokens", "wait"]
-
 
 def tokens(paid_at: int | None, now: int, every: int, burst: int) -> int:
     """Count those that may go now; None for a rate under which nothing has gone yet."""

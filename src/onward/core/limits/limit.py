@@ -22,23 +22,6 @@ from onward.core.jobs.payload import decode
 from onward.core.limits.gcra import take, tokens, wait
 from onward.errors import InvalidJob, InvalidSetting, OnwardError
 
-__all__ = [
-    "MOST_READY",
-    "Limit",
-    "Per",
-    "SlotSeen",
-    "Standing",
-    "Terms",
-    "Turn",
-    "add_limit",
-    "check_terms",
-    "limit_key",
-    "name_of",
-    "read_limit",
-    "turn",
-    "value_of",
-]
-
 Per = Literal["type", "org"] | Callable[[NewJob], str | int]
 
 MOST_READY = 4000

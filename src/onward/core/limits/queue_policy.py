@@ -19,8 +19,6 @@ from onward.core.inputs.rate import Rate, interval
 from onward.core.jobs.payload import decode
 from onward.errors import InvalidSetting
 
-__all__ = ["Bound", "QueueOptions", "QueueRule", "RateBound", "bounds_of"]
-
 Bound = int | Literal["none"]
 RateBound = Rate | Literal["none"]
 """What an operator sets; "none" lifts what the application declares."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-__all__ = ["BUILT_IN", "CHECKUP", "PRUNE", "Q_ONWARD", "SCHEDULES"]
-
 PRUNE = "onward.prune"
 CHECKUP = "onward.checkup"
 

@@ -15,30 +15,6 @@ from typing import Literal
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
 
-__all__ = [
-    "CAPABILITIES",
-    "CATEGORIES",
-    "MAX_PAYLOAD_BYTES",
-    "QUEUES",
-    "Q_CRITICAL",
-    "Q_DEADLETTER",
-    "Q_DEFAULT",
-    "Q_EXPORTS",
-    "Q_MAINTENANCE",
-    "Q_NOTIFICATIONS",
-    "Q_PLANNING",
-    "Capability",
-    "Category",
-    "Lifetime",
-    "OnConflict",
-    "OnSubjectDelete",
-    "Scheduling",
-    "Slo",
-    "category",
-    "strict_retry",
-    "strictly",
-]
-
 Q_CRITICAL = "q:critical"
 Q_DEFAULT = "q:default"
 Q_NOTIFICATIONS = "q:notifications"

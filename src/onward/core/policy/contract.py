@@ -16,18 +16,6 @@ from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Ca
 from onward.core.policy.rules import Rules
 from onward.errors import ContractBroken, NotAllowed
 
-__all__ = [
-    "ACTOR_TYPES",
-    "check_child",
-    "check_given",
-    "check_may",
-    "check_origin",
-    "check_queue",
-    "check_scheduling",
-    "complete",
-    "owed_artifact",
-]
-
 ACTOR_TYPES = ("user", "system", "api_key")
 
 

@@ -13,8 +13,6 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.errors import InvalidSetting
 
-__all__ = ["RUNS_KEPT", "EndedJob", "Retention"]
-
 RUNS_KEPT = 100
 """So many runs of a schedule stay, whatever their age."""
 

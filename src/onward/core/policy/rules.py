@@ -34,8 +34,6 @@ from onward.core.work.lifecycle import End, Failed, Outcome, RateLimited, Succee
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
 
-__all__ = ["AUDIT_LEVELS", "DEFAULT_RULES", "AuditLevel", "Mode", "Rules", "Settings", "check_secret"]
-
 Mode = Literal["off", "optional", "required"]
 AuditLevel = Literal["off", "ends", "full"]
 

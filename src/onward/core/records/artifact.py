@@ -17,18 +17,6 @@ from onward.core.inputs.fields import check_text
 from onward.core.jobs.ids import normalise_id
 from onward.errors import ArtifactCorrupt, InvalidJob, InvalidSetting, NotAllowed
 
-__all__ = [
-    "DATABASE",
-    "LONGEST_NAME",
-    "Artifact",
-    "ArtifactPage",
-    "ArtifactRef",
-    "Expiry",
-    "NewArtifact",
-    "Pruned",
-    "Verified",
-]
-
 DATABASE = "database"
 """The place of an artifact that is small enough to be in its own row."""
 

@@ -16,11 +16,6 @@ import msgspec
 
 from onward.errors import InvalidSetting
 
-__all__ = [
-    "FIRST", "PRUNED", "RECORD", "Fault", "Gap", "Head", "Link", "Walk", "digest_of", "digest_of_all",
-    "links",
-]  # fmt: skip
-
 RECORD = (
     "seq", "at", "event", "action", "job_id", "job_type", "org_id", "project_id", "actor_type", "actor_id",
     "request_id", "correlation_id", "attempt", "lease", "worker_id", "detail",

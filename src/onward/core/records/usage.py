@@ -12,8 +12,6 @@ from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_text
 from onward.errors import InvalidJob, InvalidSetting
 
-__all__ = ["MOST_COST", "MOST_UNITS", "Meters", "Usage"]
-
 MOST_UNITS = 100
 """The most units that one run can meter: each becomes a row."""
 

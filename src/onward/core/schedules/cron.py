@@ -17,8 +17,6 @@ from cronsim.cronsim import Field
 
 from onward.errors import InvalidSetting
 
-__all__ = ["Cron"]
-
 _ALIASES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",

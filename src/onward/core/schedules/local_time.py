@@ -19,8 +19,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from onward.core.schedules.cron import Cron
 from onward.errors import InvalidSetting
 
-__all__ = ["Zone"]
-
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 # Of the machine, not of a place, or with leap seconds.

@@ -18,11 +18,6 @@ from onward.core.jobs.job import NewJob
 from onward.core.schedules.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter
 from onward.errors import InvalidSetting
 
-__all__ = [
-    "NewSchedule", "Overlap", "Schedule", "ScheduleOptions", "SchedulePause", "ScheduleRun", "Template",
-    "is_late", "job_of", "job_of_run", "run_error", "unknown_type",
-]  # fmt: skip
-
 Overlap = Literal["allow", "skip", "wait"]
 """What a run does while the one before has not ended: run beside it, not at all, or after it."""
 

@@ -19,8 +19,6 @@ from onward.core.schedules.cron import Cron
 from onward.core.schedules.local_time import Zone
 from onward.errors import InvalidSetting
 
-__all__ = ["TOLERANCE", "Missed", "Timing", "check_missed", "due", "jitter", "missed"]
-
 Missed = Literal["skip", "last", "all"] | int
 """What becomes of slots that nobody ran in time: none, the newest, all of them, or the newest n."""
 

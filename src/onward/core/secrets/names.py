@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["TERMS", "Terms", "is_ordinary", "is_secret_name", "more_terms"]
-
 Term = tuple[str, ...]
 Terms = frozenset[Term]
 

@@ -14,24 +14,6 @@ from dataclasses import dataclass
 
 from onward.errors import InvalidSetting
 
-__all__ = [
-    "ASSIGNMENT",
-    "ASSIGNMENT_MARKERS",
-    "BRACKETED",
-    "FLAG",
-    "MARKED",
-    "MARKED_JSON",
-    "MASK",
-    "PATTERNS",
-    "PLACEHOLDER",
-    "VALUE",
-    "WORD",
-    "Pattern",
-    "may_match",
-    "own_pattern",
-]
-
-
 MASK = "[redacted]"
 """What stands in the place of a secret."""
 

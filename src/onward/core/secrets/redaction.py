@@ -32,8 +32,6 @@ from onward.core.secrets.patterns import (
 )
 from onward.errors import InvalidSetting
 
-__all__ = ["MASK", "REDACTION", "Found", "Hide", "Redaction", "find_secret", "redact", "redact_text"]
-
 _SHORTEST = 4
 _SHORTEST_LINE = 16
 _MOST_VALUES = 1000

@@ -6,8 +6,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from onward.errors import InvalidSetting
 
-__all__ = ["REJECT", "SecretPolicy", "Secrets"]
-
 SecretPolicy = Literal["reject", "redact", "allow"]
 
 

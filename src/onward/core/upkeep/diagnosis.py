@@ -12,21 +12,6 @@ import msgspec
 
 from onward.core.inputs.plain_text import CONTROLS
 
-__all__ = [
-    "Finding",
-    "Severity",
-    "fine",
-    "found",
-    "lasting",
-    "positional",
-    "problem",
-    "psql",
-    "quoted",
-    "ranked",
-    "stamp",
-    "warning",
-]
-
 Severity = Literal["ok", "warning", "problem"]
 """All is well; something will go wrong, or goes slowly; jobs do not run."""
 

@@ -28,8 +28,6 @@ from onward.core.upkeep.queue_findings import waits_for_queue
 from onward.core.upkeep.wait_findings import waits_for_signal
 from onward.core.upkeep.worker_findings import patience, servers
 
-__all__ = ["explain"]
-
 UNAUTHORISED = frozenset({"http_401", "http_403", "missing_scopes"})
 """The rules that say: the provider refused the key."""
 

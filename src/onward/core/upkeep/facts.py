@@ -15,29 +15,6 @@ from onward.core.policy.category import Slo
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Awaited as AwaitedSignal
 
-__all__ = [
-    "Burn",
-    "DatabaseSeen",
-    "DeadSeen",
-    "Facts",
-    "FailureSeen",
-    "FollowedDead",
-    "Hold",
-    "HolderSeen",
-    "JobFacts",
-    "ParentSeen",
-    "QueueLoad",
-    "QueueSeen",
-    "RunningSeen",
-    "ScheduleSeen",
-    "SinkSeen",
-    "SlotHolder",
-    "SlotWaiting",
-    "TypeSeen",
-    "VacuumHolder",
-    "WorkerSeen",
-]
-
 
 class Hold(msgspec.Struct, frozen=True):
     """The closed gate, a pause, or the spent budget of an org: who set it, when and why."""

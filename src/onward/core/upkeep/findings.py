@@ -18,8 +18,6 @@ from onward.core.upkeep.queue_findings import queue_bound
 from onward.core.upkeep.schedule_findings import silent_schedules
 from onward.core.upkeep.worker_findings import OVERDUE, last_seen, patience, servers, ticks_of, who_works
 
-__all__ = ["diagnose"]
-
 _STUCK_AFTER = timedelta(seconds=10)
 _STORM = timedelta(minutes=10)
 _LEAST_STORM = 3

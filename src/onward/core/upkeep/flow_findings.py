@@ -9,8 +9,6 @@ from onward.core.jobs.job import Job
 from onward.core.upkeep.diagnosis import Finding, fine, problem, warning
 from onward.core.upkeep.facts import FollowedDead, ParentSeen
 
-__all__ = ["dead_followed", "waits_for"]
-
 _NAMED = 3
 _SHOWN = 10
 

@@ -18,8 +18,6 @@ from onward.errors import (
     StoreUnreachable,
 )
 
-__all__ = ["DATABASE_CODES", "app_broken", "dry_run", "examine", "missing_file", "trouble"]
-
 DATABASE_CODES = frozenset({
     "database_missing", "database_unreachable", "schema_behind", "schema_missing", "schema_too_new",
 })  # fmt: skip

@@ -11,8 +11,6 @@ from onward.core.limits.limit import SlotSeen, name_of
 from onward.core.upkeep.diagnosis import Finding, fine, lasting, positional, problem, quoted, warning
 from onward.core.upkeep.facts import SlotHolder, SlotWaiting
 
-__all__ = ["limits_reached", "waits_for_slot"]
-
 _NAMED = 3
 _SHOWN = 10
 _LONG = timedelta(minutes=1)

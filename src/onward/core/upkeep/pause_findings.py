@@ -6,8 +6,6 @@ from onward.core.failures.breaker import Breaker
 from onward.core.upkeep.diagnosis import Finding, found, positional, problem, quoted, warning
 from onward.core.upkeep.facts import Hold
 
-__all__ = ["breaker_open", "held"]
-
 
 def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
     """Say what a closed gate, a pause or a spent budget holds back."""

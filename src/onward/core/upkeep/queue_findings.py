@@ -8,8 +8,6 @@ from onward.core.jobs.job import Job
 from onward.core.upkeep.diagnosis import Finding, fine, lasting, quoted, warning
 from onward.core.upkeep.facts import QueueLoad, QueueSeen
 
-__all__ = ["queue_bound", "waits_for_queue"]
-
 
 def waits_for_queue(job: Job, load: QueueLoad) -> Finding | None:
     """Say that a ready job waits for its queue, if it does."""

@@ -10,8 +10,6 @@ from onward.core.policy.built_in import BUILT_IN
 from onward.core.upkeep.diagnosis import Finding, lasting, positional, problem, warning
 from onward.core.upkeep.facts import Facts, ScheduleSeen, WorkerSeen
 
-__all__ = ["silent_schedules"]
-
 
 def silent_schedules(facts: Facts, patience: timedelta, servers: Sequence[WorkerSeen]) -> Iterator[Finding]:
     """Say the worst of each schedule; `servers` are the workers that can be counted on."""

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-__all__ = ["Advice", "FileSize", "IndexSize", "SizeReport", "TableSize", "advise"]
-
 _PAGE_SHARE = 0.9
 _ROW_BYTES = 28
 _ENTRY_BYTES = 16

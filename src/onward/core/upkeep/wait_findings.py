@@ -6,8 +6,6 @@ from onward.core.jobs.job import Job
 from onward.core.upkeep.diagnosis import Finding, fine, stamp
 from onward.core.work.wait import Awaited
 
-__all__ = ["waits_for_signal"]
-
 
 def waits_for_signal(job: Job, awaited: Awaited) -> Finding:
     """Say which signal a job waits for, until when, and how it could be sent."""

@@ -11,8 +11,6 @@ from onward.core.inputs.plain_text import count
 from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem, warning
 from onward.core.upkeep.facts import Facts, WorkerSeen
 
-__all__ = ["OVERDUE", "last_seen", "patience", "servers", "ticks_of", "who_works"]
-
 OVERDUE = timedelta(seconds=60)
 """How late a promoter may be before nobody seems to promote; how far two clocks may be apart (R19)."""
 

@@ -19,8 +19,6 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode, encode
 from onward.errors import PayloadRejected, PayloadTooLarge
 
-__all__ = ["MAX_RESULT_BYTES", "Effect", "payload_hash", "plain"]
-
 MAX_RESULT_BYTES = 1_048_576
 """The size limit of what is remembered of one effect, in bytes of JSON."""
 

@@ -12,8 +12,6 @@ from typing import Any
 from onward.core.jobs.payload import decode, lenient
 from onward.core.secrets.redaction import Hide, Redaction
 
-__all__ = ["LONGEST_MESSAGE", "LONGEST_TRACEBACK", "error_class", "message_of", "sanitise", "shorten"]
-
 LONGEST_MESSAGE = 10_000
 LONGEST_TRACEBACK = 20_000
 

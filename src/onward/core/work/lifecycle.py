@@ -24,24 +24,6 @@ from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 from onward.core.work.wait import Parked, Wait
 from onward.errors import InvalidSetting, LeaseLost
 
-__all__ = [
-    "MAX_RATE_LIMIT_WAITS",
-    "MOVES",
-    "Cancelled",
-    "End",
-    "Failed",
-    "Lost",
-    "Outcome",
-    "Parked",
-    "RateLimited",
-    "Released",
-    "Skip",
-    "Snooze",
-    "Succeeded",
-    "Transition",
-    "settle",
-]
-
 MAX_RATE_LIMIT_WAITS = 100
 
 _LOST = "WorkerLost"

@@ -13,8 +13,6 @@ from typing import Literal
 
 from onward.errors import InvalidSetting
 
-__all__ = ["LONGEST_DELAY", "RetryPolicy"]
-
 LONGEST_DELAY = timedelta(days=365)
 """What bounds every delay, also that of a policy without a cap."""
 

@@ -12,8 +12,6 @@ import msgspec
 from onward.core.jobs.ids import JobId
 from onward.core.secrets.redaction import redact_text
 
-__all__ = ["MAX_PAYLOAD_BYTES", "NEVER", "Awaited", "Parked", "Sent", "Signal", "Wait", "place_of"]
-
 MAX_PAYLOAD_BYTES = 524_288
 """The size limit of what a signal brings, in bytes of JSON."""
 

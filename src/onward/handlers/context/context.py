@@ -41,8 +41,6 @@ from onward.handlers.handles.handle import Handle
 from onward.logs import HIDE, get_logger
 from onward.origin import running
 
-__all__ = ["Context"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

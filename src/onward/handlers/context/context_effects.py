@@ -24,19 +24,6 @@ from onward.core.work.effect import plain
 from onward.errors import InvalidSetting, StorageFull, StoreBusy, StoreUnreachable
 from onward.operations.work.effects import check_name
 
-__all__ = [
-    "Acting",
-    "Acts",
-    "Do",
-    "alone",
-    "dry_run_asked",
-    "once",
-    "perform",
-    "perform_async",
-    "recorded",
-    "step",
-]
-
 _SWITCH = {
     "1": True,
     "true": True,

@@ -23,8 +23,6 @@ from onward.handlers.context.context_effects import Acting, Acts, Do, alone, rec
 from onward.operations.flows.signals import check_name
 from onward.operations.work.effects import check_name as check_place
 
-__all__ = ["MISSING", "Awaiting", "Over", "Waits", "sleep_for", "sleep_until", "wait_for"]
-
 MISSING: Any = object()
 """No default was given."""
 

@@ -19,8 +19,6 @@ from onward.errors import InvalidSetting
 from onward.handlers.handler import Run
 from onward.logs import get_logger
 
-__all__ = ["call", "call_async", "calls_of", "check_plain", "report_broken_rule"]
-
 T = TypeVar("T")
 
 log = get_logger("onward.job")

@@ -9,7 +9,7 @@ from typing import Any
 from onward.clients.client import AsyncClient
 from onward.connections import begin_async
 from onward.connections.shielded import unbroken_async
-from onward.core.failures.classify import Unrecoverable
+from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import owed_artifact
 from onward.core.policy.rules import Rules
@@ -20,8 +20,6 @@ from onward.handlers.handler import Run
 from onward.handlers.handles.handle import Handle
 from onward.operations.work.work import Leases
 from onward.origin import running
-
-__all__ = ["AsyncTransaction", "transaction_async"]
 
 
 class AsyncTransaction:

@@ -15,8 +15,6 @@ from onward.handlers.context.sync.transaction import Transaction, transaction
 from onward.handlers.context.transaction import AsyncTransaction, transaction_async
 from onward.handlers.handler import Run
 
-__all__ = ["Opening"]
-
 
 class Opening:
     """The transaction of one run: before it, in it, or after its commit."""

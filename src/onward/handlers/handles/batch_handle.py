@@ -26,8 +26,6 @@ from onward.handlers.handles.handle import Handle, pauses
 from onward.operations.jobs.cancel import CancelledMany
 from onward.origin import running
 
-__all__ = ["Asking", "BatchHandle", "BatchOptions", "OpenBatch", "OwnBatch", "read_batch"]
-
 
 class BatchOptions(TypedDict, total=False):
     """What a batch is made with: jobs that are enqueued at its end, and a name for people."""

@@ -15,8 +15,6 @@ from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.handles.handle import Handle
 
-__all__ = ["After", "FlowHandle", "read_after"]
-
 
 class _HasId(Protocol):
     """A handle, what an enqueue gave, or a job."""

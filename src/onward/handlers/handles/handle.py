@@ -17,8 +17,6 @@ from onward.core.secrets.redaction import redact
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
 
-__all__ = ["Handle", "pauses"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5

@@ -23,12 +23,6 @@ from onward.core.policy.rules import Rules
 from onward.core.upkeep.diagnosis import Finding
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-__all__ = [
-    "AT_ONCE", "DEATHS", "FINDINGS", "GROUPS", "MESSAGES", "Death", "GroupedAlert", "Send", "WaitingSend",
-    "due", "find_deaths", "list_alerts", "mute", "note_look", "observe", "prepare", "prune", "raise_deaths",
-    "settle", "take", "unmute",
-]  # fmt: skip
-
 DEATHS = ("id", "lease", "at")
 GROUPS = ("fingerprint", "kind", "about", "job_id", "count", "first_at", "last_at")
 FINDINGS = ("fingerprint", "kind", "about")

@@ -19,8 +19,6 @@ from onward.core.jobs.job import instant, micros
 from onward.errors import InvalidSetting, StoreError
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
-__all__ = ["Standing", "answered", "ask", "close_breaker", "get_breaker", "list_breakers", "open_breaker"]
-
 _MOST_LINES = 10_000
 # Each time that somebody else was first, somebody got on: this many never meet.
 _MOST_TRIES = 200

@@ -17,18 +17,6 @@ from onward.operations.failures.dead_filter import DeadFilter, picking
 from onward.operations.failures.dead_letters import DeadLetter, Edit, Resolved
 from onward.operations.statement import Operation, Statement
 
-__all__ = [
-    "AT_ONCE",
-    "FixPreview",
-    "Picked",
-    "ResolvedMany",
-    "find_ids",
-    "pick",
-    "preview",
-    "preview_one",
-    "turn_of",
-]
-
 AT_ONCE = 200
 """So many are resolved in one transaction."""
 

@@ -9,8 +9,6 @@ from onward.core.inputs.fields import LONGEST, check_text
 from onward.errors import InvalidSetting
 from onward.operations.statement import Scalar, Statement
 
-__all__ = ["DeadFilter", "listing", "narrowing", "picking"]
-
 _LONGEST = {"group": 40, "error_class": 1000, **LONGEST}
 
 

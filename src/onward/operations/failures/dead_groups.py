@@ -18,8 +18,6 @@ from onward.errors import InvalidSetting
 from onward.operations.failures.dead_filter import DeadFilter, narrowing
 from onward.operations.statement import Operation, Row, Statement
 
-__all__ = ["MOST_COUNTED", "DeadGroup", "GroupPage", "list_groups"]
-
 MOST_COUNTED = 1000
 """A group is counted up to here, by its newest jobs."""
 

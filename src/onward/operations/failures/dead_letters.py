@@ -27,11 +27,6 @@ from onward.operations.flows.followers import give_up, hand_over
 from onward.operations.jobs.new_rows import COLUMNS, asked_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-__all__ = [
-    "NO_TIME", "Actor", "DeadLetter", "DeadLetterPage", "Edit", "Resolution", "Resolved", "discard", "fix",
-    "get_letter", "get_unresolved", "history", "list_letters", "origin", "planned", "replay",
-]  # fmt: skip
-
 NO_TIME = timedelta()
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -22,8 +22,6 @@ from onward.operations.schedules.schedules import settle_runs
 from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.work.work import MOST_AT_ONCE
 
-__all__ = ["Settling", "find_unsettled", "settle_ties", "tie_left"]
-
 _FOLLOWED, _BATCHED, _SCHEDULED = Tie.FOLLOWED.value, Tie.BATCHED.value, Tie.SCHEDULED.value
 
 

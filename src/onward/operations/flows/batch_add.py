@@ -16,8 +16,6 @@ from onward.core.jobs.job import NewJob
 from onward.errors import BatchNotFound
 from onward.operations.statement import Operation, Statement, as_json
 
-__all__ = ["join", "not_found"]
-
 
 def join(jobs: Sequence[NewJob]) -> Operation[Sequence[NewJob]]:
     """Keep the batches of jobs from ending until these are stored; gives them as what is counted there.

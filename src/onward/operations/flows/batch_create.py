@@ -18,8 +18,6 @@ from onward.operations.jobs.enqueue import enqueue_many
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Scalar, Statement, as_json
 
-__all__ = ["EnqueuedBatch", "NewBatch", "enqueue_batch", "open_batch"]
-
 
 class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch to be made, its callbacks, by name, and the ids that they will have.

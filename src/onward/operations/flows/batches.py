@@ -23,19 +23,6 @@ from onward.operations.jobs.enqueue import storing
 from onward.operations.jobs.new_rows import COLUMNS
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-__all__ = [
-    "LONGEST_NAME",
-    "TALLIES",
-    "BatchPage",
-    "close",
-    "end_idle",
-    "get",
-    "get_one",
-    "list_batches",
-    "list_jobs",
-    "settle_batches",
-]
-
 LONGEST_NAME = 255
 TALLIES = ("id", "succeeded", "dead", "cancelled")
 

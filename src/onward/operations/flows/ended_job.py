@@ -11,8 +11,6 @@ from onward.core.jobs.job import JobState, instant
 from onward.core.jobs.payload import decode
 from onward.operations.statement import Row
 
-__all__ = ["Settled"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settled:

@@ -19,24 +19,6 @@ from onward.errors import InvalidJob, JobNotFound
 from onward.operations.flows.ended_job import Settled
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-__all__ = [
-    "BROKEN",
-    "EDGES",
-    "RELEASED",
-    "RESOLVED",
-    "TIED",
-    "Edge",
-    "Followed",
-    "connect",
-    "find_untied",
-    "forget",
-    "give_up",
-    "hand_over",
-    "prepare",
-    "settle_followers",
-    "tie",
-]
-
 EDGES = ("job_id", "parent_id", "org_id", "needs", "on_failure", "parent_state", "tied")
 TIED = ("job_id", "parent_id")
 RESOLVED = ("job_id", "parent_id", "state")

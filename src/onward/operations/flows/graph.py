@@ -14,8 +14,6 @@ from onward.errors import JobNotFound
 from onward.operations.jobs.inspect import get_many
 from onward.operations.statement import Operation, Statement, as_json
 
-__all__ = ["MOST_SHOWN", "Graph", "Link", "awaited", "children", "followers", "graph", "links_of", "parents"]
-
 MOST_SHOWN = 10_000
 _MOST_LINKS = 10 * MOST_SHOWN
 

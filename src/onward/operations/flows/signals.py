@@ -29,11 +29,6 @@ from onward.operations.jobs.payload_secrets import scan
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.work.rescue import promote
 
-__all__ = [
-    "KEEP", "NewSignal", "any_fresh", "check_name", "find", "list_awaited", "list_signals", "prune", "send",
-    "wake",
-]  # fmt: skip
-
 KEEP = "7d"
 """How long a signal is kept for those who come to wait for it later."""
 

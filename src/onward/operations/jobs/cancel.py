@@ -23,25 +23,6 @@ from onward.operations.flows.batch_add import not_found
 from onward.operations.jobs.inspect import get_many
 from onward.operations.statement import Operation, Scalar, Statement, as_json
 
-__all__ = [
-    "AT_ONCE",
-    "CancelledMany",
-    "Chosen",
-    "Picked",
-    "Request",
-    "Stopped",
-    "cancel",
-    "cancel_page",
-    "find_flow",
-    "of_batch",
-    "of_filter",
-    "of_flow",
-    "of_subject",
-    "pick",
-    "refuse_more",
-    "stop",
-]
-
 AT_ONCE = 500
 """So many are cancelled in one transaction."""
 

@@ -18,8 +18,6 @@ from onward.operations.jobs.key_conflicts import change_held, check_change, conf
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, asked_rows, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json
 
-__all__ = ["enqueue", "enqueue_many", "storing", "tied"]
-
 T = TypeVar("T")
 
 Slot = tuple[str | None, str | None, str]

@@ -16,8 +16,6 @@ from onward.core.jobs.payload import decode
 from onward.core.policy.category import Q_DEADLETTER
 from onward.operations.statement import Operation, Statement, as_json
 
-__all__ = ["Attempt", "Event", "attempts_of", "count", "events_of", "get_many", "list_jobs"]
-
 _CAP = 10_000
 
 

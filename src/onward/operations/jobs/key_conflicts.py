@@ -22,11 +22,6 @@ from onward.errors import InvalidJob, InvalidSetting
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-__all__ = [
-    "Key", "KeyPage", "KeyStatus", "change_held", "changes_holder", "check_change", "conflict_of", "forget",
-    "get_key", "list_keys", "prune",
-]  # fmt: skip
-
 KeyStatus = Literal["pending", "running", "succeeded", "failed", "dead"]
 Slot = tuple[str, str, str]
 

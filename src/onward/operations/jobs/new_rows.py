@@ -26,8 +26,6 @@ from onward.errors import InvalidJob
 from onward.operations.jobs.payload_secrets import scan, scan_many
 from onward.operations.statement import Rows, Scalar, as_json
 
-__all__ = ["COLUMNS", "asked_row", "asked_rows", "check_keys"]
-
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
 _LONGEST_LIMIT_KEY = 400

@@ -11,8 +11,6 @@ from onward.core.policy.rules import Rules
 from onward.core.secrets.redaction import Redaction
 from onward.errors import SecretInPayload
 
-__all__ = ["scan", "scan_many"]
-
 
 def scan(new: NewJob, text: str, limit: int, rules: Rules) -> str:
     """Refuse or redact the secrets of a job whose payload is this text; gives the text to store."""

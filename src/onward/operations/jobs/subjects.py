@@ -16,8 +16,6 @@ from onward.operations.flows.followers import forget
 from onward.operations.jobs.cancel import cancel
 from onward.operations.statement import Operation, Statement, as_json
 
-__all__ = ["Dropped", "drop_subject"]
-
 _RULES = ("cancel", "delete", "keep")
 
 

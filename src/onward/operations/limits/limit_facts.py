@@ -9,8 +9,6 @@ from onward.core.upkeep.facts import SlotHolder, SlotWaiting
 from onward.operations.limits.limits import standing_of, standing_of_waiting
 from onward.operations.statement import Operation, Statement, as_json
 
-__all__ = ["slot_of", "slots_waited_for"]
-
 _MOST_KEYS = 100
 _MOST_HOLDERS = 20
 _CAP = 1000

@@ -19,23 +19,6 @@ from onward.core.limits.limit import Limit, SlotSeen, Standing, Terms, check_ter
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
-__all__ = [
-    "Admitted",
-    "Found",
-    "KeySeen",
-    "LimitSeen",
-    "admit",
-    "declare",
-    "find_admissible",
-    "forget",
-    "get_limit",
-    "list_limits",
-    "override",
-    "reset",
-    "standing_of",
-    "standing_of_waiting",
-]
-
 ROOM = ("limit_key", "jobs")
 PAID = ("limit_key", "paid_at")
 DECLARED = ("name", "declared")

@@ -12,20 +12,6 @@ from onward.core.jobs.job import instant
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
-__all__ = [
-    "Controls",
-    "Gate",
-    "Hold",
-    "Pause",
-    "Scope",
-    "close_gate",
-    "controls",
-    "open_gate",
-    "pause",
-    "read_controls",
-    "resume",
-]
-
 Scope = Literal["queue", "org", "job_type"]
 Hold = Literal["queue", "org", "job_type", "budget"]
 """What can hold jobs back: a pause of one of the scopes, or the spent budget of an org."""

@@ -17,17 +17,6 @@ from onward.core.upkeep.facts import QueueLoad
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
-__all__ = [
-    "Queue",
-    "declare",
-    "get_queue",
-    "limit_queue",
-    "list_queues",
-    "load_of",
-    "loads_of",
-    "reset_queue",
-]
-
 Actor = tuple[str | None, str | None]
 
 DECLARED = ("name", "settings")

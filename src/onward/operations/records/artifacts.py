@@ -20,11 +20,6 @@ from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllo
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.tenancy import check_org
 
-__all__ = [
-    "Kept", "Owner", "add", "add_of_job", "delete", "expire", "get", "installation", "list_artifacts",
-    "owner_of", "used",
-]  # fmt: skip
-
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_EXPIRED = 1000
 _MOST_ATTEMPTS = 2**31 - 1
@@ -43,19 +38,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """To whom an artifact belongs that no running job has made, and who brought it."""
+    """To whom an artifact belongs that no running job has made."""
 
     org_id: str | None = None
     project_id: str | None = None
     job_id: JobId | None = None
-    actor_type: str | None = None
-    actor_id: str | None = None
 
 
 def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[Owner]:
     """Fill in org and project from the job that is named; one of another org is not found."""
-    given = {"org_id": owner.org_id, "project_id": owner.project_id}
-    check_texts({**given, "actor_type": owner.actor_type, "actor_id": owner.actor_id})
+    check_texts({"org_id": owner.org_id, "project_id": owner.project_id})
     if owner.org_id is not None:
         check_org(owner.org_id, confined_to, rules)
     if owner.job_id is None:
@@ -70,8 +62,6 @@ def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[O
                 org_id=job.org_id,
                 project_id=owner.project_id or job.project_id,
                 job_id=job.id,
-                actor_type=owner.actor_type,
-                actor_id=owner.actor_id,
             )
     raise JobNotFound(f"no job {owner.job_id!r:.80}; it was never enqueued here, or has been removed")
 
@@ -88,8 +78,6 @@ def add(artifact_id: str, new: NewArtifact, kept: Kept, owner: Owner) -> Operati
         "org_id": owner.org_id,
         "project_id": owner.project_id,
         "job_id": owner.job_id,
-        "actor_type": owner.actor_type,
-        "actor_id": owner.actor_id,
     }
     rows = yield Statement("add_artifact", {**_described(artifact_id, new, kept), **of})
     if not rows:

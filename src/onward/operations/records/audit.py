@@ -16,8 +16,6 @@ from onward.core.jobs.payload import decode, encode
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, moment
 
-__all__ = ["AuditFilter", "AuditPage", "AuditRecord", "note", "read"]
-
 _MOST_DETAIL = 16_384
 _WIDEST = 1_000_000
 _LAST = 2**63 - 1

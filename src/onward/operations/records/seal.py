@@ -17,19 +17,6 @@ from onward.core.records.chain import Head, Link, digest_of, digest_of_all, link
 from onward.errors import AuditBroken
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
 
-__all__ = [
-    "LINK",
-    "MOST_PRUNED",
-    "Pruned",
-    "Sealed",
-    "end",
-    "last_number",
-    "prune",
-    "read_links",
-    "seal",
-    "strays",
-]
-
 MOST_PRUNED = 100_000
 
 _AT_ONCE = 5_000

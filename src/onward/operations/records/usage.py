@@ -16,24 +16,6 @@ from onward.core.work.lifecycle import End
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-__all__ = [
-    "METERED",
-    "SPENT",
-    "Budget",
-    "Group",
-    "Period",
-    "UsageEvent",
-    "UsageTotal",
-    "budgets",
-    "events_of",
-    "prune",
-    "record",
-    "remove_budget",
-    "report",
-    "set_budget",
-    "spend",
-]
-
 Group = Literal["org", "job_type", "queue", "day", "unit"]
 Period = Literal["day", "month", "total"]
 

@@ -12,8 +12,6 @@ from onward.operations.schedules import schedules
 from onward.operations.statement import Operation, Statement, acting, as_json
 from onward.operations.upkeep.prune import clock
 
-__all__ = ["declare"]
-
 _MICROSECOND = timedelta(microseconds=1)
 _LOWEST_PRIORITY = 10
 

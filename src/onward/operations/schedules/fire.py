@@ -26,8 +26,6 @@ from onward.operations.jobs.new_rows import asked_row
 from onward.operations.schedules.schedules import RUN_ENDS, read_schedule
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
-__all__ = ["FIRED", "MOVES", "Fired", "Known", "LateSlot", "fire", "run_now"]
-
 FIRED = ("schedule", "slot", "source", "fired_at", "late", "job_id", "outcome", "error")
 MOVES = ("name", "next_at", "last_slot")
 

@@ -32,11 +32,6 @@ from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.new_rows import asked_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, acting, as_json
 
-__all__ = [
-    "RUN_ENDS", "checked_schedule", "declare", "get_schedule", "list_runs", "list_schedules", "pause",
-    "put", "read_schedule", "remove", "resume", "settle_runs",
-]  # fmt: skip
-
 RUN_ENDS = ("job_id", "outcome", "error", "ended_at")
 
 _MOST_LINES = 10_000

@@ -43,8 +43,6 @@ from onward.operations.limits import limit_facts, pauses, queues
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.work import effects, polls
 
-__all__ = ["LISTENER", "check_integrity", "gather", "gather_job", "inspect_database"]
-
 T = TypeVar("T")
 
 LISTENER = "onward wake-ups"

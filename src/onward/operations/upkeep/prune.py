@@ -22,11 +22,6 @@ from onward.operations.flows import signals
 from onward.operations.jobs import key_conflicts
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
-__all__ = [
-    "KINDS", "Page", "Place", "PruneRound", "Walk", "Walked", "clock", "count_audit",
-    "count_expired", "keep_place", "read_place",
-]  # fmt: skip
-
 Place = Mapping[str, str]
 """Where a walk goes on: for each kind that is not at its end, the last key that was looked at."""
 

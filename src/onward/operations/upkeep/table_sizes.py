@@ -8,8 +8,6 @@ from onward.core.jobs.job import instant
 from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize
 from onward.operations.statement import Operation, Statement
 
-__all__ = ["Tended", "inspect_sizes", "tend_partitions"]
-
 # Few: who reads `ended` without an id opens each partition with all its indexes, anew on every connection.
 _MONTHS_AHEAD = 3
 

@@ -9,8 +9,6 @@ from onward.core.jobs.job import instant
 from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation, Statement
 
-__all__ = ["SETTLE_PATIENCE", "Chores", "chores"]
-
 SETTLE_PATIENCE = timedelta(milliseconds=200)
 """Who writes an end settles it next: to look for it at once would only be in the way."""
 

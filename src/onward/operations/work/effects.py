@@ -18,8 +18,6 @@ from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
 from onward.errors import EffectNotFound
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
-__all__ = ["begin", "check_name", "keep", "list_effects", "read", "reset"]
-
 _LONGEST_NAME = 200
 
 

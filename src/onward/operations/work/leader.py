@@ -8,8 +8,6 @@ from onward.core.inputs.checks import span
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.operations.statement import Operation, Statement
 
-__all__ = ["abdicate", "lead"]
-
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST = timedelta(milliseconds=1)
 

@@ -8,8 +8,6 @@ from onward.core.jobs.job import micros
 from onward.core.work.lifecycle import End
 from onward.operations.statement import Operation, Rows, Statement, as_json
 
-__all__ = ["park"]
-
 PARKED = ("id", "lease", "event", "key", "until", "seen")
 
 

@@ -21,8 +21,6 @@ from onward.operations.limits.queues import declare
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 from onward.operations.work import work
 
-__all__ = ["RuledClaim", "claim_ruled"]
-
 HEADS = ("org_id", "share")
 LEVELS = ("org_id", "priority", "share")
 AGES = ("priority", "share")
@@ -124,10 +122,10 @@ def _may_start(locked: _Locked) -> int | None:
     return None if every is None else gcra.tokens(locked.paid_at, locked.now, every, locked.rule.at_once)
 
 
-def _wait(rule: QueueRule, paid_at: int | None, now: int) -> timedelta | None:
+def _wait(rule: QueueRule, paid_at: int | None, at: int) -> timedelta | None:
     if rule.every is None:
         return None
-    return gcra.wait(paid_at, now, rule.every, rule.at_once) * _MICROSECOND or None
+    return gcra.wait(paid_at, at, rule.every, rule.at_once) * _MICROSECOND or None
 
 
 def _claim_next(

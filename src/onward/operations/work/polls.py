@@ -12,8 +12,6 @@ from onward.core.jobs.payload import decode
 from onward.operations.limits.pauses import Controls, read_controls
 from onward.operations.statement import Operation, Statement
 
-__all__ = ["Look", "Watch", "look", "watch"]
-
 _OTHERS = frozenset({"worker", "cancel", "breaker", "ruled"})
 
 

@@ -14,18 +14,6 @@ from onward.operations.statement import Operation, Row, Statement, as_json
 from onward.operations.work.leader import lead
 from onward.operations.work.work import MOST_AT_ONCE, Leases, finish, retire
 
-__all__ = [
-    "SWEEPER",
-    "Promoted",
-    "Swept",
-    "find_held",
-    "find_lost",
-    "promote",
-    "rescue",
-    "rescue_worker",
-    "sweep",
-]
-
 SWEEPER = "sweeper"
 """The lead that a worker must have to rescue the jobs of others by itself."""
 

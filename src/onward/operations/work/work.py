@@ -22,12 +22,6 @@ from onward.operations.statement import Operation, Row, Rows, Scalar, Statement,
 from onward.operations.work.leader import abdicate
 from onward.operations.work.park import park
 
-__all__ = [
-    "MAX_RESULT_BYTES", "MOST_AT_ONCE", "Leases", "claim", "claim_rows", "extend", "finish", "jobs_of",
-    "read_claimed", "register",
-    "retire",
-]  # fmt: skip
-
 MAX_RESULT_BYTES = 1_048_576
 
 ENDED = (

@@ -22,8 +22,6 @@ from onward.operations.statement import Row, Rows, Scalar, Statement
 from onward.sql.catalogue import Query, catalogue
 from onward.stores.postgres.pool import LONGEST_WAIT, AsyncPool, AsyncPooled
 
-__all__ = ["Pipeline"]
-
 # The levels at which a claim is no event.
 _UNAUDITED = {0, 1}
 _BROKEN = "the connection broke before the answer came"

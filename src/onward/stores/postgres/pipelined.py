@@ -14,8 +14,6 @@ from onward.operations.statement import Operation, Row, Statement
 from onward.stores.postgres.pipeline import Pipeline
 from onward.stores.postgres.postgres_store import TROUBLE, AsyncPostgresStore
 
-__all__ = ["PipelinedStore"]
-
 T = TypeVar("T")
 
 _FOLLOW_EACH_OTHER = frozenset({"claim_jobs", "claim_unpaused_jobs", "finish_jobs"})

@@ -21,8 +21,6 @@ from onward.connections.drivers.psycopg import AsyncPsycopgConnection
 from onward.errors import StoreBusy
 from onward.stores.postgres.semaphore import AsyncPlaces
 
-__all__ = ["LONGEST_WAIT", "AsyncPool", "AsyncPooled"]
-
 # What waited for longer may have been cut by a firewall that told nobody.
 LONGEST_WAIT = 600.0
 

@@ -24,8 +24,6 @@ from onward.sql.catalogue import Database
 from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations
 from onward.stores.postgres.pool import AsyncPool, AsyncPooled
 
-__all__ = ["TROUBLE", "AsyncPostgresStore"]
-
 T = TypeVar("T")
 
 _TRIES = 4

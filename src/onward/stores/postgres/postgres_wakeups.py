@@ -14,8 +14,6 @@ import psycopg
 
 from onward.logs import get_logger
 
-__all__ = ["PostgresWakeups"]
-
 log = get_logger("onward.wakeups")
 
 _PROBE = "probe:"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from queue import Empty, SimpleQueue
 
-__all__ = ["AsyncPlaces", "Places"]
-
 
 class Places:
     """Places for threads."""

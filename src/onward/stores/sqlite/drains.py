@@ -10,8 +10,6 @@ from pathlib import Path
 
 from onward.stores.sqlite.write_queue import open_turns
 
-__all__ = ["SqliteDrains"]
-
 # Who drains, which queue, and until when that holds if it is not said again.
 _RECORD = struct.Struct("=16s16sd")
 _LONGEST_SECONDS = 1.0

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from onward.errors import StorageFull, StoreBusy, StoreError, StoreUnreachable
 
-__all__ = ["Identity", "SqliteFile", "is_busy", "translated"]
-
 _OLDEST = (3, 35, 0)
 _NETWORK = {
     "nfs",

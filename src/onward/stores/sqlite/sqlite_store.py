@@ -19,8 +19,6 @@ from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, pla
 from onward.stores.sqlite.file import SqliteFile, translated
 from onward.stores.sqlite.threads import Reader, Writer
 
-__all__ = ["AsyncSqliteStore", "SqliteStore", "check_no_row_security"]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from onward.operations.statement import Operation
 from onward.stores.sqlite.file import Identity, SqliteFile, translated
 from onward.stores.sqlite.write_queue import Turns
 
-__all__ = ["Reader", "Writer"]
-
 T = TypeVar("T")
 
 _CLOSED = "this store was closed; open a new one"

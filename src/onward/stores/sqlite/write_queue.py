@@ -16,8 +16,6 @@ from pathlib import Path
 
 from onward.stores.sqlite.file import is_busy
 
-__all__ = ["Turns", "open_turns"]
-
 # Longer than who shows that it waits sleeps between two looks.
 _GIVE_WAY_SECONDS = 0.0015
 _SHOWN_SECONDS = (0.0002, 0.001)

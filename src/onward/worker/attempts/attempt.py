@@ -16,8 +16,6 @@ from onward.core.records.usage import Meters, Usage
 from onward.core.work.lifecycle import Cancelled, End, Failed, Outcome, Released
 from onward.handlers.handler import Handler, Provider
 
-__all__ = ["Completion", "Ran", "Running", "Waiting", "Why", "begin", "isolated"]
-
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
 
 _metering = threading.Lock()

@@ -15,8 +15,6 @@ from onward.core.work.lifecycle import Failed, Outcome, Succeeded
 from onward.worker.attempts.attempt import Running, isolated
 from onward.worker.attempts.thread_slots import Threads
 
-__all__ = ["Authorize", "Guard"]
-
 Authorize = Callable[[Job], bool | Awaitable[bool | None] | None]
 """Tells whether a job may run: False or a PermissionError end it."""
 

@@ -33,8 +33,6 @@ from onward.operations.failures.breakers import Standing
 from onward.worker.attempts.attempt import Running
 from onward.worker.attempts.provider_queue import Line, Ticket
 
-__all__ = ["Breakers"]
-
 log = get_logger("onward.worker")
 
 _ASK_SECONDS = 0.2

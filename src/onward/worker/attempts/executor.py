@@ -28,8 +28,6 @@ from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
 from onward.worker.claiming.buffer import Buffer
 
-__all__ = ["Executor"]
-
 log = get_logger("onward.worker")
 
 # So much is run at the most before the loop turns to others.

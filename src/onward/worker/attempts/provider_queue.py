@@ -9,8 +9,6 @@ from datetime import timedelta
 
 from onward.core.failures.breaker import BreakerSettings
 
-__all__ = ["Line", "Ticket"]
-
 _CHECK_SECONDS = 0.1
 _IN_SLOT_SECONDS = 5.0
 _LOOK_IN_SECONDS = 0.5

@@ -10,8 +10,6 @@ from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
-__all__ = ["Threads"]
-
 Work = tuple[asyncio.Future[Any], Context, Callable[..., Any], Mapping[str, Any]]
 
 

@@ -48,8 +48,6 @@ from onward.worker.children.protocol import (
     to_answer,
 )
 
-__all__ = ["main"]
-
 _MAIN = ("__main__", "__mp_main__")
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 

@@ -42,8 +42,6 @@ from onward.worker.children.protocol import (
     rebuilt,
 )
 
-__all__ = ["ProcessDied", "ProcessPool"]
-
 _KILL_AFTER = 1.0
 _IDLE_SECONDS = 60.0
 _LAST_WORDS = 0.5

@@ -15,7 +15,8 @@ import msgspec
 
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.causes import sole
-from onward.core.failures.classify import Retry, Unrecoverable, describe, judge
+from onward.core.failures.classify import describe, judge
+from onward.core.failures.handler_errors import Retry, Unrecoverable
 from onward.core.failures.http_response import peek
 from onward.core.failures.verdict import Verdict
 from onward.core.jobs.job import Job
@@ -23,27 +24,9 @@ from onward.core.jobs.payload import encode, lenient
 from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import Hide, redact_text
 from onward.core.work.error_record import LONGEST_MESSAGE, message_of, shorten
-from onward.core.work.lifecycle import Cancelled, End, Parked, RateLimited, Skip, Snooze
+from onward.core.work.lifecycle import Cancelled, End, RateLimited, Skip, Snooze
+from onward.core.work.wait import Parked
 from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
-
-__all__ = [
-    "HEADER",
-    "LARGEST",
-    "Answer",
-    "Ask",
-    "ChildError",
-    "Completed",
-    "Completing",
-    "Metered",
-    "Note",
-    "Raised",
-    "Returned",
-    "Said",
-    "Start",
-    "pack",
-    "rebuilt",
-    "to_answer",
-]
 
 HEADER = struct.Struct(">I")
 LARGEST = 64 * 1024 * 1024

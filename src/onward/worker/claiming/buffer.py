@@ -9,8 +9,6 @@ from operator import attrgetter
 from onward.core.jobs.job import Job
 from onward.core.policy.category import Q_CRITICAL
 
-__all__ = ["WEIGHTS", "Buffer", "Lane"]
-
 WEIGHTS: Mapping[str, int] = {Q_CRITICAL: 4}
 """How often a queue's turn comes when several have jobs; 1 where nothing is said."""
 

@@ -25,8 +25,6 @@ from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.stopping import Stopping
 
-__all__ = ["Claimer"]
-
 # A claim by a rule asks several questions, whatever it brings.
 _MOST_BY_RULE = 1000
 _CLAIMS = 2

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Mapping
 from onward.core.limits.queue_policy import QueueRule
 from onward.operations.work.policy_claim import RuledClaim
 
-__all__ = ["RuledQueues"]
-
 # Where other workers run all that may, nobody tells us that one has ended.
 _ASK_AGAIN_SECONDS = 1.0
 

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from onward.stores.sqlite.drains import SqliteDrains
 from onward.worker.claiming.throughput import Pace
 
-__all__ = ["Standby"]
-
 # The other may hold back jobs that we would run: they wait no longer.
 _LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.02

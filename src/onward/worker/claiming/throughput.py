@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from onward.sql.catalogue import Database
 
-__all__ = ["AT_ONCE", "Pace"]
-
 AT_ONCE: Mapping[Database, int] = {"postgres": 500, "sqlite": 1000}
 """How many jobs one statement claims or ends at most; SQLite has one that writes, which syncs after each."""
 

@@ -19,8 +19,6 @@ from onward.worker.attempts.attempt import Completion, Ran
 from onward.worker.claiming.throughput import AT_ONCE
 from onward.worker.outage import Outage
 
-__all__ = ["Finisher"]
-
 log = get_logger("onward.worker")
 
 _PATIENCE = 0.005

@@ -15,8 +15,6 @@ from onward.operations.limits.limits import MOST_KEYS
 from onward.stores.wakeups import Wakeups
 from onward.worker.outage import Outage
 
-__all__ = ["Admitter"]
-
 _HEARD = "limit:"
 _ROUND_SECONDS = 1.0
 # Where no limit is declared, for jobs of one that was.

@@ -21,8 +21,6 @@ from onward.worker.attempts.thread_slots import Threads
 from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.outage import Outage
 
-__all__ = ["ALERTER", "Alerter", "back_off"]
-
 ALERTER = "alerter"
 """The lead that a worker must have to send alerts."""
 

@@ -11,8 +11,6 @@ from onward.clients.client import AsyncClient
 from onward.operations.schedules.fire import Known
 from onward.worker.outage import Outage
 
-__all__ = ["Chores"]
-
 _LONGEST_WAIT = 1.0
 _MOMENT = 0.005
 

@@ -22,8 +22,6 @@ from onward.logs import get_logger
 from onward.operations.work.polls import Watch
 from onward.worker.outage import Outage
 
-__all__ = ["Keeper"]
-
 log = get_logger("onward.worker")
 
 _WATCH_SECONDS = 0.5

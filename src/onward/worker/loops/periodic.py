@@ -15,8 +15,6 @@ from onward.worker.loops.due_poll import Chores
 from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.outage import Outage
 
-__all__ = ["SEALER", "Sweeper", "promote", "seal", "settle", "vacuum", "wake"]
-
 log = get_logger("onward.worker")
 
 SEALER = "audit"

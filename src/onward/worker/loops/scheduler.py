@@ -21,8 +21,6 @@ from onward.operations.schedules.fire import Fired, Known
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.loops.due_poll import Chores
 
-__all__ = ["Scheduler"]
-
 log = get_logger("onward.worker")
 
 

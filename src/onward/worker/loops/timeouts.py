@@ -15,8 +15,6 @@ from onward.worker.claiming.throughput import Pace
 from onward.worker.finishing.finisher import Finisher
 from onward.worker.loops.lease_keeper import Keeper
 
-__all__ = ["Tidier"]
-
 _TIDY_SECONDS = 0.1
 _TIDIES_HELD = 2
 _BUSY_SECONDS = 1.0

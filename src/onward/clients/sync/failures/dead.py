@@ -28,8 +28,6 @@ from onward.operations.failures.dead_letters import (
     Resolved,
 )
 
-__all__ = ["Dead", "Progress"]
-
 Progress = Callable[[ResolvedMany], None]
 """Is told after each page how far it has come."""
 

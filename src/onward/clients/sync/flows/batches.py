@@ -18,10 +18,7 @@ from onward.core.jobs.job import NewJob
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batch_create import EnqueuedBatch, NewBatch
 from onward.operations.flows.batches import BatchPage
-from onward.operations.tenancy import in_org
 from onward.origin import filled, inherit
-
-__all__ = ["Batches"]
 
 _PART = 2500
 
@@ -50,7 +47,7 @@ class Batches:
     ) -> EnqueuedBatch:
         """Make a batch of these jobs, all or nothing; jobs whose key is held are not in it."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(in_org(jobs, self._binding.org_id), self._rules))
+        asked = list(inherit(self._binding.placed(jobs), self._rules))
         new = self._new(name, on_success, on_failure, on_complete)
         ids = _ids.make_many(len(asked))
         # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
@@ -111,9 +108,9 @@ class Batches:
         given = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
         for name_of, new in given.items():
             check_kind(name_of, new, NewJob, "give what .build() gave, or a NewJob")
-        jobs = list(inherit(in_org(given.values(), self._binding.org_id), self._rules))
+        jobs = list(inherit(self._binding.placed(given.values()), self._rules))
         # Never stored: it tells what a batch inherits here.
-        [origin] = in_org([NewJob(job_type="batch")], self._binding.org_id)
+        [origin] = self._binding.placed([NewJob(job_type="batch")])
         batch_id, *ids = _ids.make_many(1 + len(jobs))
         return NewBatch(
             id=batch_id,

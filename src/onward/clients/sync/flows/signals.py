@@ -16,8 +16,6 @@ from onward.operations.flows import signals
 from onward.operations.flows.signals import NewSignal
 from onward.origin import ambient_org
 
-__all__ = ["Signals"]
-
 _ids = IdMaker(time.time_ns, os.urandom)
 
 # In the class, `list` is a method.

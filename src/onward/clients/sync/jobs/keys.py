@@ -7,8 +7,6 @@ from onward.clients.sync.binding import Binding
 from onward.operations.jobs import key_conflicts
 from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
 
-__all__ = ["Keys"]
-
 
 class Keys:
     """Look up who holds a key, free one, and remove those that have lapsed."""

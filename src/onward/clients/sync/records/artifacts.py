@@ -33,8 +33,6 @@ from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, Lea
 from onward.operations.records import artifacts
 from onward.operations.records.artifacts import Kept, Owner
 
-__all__ = ["Artifacts"]
-
 _SECOND = timedelta(seconds=1)
 
 Which = Artifact | str | UUID

@@ -12,8 +12,6 @@ from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.records import usage
 from onward.operations.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 
-__all__ = ["Usage"]
-
 
 class Usage:
     """Report what was metered, and hold an org's jobs when it has spent its budget."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
@@ -23,8 +23,6 @@ from onward.operations.statement import Operation
 from onward.operations.upkeep import doctor
 from onward.operations.work import polls
 from onward.stores.local_state import condition_of
-
-__all__ = ["Doctor"]
 
 T = TypeVar("T")
 
@@ -64,7 +62,8 @@ class Doctor:
     def _look_around(self, *, deep: bool) -> list[Finding]:
         """Ask in parts: one that fails hides nothing of the others."""
         findings: list[Finding] = []
-        here = self._binding.now()
+        # Not the bound time: this is what tells how far the clock of this process is off.
+        here = datetime.now(UTC)
         facts = self._part(findings, lambda: doctor.gather(self._rules, here))
         seen = self._examined(findings)
         if deep:

@@ -26,8 +26,6 @@ from onward.operations.work.polls import Look, Watch
 from onward.operations.work.rescue import Promoted, Swept
 from onward.operations.work.work import Leases
 
-__all__ = ["Working"]
-
 LEASE = timedelta(seconds=30)
 # One after the other: who ends a job does not go on for long, a worker's loop does.
 _WAVES, _MOST_WAVES = 20, 1000

@@ -10,7 +10,7 @@ from typing import Any
 from onward.clients.sync.client import Client
 from onward.connections import begin
 from onward.connections.shielded import unbroken
-from onward.core.failures.classify import Unrecoverable
+from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import owed_artifact
 from onward.core.policy.rules import Rules
@@ -21,8 +21,6 @@ from onward.handlers.handler import Run
 from onward.handlers.handles.handle import Handle
 from onward.operations.work.work import Leases
 from onward.origin import running
-
-__all__ = ["Transaction", "transaction"]
 
 
 class Transaction:

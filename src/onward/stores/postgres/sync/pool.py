@@ -22,8 +22,6 @@ from onward.connections.drivers.psycopg import PsycopgConnection
 from onward.errors import StoreBusy
 from onward.stores.postgres.semaphore import Places
 
-__all__ = ["LONGEST_WAIT", "Pool", "Pooled"]
-
 # What waited for longer may have been cut by a firewall that told nobody.
 LONGEST_WAIT = 600.0
 

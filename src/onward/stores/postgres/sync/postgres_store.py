@@ -25,8 +25,6 @@ from onward.sql.catalogue import Database
 from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations
 from onward.stores.postgres.sync.pool import Pool, Pooled
 
-__all__ = ["TROUBLE", "PostgresStore"]
-
 T = TypeVar("T")
 
 _TRIES = 4
