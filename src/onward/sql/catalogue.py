@@ -7,10 +7,9 @@ none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
 On PostgreSQL a name is one statement: one round trip, and one atomic change also outside a transaction. What
 follows `-- alike NAME` is run instead where all rows of that set differ in their ids alone, and the other
-sets have none: `:NAME::ids_set` are those ids, `:NAME.column` is what the rows share. What follows
-`-- unaudited` is tried first where no event of its kind is audited; it may give no rows for whatever reason.
-What follows `-- early` is run instead in a transaction of its own, by who then waits for the disk if the last
-column of any row says so; such rows, and that column, the other form does not have.
+sets have none: `:NAME::ids_set` are those ids, `:NAME.column` is what the rows share. What follows `-- early`
+is run instead in a transaction of its own, by who then waits for the disk if the last column of any row says
+so; such rows, and that column, the other form does not have.
 
 On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
 a set, `-- all NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows
@@ -100,7 +99,6 @@ _SET = re.compile(r"^-- (each|all) (\w+)$", re.MULTILINE)
 _PACKED = re.compile(r"^-- packed$", re.MULTILINE)
 _WHEN = re.compile(r"^-- when audited (>=|<) (\d)$", re.MULTILINE)
 _ALIKE = re.compile(r"^-- alike (\w+)$", re.MULTILINE)
-_UNAUDITED = re.compile(r"^-- unaudited$", re.MULTILINE)
 _EARLY = re.compile(r"^-- early$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
@@ -140,8 +138,7 @@ class Query:
 
     On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
     `formed` puts them; where all rows of the set `alike` differ in their ids alone, `short` is that text.
-    `unaudited` is to be tried first where nothing is audited; `early`, with the same parameters, is for who
-    waits for the disk afterwards.
+    `early`, with the same parameters, is for who waits for the disk afterwards.
     """
 
     name: str
@@ -154,7 +151,6 @@ class Query:
     alike: str = ""
     short: str = ""
     style: Style = "question"
-    unaudited: Query | None = None
     early_template: str = ""
     early: bytes = b""
 
@@ -234,28 +230,21 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         return Query(name, steps)
     once = bool(_PLAN_ONCE.search(source))
     text, early = (*_EARLY.split(text), "")[:2]
-    text, *quicker = _UNAUDITED.split(text)
     text, alike, short = (*_ALIKE.split(text), "", "")[:3]
     sets = {
         name: {column.split()[0]: column.split()[1] for column in columns.split(",")}
         for name, columns in _ROWS.findall(text)
     }
-    steady = bool(_STEADY.search(source))
-    unaudited = None
-    if quicker:
-        step = _step(quicker[0], database, style)
-        unaudited = Query(name, (step,), step.text.encode(), steady=steady)
     query = Query(
         name,
         (),
         plan_once=once,
-        steady=steady,
+        steady=bool(_STEADY.search(source)),
         sets=sets,
         template=text,
         alike=alike,
         short=short,
         style=style,
-        unaudited=unaudited,
         early_template=early,
     )
     return formed(query, tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
