@@ -168,11 +168,10 @@ def claim_rows(
     past: Job | None = None,
     now: datetime | None = None,
 ) -> Operation[Sequence[Row]]:
-    """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do.
+    """Claim as `claim` does, and return rows that the caller makes jobs of, outside SQLite's writer thread.
 
-    Whoever has just claimed up to a job may ask for what comes `past` it: until a vacuum, PostgreSQL's index
-    leads over all that was claimed before. What others may just be claiming is then left out, too. SQLite has
-    nothing to step over, and gives the first ones.
+    `past` is the last job of the caller's last claim; on PostgreSQL only jobs behind it are claimed: until a
+    vacuum, its index has the entries of all jobs that were claimed before. SQLite claims from the front.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)

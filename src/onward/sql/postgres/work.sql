@@ -29,13 +29,6 @@ FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'run
         SELECT ctid FROM {live}
         WHERE queue = :queue::text AND state = 'queued'
             AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
-            -- Past a job, what was touched since the oldest running transaction began is left to a claim from the
-            -- front: others are claiming most of it, and to find a row locked takes four times as long as to see that.
-            -- Where that transaction is old, only what was touched since we began: it would hide too much from us.
-            AND (:past_priority::int = 0 OR age(xmax) > (
-                SELECT CASE WHEN age(oldest) < 1000 THEN age(oldest) ELSE 0 END
-                FROM xid(pg_snapshot_xmin(pg_current_snapshot())) AS running(oldest)
-            ))
 
 -- fragment: in_order
         ORDER BY priority, run_at, id
