@@ -20,7 +20,7 @@ from onward.handlers.handler import Handler
 from onward.handlers.starting import StartHook
 from onward.logs import get_logger
 from onward.operations.watch import Watch
-from onward.stores import open_drains, open_wakeups
+from onward.stores import open_wakeups
 from onward.worker.admitter import Admitter
 from onward.worker.alerter import Alerter
 from onward.worker.breakers import Breakers
@@ -36,7 +36,6 @@ from onward.worker.outage import Outage
 from onward.worker.pace import Pace
 from onward.worker.running import Ran
 from onward.worker.scheduler import Scheduler
-from onward.worker.standby import Standby
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
 from onward.worker.tidier import Tidier
@@ -164,7 +163,6 @@ class Worker:
         self._admitter = Admitter(self._client, self._outage)
         self._wakeups = self._admitter.overhear(open_wakeups(self._client.store))
         self._pace = Pace(time.monotonic(), self._concurrency)
-        self._standby = Standby(open_drains(self._client.store), self._pace)
         self._buffer = Buffer(self._concurrency, self._queues)
         self._keeper = Keeper(
             self._clients.open(steady=True), self._outage, lease=self._lease,
@@ -187,7 +185,7 @@ class Worker:
         self._alerter = Alerter(self._client, self._keeper, self._outage, check=check)
         self._claimer = Claimer(
             self._client, self._keeper, self._outage, self._wakeups, stopping=self._stopping,
-            buffer=self._buffer, pace=self._pace, standby=self._standby, feed=self._feed, known=self._known,
+            buffer=self._buffer, pace=self._pace, feed=self._feed, known=self._known,
             behind=self._finisher.behind, queues=self._queues, budget=self._max_jobs, drain=self._drain,
             breakers=self._breakers,
         )  # fmt: skip
@@ -314,7 +312,6 @@ class Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._wakeups.close()
-        self._standby.close()
         await self._keeper.close(retire=not self._outage.lasts)
         await self._client.close()
 
