@@ -320,11 +320,12 @@ def _finish_statement(ends: Collection[End], now: datetime | None) -> Statement:
     if any(to.state not in ENDED_STATES for to in transitions):
         ended = [end for end in ends if end.transition.state in ENDED_STATES]
         returned = [end for end in ends if end.transition.state not in ENDED_STATES]
+    rows = _ended_rows(ended, len(transitions))
+    if not returned and rows.columns == ("id",):
+        same = {**dict.fromkeys(ENDED[1:]), **rows.common}
+        return Statement("finish_alike", {"ended": Rows(("id",), rows.values), **same, "now": moment(now)})
     back = Rows.of(RETURNED, [_returned_row(end) for end in returned])
-    return Statement(
-        "finish_jobs",
-        {"ended": _ended_rows(ended, len(transitions)), "returned": back, "now": moment(now)},
-    )
+    return Statement("finish_jobs", {"ended": rows, "returned": back, "now": moment(now)})
 
 
 def _ended_rows(ends: Collection[End], kinds: int) -> Rows:

@@ -164,36 +164,39 @@ UNION ALL
 SELECT CAST(id AS text), 'cancelled' FROM held WHERE cancel_requested_at IS NOT NULL
 UNION ALL
 SELECT NULL, NULL FROM woken WHERE sent < 0
--- alike ended
--- What nearly all writes are: jobs that all came to the same. No join, no set that is looked through again, and a
--- sixth of the time less. Whether any was missed, their number tells.
+
+-- name: finish_alike
+-- plan: steady
+-- What nearly all writes are: jobs that all came to the same end under the same lease. No join, no set that is read
+-- again, and a sixth of the time less. Whether any was missed, their number tells.
 WITH {+clock},
+ending AS MATERIALIZED (SELECT id FROM :ended::rows(id uuid)),
 gone AS (
     DELETE FROM {live} AS live
-    WHERE id = ANY (:ended::ids_set) AND lease = :ended.lease AND NOT rerun_requested
+    WHERE id = ANY (ARRAY(SELECT id FROM ending)) AND lease = :lease::int AND NOT rerun_requested
     RETURNING {carried live}, error
 ),
 moved AS (
     INSERT INTO {ended} ({carried}, {+end_columns})
     SELECT
-        {carried gone}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, error),
-        :ended.result, :ended.outcome, now
+        {carried gone}, :state::text, :attempt::int, :waits::int, :crashes::int, coalesce(:error::json, error),
+        :result::json, :outcome::text, now
     FROM gone, clock
 ),
 event AS (
     INSERT INTO {audit} ({+audit_columns}, action)
     SELECT
-        now, :ended.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
-        :ended.attempt, lease, worker_id, :ended.detail, :ended.action
+        now, :event::text, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+        :attempt::int, lease, worker_id, :detail::json, :action::text
     FROM gone, clock
     WHERE :audited::int > 0
 ),
 missed AS MATERIALIZED (
-    SELECT id, :ended.attempt AS attempt, :ended.lease AS lease, EXISTS (
-        SELECT FROM {live} AS live WHERE live.id = ANY (ARRAY[asked.id]) AND live.lease = :ended.lease
+    SELECT id, :attempt::int AS attempt, :lease::int AS lease, EXISTS (
+        SELECT FROM {live} AS live WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = :lease::int
     ) AS again
-    FROM unnest(:ended::ids_set) AS asked(id)
-    WHERE (SELECT count(*) FROM gone) < cardinality(:ended::ids_set) AND id NOT IN (SELECT id FROM gone)
+    FROM ending
+    WHERE (SELECT count(*) FROM gone) < (SELECT count(*) FROM ending) AND id NOT IN (SELECT id FROM gone)
 ),
 {+refused_those}
 SELECT CAST(job_id AS text), 'lost' FROM refused

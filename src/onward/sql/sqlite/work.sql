@@ -204,6 +204,87 @@ WHERE rerun_requested = 1 AND state <> 'running'
 UNION ALL
 SELECT json_group_array(json_array(id, 'again')) FROM {ended} INDEXED BY {prefix}ended_rerun WHERE rerun_requested = 1
 
+-- name: finish_alike
+-- Jobs that all came to the same end under the same lease: nearly all writes. As finish_jobs, with what they share as
+-- parameters.
+-- when audited >= 1
+-- all ended
+INSERT INTO {audit} ({+audit_columns}, action)
+SELECT
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :event END, :ended.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type), coalesce(live.actor_id, other.actor_id, past.actor_id),
+    coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :attempt, :lease, live.worker_id,
+    CASE WHEN live.id IS NOT NULL THEN :detail END, CASE WHEN live.id IS NOT NULL THEN :action END
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END;
+-- when audited < 1
+-- all ended
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.stale_result_rejected', :ended.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type), coalesce(live.actor_id, other.actor_id, past.actor_id),
+    coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :attempt, :lease, NULL, NULL
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END
+WHERE live.id IS NULL;
+-- when audited >= 1
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND event = 'job.stale_result_rejected' AND job_id NOT IN (
+        -- Not a job whose other end, under its newest lease, is written by the same statement.
+        SELECT job_id FROM {audit}
+        WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+            AND event <> 'job.stale_result_rejected'
+    );
+-- when audited < 1
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND job_id NOT IN (
+        SELECT live.id FROM :ended::rows AS ended CROSS JOIN {live} AS live
+        ON live.id = :ended.id AND live.lease = :lease
+    );
+-- all ended
+INSERT INTO {ended} ({carried}, {+end_columns})
+SELECT
+    {carried live}, :state, :attempt, :waits, :crashes, coalesce(:error, live.error), :result, :outcome, :now
+FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease;
+-- all ended
+-- packed
+SELECT json_group_array(DISTINCT json_array(limit_key, 'slot')) FROM {ended}
+WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND limit_key IS NOT NULL;
+-- all ended
+DELETE FROM {live} WHERE id IN (
+    SELECT id FROM {ended}
+    WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+);
+-- Nearly always none. Also what somebody else has not settled yet: whoever comes by does it.
+-- all ended
+-- packed
+SELECT json_group_array(json_array(id, 'tied')) FROM (
+    SELECT id FROM {ended} INDEXED BY {prefix}ended_unsettled WHERE flow > 0 LIMIT 500
+);
+-- Reset while they ran: they have ended, or gone back, and are to start again; nearly always none.
+-- packed
+SELECT json_group_array(json_array(id, 'again')) FROM {live} INDEXED BY {prefix}live_rerun
+WHERE rerun_requested = 1 AND state <> 'running'
+UNION ALL
+SELECT json_group_array(json_array(id, 'again')) FROM {ended} INDEXED BY {prefix}ended_rerun WHERE rerun_requested = 1
+
 -- fragment: ended_of
 live.id = :ended.id AND live.lease = :ended.lease
 
