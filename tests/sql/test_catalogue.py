@@ -237,6 +237,39 @@ def test_only_what_is_planned_the_same_for_any_data_is_planned_once():
     assert planned_once == {"enqueue_jobs", "enqueue_keyed_jobs"}
 
 
+HOT = {
+    "claim_jobs", "claim_unpaused_jobs", "claim_picked_jobs", "finish_jobs", "finish_alike", "enqueue_jobs",
+    "enqueue_keyed_jobs",
+}  # fmt: skip
+COLUMN_LISTS = {"audit_columns", "end_columns", "new_columns", "refused_columns"}
+
+
+def blocks(database: Database) -> list[tuple[str, str, str]]:
+    """Give each block as it is written: whether it is a name or a fragment, how it is called, its text."""
+    files = sorted(SOURCE.joinpath("sql", database).glob("*.sql"))
+    text = "\n".join(file.read_text() for file in files)
+    _, *parts = re.split(r"^-- (name|fragment): (\w+)$", text, flags=re.MULTILINE)
+    return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_hot_statement_stands_in_one_piece(database):
+    hot = {name: text for kind, name, text in blocks(database) if kind == "name" and name in HOT}
+    assert set(hot) == HOT
+    for text in hot.values():
+        assert set(re.findall(r"\{\+(\w+)\}", text)) <= COLUMN_LISTS
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_the_brackets_of_every_block_are_balanced(database):
+    for _, name, text in blocks(database):
+        depth = 0
+        for mark in re.findall(r"[()]", re.sub(r"'[^']*'|^\s*--.*$", "", text, flags=re.MULTILINE)):
+            depth += 1 if mark == "(" else -1
+            assert depth >= 0, name
+        assert depth == 0, name
+
+
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_fragment_is_included_where_it_is_used_and_no_statement_by_itself(database):
     folders = [SOURCE.joinpath("sql", name) for name in ("portable", database)]

@@ -11,51 +11,57 @@ FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'run
 
 -- name: claim_jobs
 -- plan: steady
-{+claim_those}
-{+ready_jobs}
-{+in_order}
-{+claimed_those}
-
--- name: claim_unpaused_jobs
--- plan: steady
--- Walks over what is paused, so only for when something is.
-{+claim_those}
-{+ready_jobs}
-        AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
-{+in_order}
-{+claimed_those}
-
--- fragment: ready_jobs
-        SELECT ctid FROM {live}
-        WHERE queue = :queue::text AND state = 'queued'
-            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
-
--- fragment: in_order
-        ORDER BY priority, run_at, id
-        LIMIT :limit::int
-        FOR UPDATE SKIP LOCKED
-
--- fragment: claim_those
--- One row of nulls says that the worker has no right to claim.
-{+right_to_claim},
-job AS (
-{+start_those}
-
--- fragment: right_to_claim
-WITH {+clock},
+-- One row of nulls says that the worker has no right to claim. `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once;
+-- `id IN (SELECT … LIMIT …)` may run it again for every row and claim more than the limit.
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 me AS MATERIALIZED (
     SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
-)
-
--- fragment: start_those
--- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
--- and claim more than it was asked for.
+),
+job AS (
     UPDATE {live} AS live
     SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
         started_at = (SELECT now FROM clock)
     WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        started_at, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, attempt, lease, worker_id, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+SELECT {job_columns job} FROM job
+UNION ALL
+SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
--- fragment: claimed_those
+-- name: claim_unpaused_jobs
+-- plan: steady
+-- As claim_jobs, but walks over what is paused, so only for when something is.
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
+me AS MATERIALIZED (
+    SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
+),
+job AS (
+    UPDATE {live} AS live
+    SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
+        started_at = (SELECT now FROM clock)
+    WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
+            AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
     ))
     RETURNING *
 ),
@@ -78,7 +84,7 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 -- empty reads the whole index and compares each row with each end, or joins by the lease, which most have in common.
 -- Whoever is in neither `gone` nor `back` had lost its lease; it changes nothing but the audit. Only what did not go as
 -- asked is told: nearly always nothing.
-WITH {+clock},
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 ending AS MATERIALIZED (
     SELECT * FROM :ended::rows(
         id uuid, lease bigint, event text, state text, attempt integer, waits integer, crashes integer, error jsonb,
@@ -145,11 +151,20 @@ missed AS MATERIALIZED (
     FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked
     WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
 ),
-{+refused_those},
+refused AS (
+    INSERT INTO {audit} ({+refused_columns})
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
+    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
+    WHERE NOT again
+    RETURNING job_id
+),
 woken AS MATERIALIZED (
     SELECT count(pg_notify('{channel}', queue)) AS sent
     FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
-    WHERE {+someone_idles}
+    WHERE EXISTS (
+        SELECT FROM {workers}
+        WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
+    )
 )
 SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
@@ -169,7 +184,7 @@ SELECT NULL, NULL FROM woken WHERE sent < 0
 -- plan: steady
 -- What nearly all writes are: jobs that all came to the same end under the same lease. No join, no set that is read
 -- again, and a sixth of the time less. Whether any was missed, their number tells.
-WITH {+clock},
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 ending AS MATERIALIZED (SELECT id FROM :ended::rows(id uuid)),
 gone AS (
     DELETE FROM {live} AS live
@@ -198,7 +213,13 @@ missed AS MATERIALIZED (
     FROM ending
     WHERE (SELECT count(*) FROM gone) < (SELECT count(*) FROM ending) AND id NOT IN (SELECT id FROM gone)
 ),
-{+refused_those}
+refused AS (
+    INSERT INTO {audit} ({+refused_columns})
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
+    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
+    WHERE NOT again
+    RETURNING job_id
+)
 SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
 SELECT told.* FROM gone, LATERAL (
@@ -207,12 +228,3 @@ SELECT told.* FROM gone, LATERAL (
 WHERE (flow > 0 OR limit_key IS NOT NULL) AND name IS NOT NULL
 UNION ALL
 SELECT CAST(id AS text), 'again' FROM missed WHERE again
-
--- fragment: refused_those
-refused AS (
-    INSERT INTO {audit} ({+refused_columns})
-    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
-    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
-    WHERE NOT again
-    RETURNING job_id
-)
