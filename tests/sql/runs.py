@@ -53,7 +53,7 @@ from onward.operations.audit import AuditFilter
 from onward.operations.confined import set_org
 from onward.operations.dead_bulk import ResolvedMany
 from onward.operations.dead_letter import Edit
-from onward.operations.statement import Operation, Row, Statement
+from onward.operations.statement import Operation, Row, Several, Statement
 from onward.sql.catalogue import (
     Database,
 )
@@ -363,7 +363,7 @@ def statements_of(name: str) -> list[Statement]:
     make, answers = RUNS[name]
     operation = make()
     asked_for: list[Statement] = []
-    statement: Statement | None = next(operation)
+    statement: Statement | Several | None = next(operation)
     for rows in answers:
         assert isinstance(statement, Statement), "the operation asked for less than is answered"
         asked_for.append(statement)

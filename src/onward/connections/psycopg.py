@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from psycopg.rows import tuple_row
 from onward.connections.arrays import Array
 from onward.connections.direct import Direct
 from onward.connections.parameters import postgres_call
+from onward.connections.running import one_by_one, one_by_one_async
 from onward.errors import TransactionNotOpen, TransactionOpen
 from onward.operations.statement import Row, Statement
 from onward.sql.catalogue import Database, catalogue
@@ -73,6 +74,19 @@ class PsycopgConnection:
         # a long text for placeholders each time.
         return _taking_arrays(psycopg.RawCursor(self._connection, row_factory=tuple_row))
 
+    def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
+        """Run statements, making the next while the server works on those before it."""
+        if not psycopg.Pipeline.is_supported():
+            return one_by_one(self, statements)
+        cursors = []
+        with self._connection.pipeline():
+            for statement in statements:
+                query, values = postgres_call(self._queries[statement.name], statement)
+                cursor = self._new_cursor()
+                cursor.execute(query.encoded, values, prepare=False)
+                cursors.append(cursor)
+            return [row for cursor in cursors for row in cursor.fetchall()]
+
 
 class AsyncPsycopgConnection:
     """A `psycopg.AsyncConnection`; what is run on it belongs to the transaction that is open there."""
@@ -118,6 +132,19 @@ class AsyncPsycopgConnection:
 
     def _new_cursor(self) -> psycopg.AsyncRawCursor[Row]:
         return _taking_arrays(psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row))
+
+    async def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
+        """Run statements, making the next while the server works on those before it."""
+        if not psycopg.Pipeline.is_supported():
+            return await one_by_one_async(self, statements)
+        cursors = []
+        async with self._connection.pipeline():
+            for statement in statements:
+                query, values = postgres_call(self._queries[statement.name], statement)
+                cursor = self._new_cursor()
+                await cursor.execute(query.encoded, values, prepare=False)
+                cursors.append(cursor)
+            return [row for cursor in cursors for row in await cursor.fetchall()]
 
 
 class _ArrayDumper(Dumper):

@@ -6,7 +6,7 @@ write a job into another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -145,21 +145,22 @@ def in_org(jobs: Iterable[NewJob], org: str | None) -> list[NewJob]:
     return [_given(new, org) if isinstance(new, NewJob) else new for new in jobs]
 
 
-def check_confined(statement: Statement, org: str) -> Operation[None]:
-    """Refuse a statement that is not for a client of this org; queries the orgs of new jobs' parents."""
-    if statement.name not in OF_ONE_ORG:
-        raise not_allowed("this concerns all orgs", org)
-    params = statement.params
-    if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
-        what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
-        raise not_allowed(f"to pause or resume {what} concerns more than one org", org)
+def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]:
+    """Refuse statements that are not for a client of this org; asks whose the parents of new jobs are."""
     parents: set[JobId] = set()
-    # New jobs, and what becomes of those that hold their keys.
-    for rows in (params.get("jobs"), params.get("changes")):
-        if isinstance(rows, Rows):
-            if strange := _column(rows, "org_id") - {org}:
-                raise _other_org(strange.pop(), org)
-            parents |= {str(parent) for parent in _column(rows, "parent_id") - {None}}
+    for statement in statements:
+        if statement.name not in OF_ONE_ORG:
+            raise not_allowed("this concerns all orgs", org)
+        params = statement.params
+        if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
+            what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
+            raise not_allowed(f"to pause or resume {what} concerns more than one org", org)
+        # New jobs, and what becomes of those that hold their keys.
+        for rows in (params.get("jobs"), params.get("changes")):
+            if isinstance(rows, Rows):
+                if strange := _column(rows, "org_id") - {org}:
+                    raise _other_org(strange.pop(), org)
+                parents |= {str(parent) for parent in _column(rows, "parent_id") - {None}}
     if parents:
         found = yield Statement("get_jobs", {"ids": as_json(sorted(parents))})
         # One of another org is told from one that never was by nothing.

@@ -5,7 +5,7 @@ Every check comes before the first statement, so a refused job leaves the caller
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from onward.operations import followers
 from onward.operations.asked import COLUMNS, asked_row, asked_rows, check_keys
 from onward.operations.batch_joining import join
 from onward.operations.keys import change_held, check_change, conflict_of
-from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
+from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json, moment
 
 __all__ = ["enqueue", "enqueue_many", "storing", "tied"]
 
@@ -72,8 +72,7 @@ def enqueue_many(
 ) -> Operation[list[Enqueued]]:
     """Store jobs, or find those that hold their keys; answers in the order of asking.
 
-    With `at_once`, each statement stores at most that many jobs, and each part is checked just before it is
-    stored: to be run in a transaction of its own, which a refused job rolls back.
+    `at_once` parts a large call into statements, of which the next is made while the database works.
     """
     if not jobs:
         return []
@@ -110,11 +109,11 @@ def _enqueue_many(
         raise
     first = _first_of_each_key(jobs, ids, keys, rules)
     places = [at for at, job_id in enumerate(ids) if job_id not in first] if first else range(len(ids))
-    size = at_once or len(places)
-    rows: list[Row] = []
-    for start in range(0, len(places), size):
-        part = _rows(places[start : start + size], jobs, ids, keys, rules)
-        rows.extend((yield storing(part, noted, now)))
+    parts = (
+        storing(_rows(places[part], jobs, ids, keys, rules), noted, now)
+        for part in _parts(len(places), at_once)
+    )
+    rows = yield Several(parts) if at_once and len(places) > at_once else next(parts)
     if not rows and not first:
         return [Enqueued(job_id, JobState.QUEUED, created=True) for job_id in ids]
     found = {row[0]: row for row in rows}
@@ -126,6 +125,17 @@ def _enqueue_many(
         (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
     ]
     return (yield from _answers(asked, rules, noted, now))
+
+
+def _parts(count: int, at_once: int | None) -> Iterator[slice]:
+    """Part so many jobs; the first part is small, so that the database has something to do soon."""
+    if not at_once or count <= at_once:
+        yield slice(count)
+        return
+    first = at_once // 5
+    yield slice(first)
+    for at in range(first, count, at_once):
+        yield slice(at, at + at_once)
 
 
 def _answers(

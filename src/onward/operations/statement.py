@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -14,7 +14,8 @@ from onward.core.arguments import zoned
 from onward.core.job import micros
 
 __all__ = [
-    "Check", "Operation", "Row", "Rows", "Scalar", "Statement", "as_json", "moment", "picker", "with_params",
+    "Check", "Operation", "Row", "Rows", "Scalar", "Several", "Statement", "as_json", "moment", "picker",
+    "with_params",
 ]  # fmt: skip
 
 Scalar = str | int | float | None
@@ -60,8 +61,14 @@ class Statement(msgspec.Struct, frozen=True):
     params: Mapping[str, Scalar | Rows]
 
 
-Operation = Generator[Statement, Sequence[Row], T]
-Check = Callable[[Statement], Operation[None]]
+class Several(msgspec.Struct, frozen=True):
+    """Statements answered by all of their rows; the next may be made while the last one runs."""
+
+    statements: Iterator[Statement]
+
+
+Operation = Generator[Statement | Several, Sequence[Row], T]
+Check = Callable[[Sequence[Statement]], Operation[None]]
 
 
 def with_params(
@@ -72,19 +79,26 @@ def with_params(
 ) -> Operation[T]:
     """Add parameters to every statement of an operation, so that none can forget them.
 
-    `check` is shown each statement before it is run: it may query the database, and refuse the statement.
-    `actor` is put into a statement that has an actor among its parameters and names none.
+    `check` is shown the statements before they are run: it may ask the database, and refuse. `actor` stands
+    for whoever acts where a statement asks for one and none was named.
     """
     rows: Sequence[Row] = ()
     try:
         asked = next(operation)
         while True:
             if check is not None:
-                yield from with_params(check(asked), params)
-            named = actor is None or asked.params.get("actor_type", "") is not None
-            said = asked.params if named or actor is None else {**asked.params, **actor}
+                statements = [asked] if isinstance(asked, Statement) else list(asked.statements)
+                yield from with_params(check(statements), params)
+                asked = asked if isinstance(asked, Statement) else Several(iter(statements))
+            if isinstance(asked, Statement):
+                named = actor is None or asked.params.get("actor_type", "") is not None
+                said = asked.params if named or actor is None else {**asked.params, **actor}
+                asked = Statement(asked.name, {**said, **params})
+            else:
+                added = (Statement(one.name, {**one.params, **params}) for one in asked.statements)
+                asked = Several(added)
             try:
-                rows = yield Statement(asked.name, {**said, **params})
+                rows = yield asked
             except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
                 asked = operation.throw(error)
             else:

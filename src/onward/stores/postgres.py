@@ -16,7 +16,7 @@ from psycopg import errors
 
 from onward.connections.direct import Direct
 from onward.connections.psycopg import PsycopgConnection
-from onward.connections.running import run
+from onward.connections.running import one_by_one, run
 from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.confined import set_org
 from onward.operations.statement import Operation
@@ -131,8 +131,9 @@ class PostgresStore:
             raise
 
     def _run_atomic(self, operation: Operation[T], connection: Pooled) -> T:
+        several = one_by_one if self.pooler else PsycopgConnection.fetch_ahead
         with connection.transaction():
-            return run(operation, self._adapted(connection))
+            return run(operation, self._adapted(connection), several)
 
     def _run_for_org(
         self, operation: Operation[T], connection: Pooled, *, atomic: bool, org_id: str | None

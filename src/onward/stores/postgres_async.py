@@ -15,7 +15,7 @@ from psycopg import errors
 
 from onward.connections.direct import Direct
 from onward.connections.psycopg import AsyncPsycopgConnection
-from onward.connections.running import run_async
+from onward.connections.running import one_by_one_async, run_async
 from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.confined import set_org
 from onward.operations.statement import Operation
@@ -130,8 +130,9 @@ class AsyncPostgresStore:
             raise
 
     async def _run_atomic(self, operation: Operation[T], connection: AsyncPooled) -> T:
+        several = one_by_one_async if self.pooler else AsyncPsycopgConnection.fetch_ahead
         async with connection.transaction():
-            return await run_async(operation, self._adapted(connection))
+            return await run_async(operation, self._adapted(connection), several)
 
     async def _run_for_org(
         self, operation: Operation[T], connection: AsyncPooled, *, atomic: bool, org_id: str | None
