@@ -140,23 +140,6 @@ def test_a_plan_made_before_the_table_was_ever_analysed_is_the_one_for_a_full_ta
             assert scans() == HOT[name][1]
 
 
-def test_a_claim_that_is_not_audited_is_planned_as_one_that_is(store):
-    query = catalogue("postgres", "arrays", store.prefix)["claim_jobs"]
-    statement = next(HOT["claim"][0]())
-    assert isinstance(statement, Statement)
-    assert query.unaudited
-    quick, values = postgres_call(query.unaudited, statement)
-    with unvacuumed(store) as connection:
-        connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
-        connection.execute(_STEADY.encode())
-        connection.execute(b"PREPARE hot AS " + quick.encoded)
-        before = scans_of_live(plan_of_hot(connection, values))
-        fill(connection, store, 20_000)
-        fill(connection, store, 20_000, state="scheduled", due="1 day")
-        after = scans_of_live(plan_of_hot(connection, values))
-    assert before == after == HOT["claim"][1]
-
-
 @pytest.mark.parametrize("name", BY_A_RULE)
 def test_a_claim_by_a_rule_reads_the_table_by_its_indexes_in_any_session(store, name):
     # Few enough for a reading from end to end to look cheap, and enough for as many of them to take a second.

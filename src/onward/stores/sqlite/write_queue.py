@@ -16,7 +16,7 @@ from pathlib import Path
 
 from onward.stores.sqlite.file import is_busy
 
-__all__ = ["Turns", "open_turns"]
+__all__ = ["Turns"]
 
 # Longer than who shows that it waits sleeps between two looks.
 _GIVE_WAY_SECONDS = 0.0015
@@ -80,13 +80,8 @@ class Turns:
 
     def _lock(self, kind: int) -> None:
         if self._sign is None:
-            self._sign = open_turns(self._path)
+            self._sign = os.open(f"{self._path}-turns", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._sign, kind | fcntl.LOCK_NB)
-
-
-def open_turns(path: Path) -> int:
-    """Open the file beside a database in which those who write to it tell each other."""
-    return os.open(f"{path}-turns", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 def _began(connection: sqlite3.Connection, deadline: float) -> bool:
