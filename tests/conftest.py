@@ -11,7 +11,8 @@ import pytest
 from onward import Client, Onward
 from tests.apps import fresh_app
 from tests.postgres import PostgresServer, fresh_database, start_postgres
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres_schema import clean_schema, close_schemas
+from tests.stores.using_sqlite import clean_file
 
 SERVER = pytest.StashKey[PostgresServer]()
 
@@ -49,6 +50,7 @@ def postgres_url(postgres_server_url: str, worker_id: str) -> Iterator[str]:
     """An empty database for the tests of this process."""
     with fresh_database(postgres_server_url, f"onward_test_{worker_id}_{os.getpid()}") as url:
         yield url
+        close_schemas(url)
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +63,10 @@ def anyio_backend() -> str:
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
     """A client on empty tables of its own, once for each database."""
     if request.param == "sqlite":
-        with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+        with Client(clean_file(tmp_path)) as client:
             yield client
     else:
-        with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+        with clean_schema(request.getfixturevalue("postgres_url")) as store:
             yield Client(store=store)
 
 

@@ -13,7 +13,7 @@ from onward.stores.pool import Pooled
 from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_async import AsyncPostgresStore
 from tests.stores.blocking import waiting
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres_schema import clean_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ JOB, HELD = NewJob(job_type="t"), NewJob(job_type="t", key="held")
 
 @pytest.fixture
 def store(postgres_url) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 

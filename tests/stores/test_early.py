@@ -17,7 +17,7 @@ from onward.stores import open_async_store
 from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_async import AsyncPostgresStore
 from tests.postgres import PostgresServer, fresh_database, start_postgres
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres_schema import clean_schema, fresh_schema
 from tests.tenancy.plain_role import plain_role
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ LONG = timedelta(hours=1)
 
 @pytest.fixture
 def client(postgres_url) -> Iterator[Client]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield often(Client(store=store))
 
 
@@ -63,7 +63,7 @@ def test_only_while_a_worker_waits(client):
 
 
 async def test_so_does_one_that_is_awaited(postgres_url):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         rest(Client(store=store))
         own = open_async_store(store.url, schema=store.prefix.rstrip("."))
         async with AsyncClient(store=own) as client:

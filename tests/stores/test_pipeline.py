@@ -25,7 +25,7 @@ from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_pipelined import PipelinedStore
 from tests.proxy import proxied
 from tests.stores.blocking import waiting
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres_schema import clean_schema
 from tests.worker.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ ENDED = Transition(JobState.SUCCEEDED, "job.succeeded", "succeeded", 1, 0, 0)
 
 @pytest.fixture
 def schema(postgres_url) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 

@@ -29,12 +29,12 @@ from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_async import AsyncPostgresStore
 from onward.stores.postgres_wakeups import PostgresWakeups
 from tests.proxy import proxied
-from tests.stores.postgres_schema import fresh_schema
+from tests.stores.postgres_schema import clean_schema
 
 
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 
