@@ -16,6 +16,7 @@ from onward.sql.catalogue import Content, catalogue, formed
 from onward.stores import open_async_store
 from onward.stores.postgres import PostgresStore
 from onward.stores.postgres_async import AsyncPostgresStore
+from tests.extent import FULL
 from tests.postgres import PostgresServer, fresh_database, start_postgres
 from tests.stores.postgres_schema import clean_schema, fresh_schema
 from tests.tenancy.plain_role import plain_role
@@ -200,7 +201,7 @@ def survives(server: PostgresServer, jobs: int = 1) -> bool:
 
 @pytest.mark.parametrize("jobs", [1, 20])
 def test_what_has_returned_survives_a_crash(lazy, jobs):
-    assert [survives(lazy, jobs) for _ in range(3)] == [True, True, True]
+    assert {survives(lazy, jobs) for _ in range(3 if FULL else 1)} == {True}
 
 
 @pytest.mark.parametrize("jobs", [1, 20])

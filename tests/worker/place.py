@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -23,12 +22,9 @@ from tests.cli.program import Program
 from tests.stores.postgres_schema import clean_schema
 from tests.stores.using_sqlite import clean_file
 
-__all__ = ["SLOW", "Place", "chosen_place", "fresh_place", "may_mount", "pid_of", "small_disk", "until"]
+__all__ = ["Place", "chosen_place", "fresh_place", "may_mount", "pid_of", "small_disk", "until"]
 
 ROOT = Path(__file__).parents[2]
-
-SLOW = os.environ.get("ONWARD_SLOW_TESTS") == "1"
-"""Run with the default lease of 30 s as well."""
 
 
 def may_mount() -> bool:
