@@ -7,14 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from onward import Client, Onward
 from tests.apps import fresh_app
+from tests.extent import FULL
 from tests.postgres import PostgresServer, fresh_database, start_postgres
 from tests.stores.postgres_schema import clean_schema, close_schemas
 from tests.stores.using_sqlite import clean_file
 
 SERVER = pytest.StashKey[PostgresServer]()
+
+# A machine that is busy with other work makes inputs slowly: that tells nothing about the code.
+settings.register_profile(
+    "onward",
+    max_examples=100 if FULL else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("onward")
 
 
 @pytest.hookimpl(optionalhook=True)
