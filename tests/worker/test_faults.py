@@ -69,6 +69,7 @@ def test_a_worker_killed_in_the_middle_of_500_jobs_loses_none_and_none_ends_twic
     assert longest < lease + SWEEP + 1.0
 
 
+@ON_ONE
 def test_jobs_of_a_killed_process_under_a_supervisor_run_again_within_3_seconds(place):  # F01
     with place.worker("--processes", "2", "--concurrency", "5") as supervisor:
         supervisor.wait_for("  worker ")
