@@ -24,7 +24,7 @@ from onward.stores.postgres.pipelined import PipelinedStore
 from onward.stores.postgres.pool import AsyncPooled
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.proxy import proxied
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.stores.sqlite.blocking import waiting
 from tests.worker.waiting import until
 
@@ -35,7 +35,7 @@ ENDED = Transition(JobState.SUCCEEDED, "job.succeeded", "succeeded", 1, 0, 0)
 
 @pytest.fixture
 def schema(postgres_url) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 
