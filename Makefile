@@ -1,12 +1,14 @@
 # Every target makes the virtual environment it needs by itself.
 #   make test PYTHON=python3.13 VENV=.venv-3.13    another interpreter
 #   make test ARGS="-k lease -x"                   more arguments for the command
+#   make test FULL=1                               all that an ordinary run takes a sample of
 
 # The first interpreter that is new enough; `python3` itself wherever it is.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
 ARGS ?=
+FULL ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -24,7 +26,7 @@ demo: $(STAMP) ## Run the guided demonstration
 	$(BIN)/python -m examples.demo $(ARGS)
 
 test: $(STAMP) ## Run the tests on SQLite and a real PostgreSQL
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(if $(filter 1,$(FULL)),ONWARD_FULL_TESTS=1 )$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: $(STAMP) ## Check format, lint, types, layers and generated files
 	$(BIN)/ruff format --check .

@@ -47,6 +47,14 @@ async def noop(n: int) -> None:  # noqa: ARG001
 
 
 @app.job
+async def compute(us: int) -> None:
+    end = clock() + us
+    while clock() < end:
+        pass
+    tally.ran()
+
+
+@app.job
 async def sent(at: int) -> None:
     tally.started(at)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from onward import Onward
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
+from tests.stores.sqlite.using_sqlite import clean_file
 
 __all__ = ["fresh_app"]
 
@@ -18,8 +19,8 @@ __all__ = ["fresh_app"]
 def fresh_app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Onward]:
     """Give an Onward without job types, on the database of a fixture's parameter; who asks closes it."""
     if request.param == "sqlite":
-        yield Onward(f"sqlite:///{tmp_path}/onward.db")
+        yield Onward(clean_file(tmp_path))
     else:
         url = request.getfixturevalue("postgres_url")
-        with fresh_schema(url) as store:
+        with clean_schema(url) as store:
             yield Onward(url, schema=store.prefix.rstrip("."))

@@ -7,13 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from onward import Client, Onward
 from tests.apps import fresh_app
+from tests.extent import FULL
 from tests.postgres import PostgresServer, fresh_database, start_postgres
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema, close_schemas
+from tests.stores.sqlite.using_sqlite import clean_file
 
 SERVER = pytest.StashKey[PostgresServer]()
+
+# A machine that is busy with other work makes inputs slowly: that tells nothing about the code.
+settings.register_profile(
+    "onward",
+    max_examples=100 if FULL else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("onward")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -49,6 +61,7 @@ def postgres_url(postgres_server_url: str, worker_id: str) -> Iterator[str]:
     """An empty database for the tests of this process."""
     with fresh_database(postgres_server_url, f"onward_test_{worker_id}_{os.getpid()}") as url:
         yield url
+        close_schemas(url)
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +74,10 @@ def anyio_backend() -> str:
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
     """A client on empty tables of its own, once for each database."""
     if request.param == "sqlite":
-        with Client(f"sqlite:///{tmp_path}/onward.db") as client:
+        with Client(clean_file(tmp_path)) as client:
             yield client
     else:
-        with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+        with clean_schema(request.getfixturevalue("postgres_url")) as store:
             yield Client(store=store)
 
 

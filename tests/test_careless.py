@@ -33,7 +33,7 @@ from onward import (
 )
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 JOB = NewJob(job_type="t")
 NAIVE = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
@@ -131,7 +131,7 @@ def test_a_mistake_is_told_in_onwards_own_words_and_changes_nothing(client, mist
 
 def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
     # What PostgreSQL itself refuses, it punishes by refusing whatever comes next.
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         client = Client(store=store)
         client.register("w")
         client.enqueue(JOB)
@@ -206,7 +206,7 @@ def test_a_forked_child_is_told_to_open_its_own(client):
 
 def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
     # F14
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         client = Client(store=store)
         cut_all(postgres_url, store)
         assert client.count().cap

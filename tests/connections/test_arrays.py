@@ -7,7 +7,7 @@ from psycopg import pq
 from onward import AsyncClient, Client, NewJob
 from onward.connections.libpq.arrays import Array
 from onward.stores import open_async_store
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 IDS = [f"01890a5d-ac96-774b-bcce-b302099a8{number:03x}" for number in range(300)]
 
@@ -63,7 +63,7 @@ def test_what_is_no_id_is_refused(wrong):
 @pytest.mark.parametrize("encoding", ["utf8", "latin1"])
 def test_a_bulk_on_a_callers_connection_arrives_in_its_encoding(postgres_url, encoding):
     jobs = [NewJob(job_type="t", payload={"n": "é" * n}, key=f"ÿ{n}", priority=n % 9 + 1) for n in range(40)]
-    with fresh_schema(postgres_url) as store, Client(store=store) as client:
+    with clean_schema(postgres_url) as store, Client(store=store) as client:
         with psycopg.connect(postgres_url, client_encoding=encoding) as connection:
             made = client.within(connection).enqueue_many(jobs)
         found = client.get_many([one.id for one in made])
@@ -79,7 +79,7 @@ async def test_a_bulk_of_several_statements_keeps_what_each_job_has_of_its_own(p
         )
         for n in range(6000)
     ]
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         async with AsyncClient(store=open_async_store(store.url, schema=store.prefix.rstrip("."))) as client:
             made = await client.enqueue_many(jobs)
             found = await client.get_many([one.id for one in made])

@@ -21,6 +21,7 @@ from tests.connections.caller import NOW, bound
 from tests.connections.kinds import KINDS, Address, Caller, Kind, open_caller
 from tests.connections.scenarios import controlling, enqueueing, keying, metering, resolving, working
 from tests.connections.scenarios.steps import ids, put
+from tests.extent import FULL
 
 SCENARIOS = [
     *enqueueing.SCENARIOS,
@@ -29,6 +30,14 @@ SCENARIOS = [
     *keying.SCENARIOS,
     *metering.SCENARIOS,
     *resolving.SCENARIOS,
+]
+# Each scenario over a few kinds and each kind with a few scenarios, unless all is run.
+APART = 1 if FULL else 7
+PAIRS = [
+    pytest.param(kind, scenario, id=f"{kind.name}-{scenario.__name__}")
+    for row, kind in enumerate(KINDS)
+    for column, scenario in enumerate(SCENARIOS)
+    if (row + column) % APART == 0
 ]
 
 
@@ -39,7 +48,7 @@ def caller(request, address):
         yield caller
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize(("caller", "scenario"), PAIRS, indirect=["caller"])
 def test_the_callers_transaction_decides(caller: Caller, scenario, observer):
     database = caller.kind.database
     caller.begin()

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Client, Failed, Job, NewJob, Succeeded
 from onward.core.work.lifecycle import Outcome
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 WORKER = "w"
 
@@ -31,7 +31,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             client.register(WORKER, lease=timedelta(days=1))
             yield client
     else:
-        with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+        with clean_schema(request.getfixturevalue("postgres_url")) as store:
             client = Client(store=store)
             client.register(WORKER, lease=timedelta(days=1))
             yield client

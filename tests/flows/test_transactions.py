@@ -14,7 +14,7 @@ from onward import Client, JobNotFound, Succeeded
 from onward.core.flows.flow import group
 from tests.flows.conftest import WORKER, die, new, ready, run, state
 from tests.jobs.keys.test_held_keys import open_transaction
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 
 def test_a_flow_is_stored_with_the_callers_transaction_or_not_at_all(working: Client) -> None:
@@ -42,7 +42,7 @@ def test_what_one_transaction_stores_bit_by_bit_is_tied_in_it(working: Client) -
 @pytest.fixture
 def postgres(postgres_url: str) -> Iterator[Client]:
     """A client on PostgreSQL: SQLite has one writer at a time, so nobody meets the lock of a row there."""
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         client = Client(store=store)
         client.register(WORKER, lease=timedelta(days=1))
         yield client

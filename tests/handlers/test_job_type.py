@@ -17,7 +17,7 @@ from onward import (
     NewJob,
     Onward,
 )
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 DAY = timedelta(days=1)
 PARENT = "0190a8c0-0000-7000-8000-000000000000"
@@ -144,7 +144,7 @@ def test_a_job_of_a_transaction_that_is_rolled_back_never_existed(tmp_path):
 
 @pytest.mark.anyio
 async def test_an_awaited_enqueue_joins_an_async_transaction(postgres_url):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         app = Onward(postgres_url, schema=store.prefix.rstrip("."))
 
         @app.job

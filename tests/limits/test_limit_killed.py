@@ -13,10 +13,11 @@ import pytest
 
 from onward import JobState
 from tests.cli.program import Program
+from tests.extent import FULL
 from tests.limits import limit_process_jobs as process_jobs
-from tests.worker.faults.place import ROOT, SLOW, Place, chosen_place, until
+from tests.worker.faults.place import ROOT, Place, chosen_place, until
 
-PROCESSES, JOBS, KILLS = (8, 2000, 12) if SLOW else (3, 150, 3)
+PROCESSES, JOBS, KILLS = (8, 2000, 12) if FULL else (3, 150, 3)
 LIMIT = 5
 LEASE = "1s"
 

@@ -85,9 +85,9 @@ async def test_a_job_that_arrives_while_the_worker_waits_starts_at_once(served: 
     async def work() -> None: ...
 
     async with served.worker():
-        await asyncio.sleep(0.3)
+        # The worker waits once the first has ended.
         took = []
-        for _ in range(3):
+        for _ in range(4):
             before = time.monotonic()
             handle = await work.aenqueue()
             await handle.wait(timeout=5)

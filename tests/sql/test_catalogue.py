@@ -5,10 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import onward
 from onward.connections.driver_calls import UNSAID, postgres_call
+from onward.core.jobs.job import JobState
+from onward.core.work.lifecycle import End, Transition
 from onward.operations.statement import Rows, Statement
+from onward.operations.work import work
 from onward.sql.catalogue import (
     TABLES,
     TYPES,
@@ -105,15 +109,25 @@ def test_what_rows_share_is_a_parameter_and_what_is_null_is_written_into_the_tex
     assert "WHERE false" in formed(query, (Content((), (), empty=True),)).steps[0].text
 
 
-def test_rows_that_differ_in_their_ids_alone_have_a_form_of_their_own():
-    query = catalogue("postgres", "dollar", "onward.")["finish_jobs"]
-    none, alike = Content((), (), empty=True), Content(("id",), ("lease", "state"), empty=False)
-    short = formed(query, (alike, none)).steps[0]
-    assert short.names == ("now", "ended", "ended.lease", "ended.state", "audited")
-    assert "CAST(NULL AS jsonb)" in short.text
-    assert "giving" not in short.text
-    for contents in [(alike, alike), (Content(("id", "lease"), (), empty=False), none), (none, none)]:
-        assert "giving" in formed(query, contents).steps[0].text
+ENDED = Transition(JobState.SUCCEEDED, "job.succeeded", "succeeded", 1, 0, 0)
+BACK = Transition(JobState.SCHEDULED, "job.failed", "failed", 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "name"),
+    [
+        ([End("a", 1, 1, ENDED)], "finish_alike"),
+        ([End("a", 1, 1, ENDED), End("b", 1, 1, ENDED)], "finish_alike"),
+        ([End("a", 1, 1, ENDED), End("b", 1, 1, replace(ENDED))], "finish_alike"),
+        ([End("a", 1, 1, ENDED), End("b", 2, 1, ENDED)], "finish_jobs"),
+        ([End("a", 1, 1, ENDED), End("b", 1, 1, replace(ENDED, result=1))], "finish_jobs"),
+        ([End("a", 1, 1, BACK), End("b", 1, 1, BACK)], "finish_jobs"),
+        ([End("a", 1, 1, ENDED), End("b", 1, 1, BACK)], "finish_jobs"),
+    ],
+    ids=["one", "same", "equal", "leases", "results", "returned", "mixed"],
+)
+def test_ends_that_differ_in_their_ids_alone_have_a_statement_of_their_own(ends, name):
+    assert next(work.finish(ends)).name == name
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -149,11 +163,9 @@ def test_on_postgresql_every_parameter_has_a_type(name):
     query = catalogue("postgres", "dollar", "onward.")[name]
     for held, column, kind in re.findall(r"(?<![:\w]):(\w+)(?:\.(\w+))?(?:::(\w+))?", text):
         assert kind in {*TYPES["postgres"], "rows"} or column in query.sets[held]
-    ids_alone = [Content((), (), empty=True), Content(("id",), ("lease", "state"), empty=False)]
-    short = formed(query, tuple(ids_alone[held == query.alike] for held in query.sets))
-    for [step] in (query.steps, short.steps) if query.alike else (query.steps,):
-        for place in re.finditer(r"\$\d+", step.text):
-            assert step.text[: place.start()].endswith("CAST("), step.text[place.start() - 30 : place.end()]
+    [step] = query.steps
+    for place in re.finditer(r"\$\d+", step.text):
+        assert step.text[: place.start()].endswith("CAST("), step.text[place.start() - 30 : place.end()]
 
 
 @pytest.mark.parametrize("form", FORMS[1:], ids=" ".join)
@@ -226,6 +238,39 @@ def test_a_parameter_that_is_used_twice_is_passed_once():
 def test_only_what_is_planned_the_same_for_any_data_is_planned_once():
     planned_once = {query.name for query in queries("postgres", "dollar", "onward.") if query.plan_once}
     assert planned_once == {"enqueue_jobs", "enqueue_keyed_jobs"}
+
+
+HOT = {
+    "claim_jobs", "claim_unpaused_jobs", "claim_picked_jobs", "finish_jobs", "finish_alike", "enqueue_jobs",
+    "enqueue_keyed_jobs",
+}  # fmt: skip
+COLUMN_LISTS = {"audit_columns", "end_columns", "new_columns", "refused_columns"}
+
+
+def blocks(database: Database) -> list[tuple[str, str, str]]:
+    """Give each block as it is written: whether it is a name or a fragment, how it is called, its text."""
+    files = sorted(SOURCE.joinpath("sql", database).rglob("*.sql"))
+    text = "\n".join(file.read_text() for file in files)
+    _, *parts = re.split(r"^-- (name|fragment): (\w+)$", text, flags=re.MULTILINE)
+    return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_hot_statement_stands_in_one_piece(database):
+    hot = {name: text for kind, name, text in blocks(database) if kind == "name" and name in HOT}
+    assert set(hot) == HOT
+    for text in hot.values():
+        assert set(re.findall(r"\{\+(\w+)\}", text)) <= COLUMN_LISTS
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_the_brackets_of_every_block_are_balanced(database):
+    for _, name, text in blocks(database):
+        depth = 0
+        for mark in re.findall(r"[()]", re.sub(r"'[^']*'|^\s*--.*$", "", text, flags=re.MULTILINE)):
+            depth += 1 if mark == "(" else -1
+            assert depth >= 0, name
+        assert depth == 0, name
 
 
 @pytest.mark.parametrize("database", DATABASES)

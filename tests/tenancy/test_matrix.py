@@ -22,7 +22,7 @@ from onward.errors import NotAllowed
 from onward.operations.failures.alerts import Send
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
 
@@ -340,7 +340,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         with Client(f"sqlite:///{folder}/onward.db", rules=RULES) as client:
             yield inhabited(client)
         return
-    with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+    with clean_schema(request.getfixturevalue("postgres_url")) as store:
         if request.param == "postgres":
             yield inhabited(Client(store=store, rules=RULES))
             return

@@ -6,10 +6,7 @@ dialect. Every statement may also name `:only_org::text`, the org to which its c
 none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
 On PostgreSQL a name is one statement: one round trip, and one atomic change also outside a transaction. What
-follows `-- alike NAME` is run instead where all rows of that set differ in their ids alone, and the other
-sets have none: `:NAME::ids_set` are those ids, `:NAME.column` is what the rows share. What follows
-`-- unaudited` is tried first where no event of its kind is audited; it may give no rows for whatever reason.
-What follows `-- early` is run instead in a transaction of its own, by who then waits for the disk if the last
+follows `-- early` is run instead in a transaction of its own, by who then waits for the disk if the last
 column of any row says so; such rows, and that column, the other form does not have.
 
 On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
@@ -98,8 +95,6 @@ _NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SET = re.compile(r"^-- (each|all) (\w+)$", re.MULTILINE)
 _PACKED = re.compile(r"^-- packed$", re.MULTILINE)
 _WHEN = re.compile(r"^-- when audited (>=|<) (\d)$", re.MULTILINE)
-_ALIKE = re.compile(r"^-- alike (\w+)$", re.MULTILINE)
-_UNAUDITED = re.compile(r"^-- unaudited$", re.MULTILINE)
 _EARLY = re.compile(r"^-- early$", re.MULTILINE)
 _PLAN_ONCE = re.compile(r"^-- plan: once$", re.MULTILINE)
 _STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
@@ -108,7 +103,6 @@ _FRAGMENT = re.compile(r"\{\+(\w+)\}")
 _COLUMNS = re.compile(r"\{(job_columns|carried) ?(\w*)\}")
 _MACRO = re.compile(r"\{(micros|instant|later|text)\((.*?)\)\}")
 _ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
-_SHARED = re.compile(r":(\w+)\.(\w+)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
 _QUOTED = re.compile(r"('[^']*')")
 
@@ -138,9 +132,7 @@ class Query:
     """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite.
 
     On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
-    `formed` puts them; where all rows of the set `alike` differ in their ids alone, `short` is that text.
-    `unaudited` is to be tried first where nothing is audited; `early`, with the same parameters, is for who
-    waits for the disk afterwards.
+    `formed` puts them. `early`, with the same parameters, is for who waits for the disk afterwards.
     """
 
     name: str
@@ -150,10 +142,7 @@ class Query:
     steady: bool = False
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     template: str = ""
-    alike: str = ""
-    short: str = ""
     style: Style = "question"
-    unaudited: Query | None = None
     early_template: str = ""
     early: bytes = b""
 
@@ -241,28 +230,18 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
         return Query(name, steps)
     once = bool(_PLAN_ONCE.search(source))
     text, early = (*_EARLY.split(text), "")[:2]
-    text, *quicker = _UNAUDITED.split(text)
-    text, alike, short = (*_ALIKE.split(text), "", "")[:3]
     sets = {
         name: {column.split()[0]: column.split()[1] for column in columns.split(",")}
         for name, columns in _ROWS.findall(text)
     }
-    steady = bool(_STEADY.search(source))
-    unaudited = None
-    if quicker:
-        step = _step(quicker[0], database, style)
-        unaudited = Query(name, (step,), step.text.encode(), steady=steady)
     query = Query(
         name,
         (),
         plan_once=once,
-        steady=steady,
+        steady=bool(_STEADY.search(source)),
         sets=sets,
         template=text,
-        alike=alike,
-        short=short,
         style=style,
-        unaudited=unaudited,
         early_template=early,
     )
     return formed(query, tuple(Content(tuple(columns), (), empty=False) for columns in sets.values()))
@@ -272,12 +251,7 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
 def formed(query: Query, contents: tuple[Content, ...]) -> Query:
     """Give the form of a PostgreSQL statement for what its sets hold."""
     held = dict(zip(query.sets, contents, strict=True))
-    if query.alike and all(_differ_in_ids(query, name, held[name]) for name in held):
-        types, content = query.sets[query.alike], held[query.alike]
-        text = _SHARED.sub(lambda match: _shared(match[1], match[2], types, content), query.short)
-    else:
-        text = _with_rows(query.template, query, held)
-    step, early = _step(text, "postgres", query.style), b""
+    step, early = _step(_with_rows(query.template, query, held), "postgres", query.style), b""
     if query.early_template:
         early = _step(_with_rows(query.early_template, query, held), "postgres", query.style).text.encode()
     return replace(query, steps=(step,), encoded=step.text.encode(), early=early)
@@ -287,10 +261,6 @@ def _with_rows(template: str, query: Query, held: Mapping[str, Content]) -> str:
     return _ROWS.sub(
         lambda match: _rows(match[1], query.sets[match[1]], held[match[1]], query.style), template
     )
-
-
-def _differ_in_ids(query: Query, name: str, content: Content) -> bool:
-    return content.own == ("id",) if name == query.alike else content.empty
 
 
 def _shared(name: str, column: str, types: Mapping[str, str], content: Content) -> str:

@@ -13,11 +13,10 @@ from onward.errors import InvalidSetting, MissingExtra
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.migrations import Plan
-from onward.stores.sqlite.drains import SqliteDrains
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore, check_no_row_security
 from onward.stores.wakeups import SqliteWakeups, Wakeups
 
-__all__ = ["AsyncStore", "Store", "open_async_store", "open_drains", "open_store", "open_wakeups"]
+__all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeups"]
 
 DEFAULT_URL = "sqlite:///onward.db"
 
@@ -154,11 +153,6 @@ def open_async_store(
 
     store = PipelinedStore if steady else AsyncPostgresStore
     return store(url, schema=schema, steady=steady, row_security=row_security)
-
-
-def open_drains(store: AsyncStore) -> SqliteDrains | None:
-    """Hear of other workers that drain a queue, where two would be slower than one."""
-    return SqliteDrains(store.file.path, store.prefix) if isinstance(store, AsyncSqliteStore) else None
 
 
 def open_wakeups(store: AsyncStore) -> Wakeups:

@@ -20,14 +20,13 @@ from onward.handlers.handler import Handler
 from onward.handlers.start_hooks import StartHook
 from onward.logs import get_logger
 from onward.operations.work.polls import Watch
-from onward.stores import open_drains, open_wakeups
+from onward.stores import open_wakeups
 from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.executor import Executor
 from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.claimer import Claimer
-from onward.worker.claiming.standby import Standby
 from onward.worker.claiming.throughput import Pace
 from onward.worker.description import Kind, about, check_queues, describe
 from onward.worker.finishing.finisher import Finisher
@@ -162,7 +161,6 @@ class Worker:
         self._admitter = Admitter(self._client, self._outage)
         self._wakeups = self._admitter.overhear(open_wakeups(self._client.store))
         self._pace = Pace(time.monotonic(), self._concurrency)
-        self._standby = Standby(open_drains(self._client.store), self._pace)
         self._buffer = Buffer(self._concurrency, self._queues)
         self._keeper = Keeper(
             self._clients.open(steady=True), self._outage, lease=self._lease,
@@ -185,7 +183,7 @@ class Worker:
         self._alerter = Alerter(self._client, self._keeper, self._outage, check=check)
         self._claimer = Claimer(
             self._client, self._keeper, self._outage, self._wakeups, stopping=self._stopping,
-            buffer=self._buffer, pace=self._pace, standby=self._standby, feed=self._feed, known=self._known,
+            buffer=self._buffer, pace=self._pace, feed=self._feed, known=self._known,
             behind=self._finisher.behind, queues=self._queues, budget=self._max_jobs, drain=self._drain,
             breakers=self._breakers,
         )  # fmt: skip
@@ -312,7 +310,6 @@ class Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._wakeups.close()
-        self._standby.close()
         await self._keeper.close(retire=not self._outage.lasts)
         await self._client.close()
 

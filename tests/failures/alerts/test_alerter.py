@@ -26,7 +26,7 @@ from tests.failures.alerts.deaths import Told
 from tests.failures.alerts.samples import alert
 from tests.failures.alerts.servers import web_server
 from tests.jobs.inspect.reading import rows
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.worker.faults.place import until as until_seen
 from tests.worker.waiting import drain, until
 
@@ -48,7 +48,7 @@ async def app(request, tmp_path, told, anyio_backend) -> AsyncIterator[Onward]:
         await made.aclose()
         return
     url = request.getfixturevalue("postgres_url")
-    with fresh_schema(url) as store:
+    with clean_schema(url) as store:
         made = Onward(url, schema=store.prefix.rstrip("."), alerts=[told])
         yield dying(made)
         await made.aclose()
@@ -259,7 +259,7 @@ async def test_a_sink_is_left_alone_for_longer_each_time_and_given_up_at_last():
 
 
 def test_when_the_leader_is_killed_another_worker_tells(postgres_url):
-    with fresh_schema(postgres_url) as store, web_server() as hook:
+    with clean_schema(postgres_url) as store, web_server() as hook:
         client, schema = Client(store=store), store.prefix.rstrip(".")
         environment = {"ONWARD_URL": postgres_url, "ALERTING_SCHEMA": schema, "ALERTING_HOOK": hook.url()}
         options = ("worker", "tests.failures.alerts.alerting_app:app", "--lease", "2s")

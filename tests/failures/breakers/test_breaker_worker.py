@@ -157,16 +157,20 @@ async def test_an_operator_holds_a_provider_and_lets_go_while_a_worker_runs(app,
     async def call() -> None:
         await asyncio.to_thread(fetch, provider.url)
 
+    @app.job
+    async def other() -> None: ...
+
     async with app.worker() as worker:
         await call.aenqueue()
         await until(lambda: worker.tally.succeeded == 1)
         app.client.breakers.open("crm", reason="their maintenance")
         await until(worker._breakers.held_types)
         held = await call.aenqueue()
-        await asyncio.sleep(0.3)
+        await other.aenqueue()
+        await until(lambda: worker.tally.succeeded == 2)
         assert (len(provider.calls), states(app, [held])) == (1, [("queued", 0)])
         app.client.breakers.close("crm", reason="over")
-        await until(lambda: worker.tally.succeeded == 2)
+        await until(lambda: worker.tally.succeeded == 3)
     assert app.client.breakers.get("crm").clean
 
 
@@ -197,13 +201,19 @@ async def test_who_closes_a_breaker_has_its_jobs_run_at_once(app, caplog):
 
 async def test_what_an_operator_opens_is_told_once_by_each_worker_with_the_reason(app, caplog):
     app.breaker("crm")
+    app.breaker("mail")
     caplog.set_level("INFO", "onward.worker")
     async with app.worker():
         app.client.breakers.open("crm", reason="their maintenance")
-        await until(lambda: "is open" in caplog.text)
-        await asyncio.sleep(0.6)
+        await until(lambda: "crm is open" in caplog.text)
+        # To see this one the worker has to look again.
+        app.client.breakers.open("mail", reason="too slow")
+        await until(lambda: "mail is open" in caplog.text)
     told = [record.getMessage() for record in caplog.records if "the breaker of" in record.getMessage()]
-    assert told == ["the breaker of crm is open until somebody closes it: their maintenance"]
+    assert told == [
+        "the breaker of crm is open until somebody closes it: their maintenance",
+        "the breaker of mail is open until somebody closes it: too slow",
+    ]
 
 
 async def test_two_workers_let_one_through_together(app, provider):

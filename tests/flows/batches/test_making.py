@@ -15,7 +15,7 @@ from onward.core.policy.rules import Rules
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.flows.batches.crew import Crew, new
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
 
@@ -193,7 +193,7 @@ def test_who_adds_in_a_long_transaction_holds_up_nobody_but_who_closes(postgres_
 @pytest.fixture
 def postgres_crew(postgres_url: str) -> Any:
     """A crew on PostgreSQL."""
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield Crew(Client(store=store))
 
 

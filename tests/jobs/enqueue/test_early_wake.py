@@ -16,8 +16,9 @@ from onward.sql.catalogue import Content, catalogue, formed
 from onward.stores import open_async_store
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.postgres_store import PostgresStore
+from tests.extent import FULL
 from tests.postgres import PostgresServer, fresh_database, start_postgres
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema, fresh_schema
 from tests.tenancy.plain_role import plain_role
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ LONG = timedelta(hours=1)
 
 @pytest.fixture
 def client(postgres_url) -> Iterator[Client]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield often(Client(store=store))
 
 
@@ -63,7 +64,7 @@ def test_only_while_a_worker_waits(client):
 
 
 async def test_so_does_one_that_is_awaited(postgres_url):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         rest(Client(store=store))
         own = open_async_store(store.url, schema=store.prefix.rstrip("."))
         async with AsyncClient(store=own) as client:
@@ -200,7 +201,7 @@ def survives(server: PostgresServer, jobs: int = 1) -> bool:
 
 @pytest.mark.parametrize("jobs", [1, 20])
 def test_what_has_returned_survives_a_crash(lazy, jobs):
-    assert [survives(lazy, jobs) for _ in range(3)] == [True, True, True]
+    assert {survives(lazy, jobs) for _ in range(3 if FULL else 1)} == {True}
 
 
 @pytest.mark.parametrize("jobs", [1, 20])

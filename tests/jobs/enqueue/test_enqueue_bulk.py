@@ -11,7 +11,7 @@ from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succ
 from onward.clients.client import _PART
 from onward.core.policy.category import Lifetime
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 MANY = 2 * _PART + 7
 
@@ -147,7 +147,7 @@ def test_what_only_equals_a_number_is_refused_beside_that_number(client, mistake
 
 @pytest.mark.anyio
 async def test_the_async_client_parts_a_call_as_well(postgres_url):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         own = AsyncPostgresStore(store.url, schema=store.prefix.rstrip("."))
         async with AsyncClient(store=own) as client:
             answers = await client.enqueue_many(keyed(range(MANY)))

@@ -14,7 +14,7 @@ from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 from tests.proxy import proxied
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ def stores(request, tmp_path) -> Iterator[Callable[[], tuple[Store, AsyncStore]]
         path = tmp_path / "onward.db"
         yield lambda: (SqliteStore(path), AsyncSqliteStore(path))
         return
-    with fresh_schema(request.getfixturevalue("postgres_url")) as store:
+    with clean_schema(request.getfixturevalue("postgres_url")) as store:
         schema = store.prefix.rstrip(".")
         yield lambda: (PostgresStore(store.url, schema=schema), AsyncPostgresStore(store.url, schema=schema))
 
@@ -50,7 +50,7 @@ async def test_each_caller_gets_its_own_job(client):
 
 
 async def test_they_need_far_fewer_round_trips_than_callers(postgres_url):
-    with fresh_schema(postgres_url) as store, proxied(store.url) as proxy:
+    with clean_schema(postgres_url) as store, proxied(store.url) as proxy:
         own = AsyncPostgresStore(proxy.url, schema=store.prefix.rstrip("."))
         async with AsyncClient(store=own) as client:
             await client.enqueue(job(0))

@@ -12,7 +12,7 @@ from onward.stores import open_async_store, open_store
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.pool import Pooled
 from onward.stores.postgres.sync.postgres_store import PostgresStore
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.stores.sqlite.blocking import waiting
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ JOB, HELD = NewJob(job_type="t"), NewJob(job_type="t", key="held")
 
 @pytest.fixture
 def store(postgres_url) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 

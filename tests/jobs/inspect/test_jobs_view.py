@@ -14,7 +14,7 @@ import pytest
 from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skip, Succeeded
 from onward.core.jobs.job import COLUMNS
 from onward.stores.sqlite.sqlite_store import SqliteStore
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
@@ -32,7 +32,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[C
                 yield client, lambda sql: own.execute(sql.replace("{}", file.prefix)).fetchall()
         return
     url = request.getfixturevalue("postgres_url")
-    with fresh_schema(url) as schema, psycopg.connect(url, autocommit=True) as connection:
+    with clean_schema(url) as schema, psycopg.connect(url, autocommit=True) as connection:
         client = Client(store=schema)
         yield client, lambda sql: connection.execute(sql.replace("{}", schema.prefix).encode()).fetchall()
 

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, StoreBusy, Succeeded
+from tests.extent import FULL
 
-SESSIONS, TURNS, KEYS = 12, 30, 20
+SESSIONS, TURNS, KEYS = 12, 30 if FULL else 10, 20
 
 
 def first(old: dict[str, Any], _new: dict[str, Any]) -> dict[str, Any]:

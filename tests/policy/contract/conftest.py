@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from onward import Onward
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
+from tests.stores.sqlite.using_sqlite import clean_file
 
 ORG = "0190a8c0-1111-7000-8000-000000000001"
 OTHER = "0190a8c0-2222-7000-8000-000000000002"
@@ -24,10 +25,10 @@ def make_app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeApp
     """Give a function that makes an application with settings; all of a test share their tables."""
     with ExitStack() as stack:
         if request.param == "sqlite":
-            url, schema = f"sqlite:///{tmp_path}/onward.db", "onward"
+            url, schema = clean_file(tmp_path), "onward"
         else:
             url = request.getfixturevalue("postgres_url")
-            schema = stack.enter_context(fresh_schema(url)).prefix.rstrip(".")
+            schema = stack.enter_context(clean_schema(url)).prefix.rstrip(".")
 
         def make(**settings: Any) -> Onward:
             app = Onward(url, schema=schema, **settings)

@@ -26,7 +26,7 @@ from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
 from tests.records.artifacts.files import LARGE
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
 
 HOUR = timedelta(hours=1)
@@ -178,7 +178,7 @@ def test_a_stale_lease_can_leave_no_artifact(client, stale, kept):  # R7
 
 
 def test_on_postgresql_a_lease_can_not_be_lost_before_the_artifact_is_committed(postgres_url):  # R7
-    with fresh_schema(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as other:
+    with clean_schema(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as other:
         client = Client(store=store)
         client.register("w")
         client.enqueue(NewJob(job_type="t"))
@@ -214,7 +214,7 @@ def test_the_category_says_how_long_what_its_jobs_leave_is_kept(client, claimed)
 
 
 def test_a_role_from_which_rows_are_hidden_prunes_no_file(postgres_url, kept):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         client = Client(store=store)
         artifact = client.artifacts.put("n", LARGE, org_id="a")
         later = now() + timedelta(days=3)

@@ -15,7 +15,7 @@ from onward.operations.records import usage
 from onward.operations.records.usage import Period
 from tests.jobs.inspect.reading import rows
 from tests.records.usage.usage_metering import claimed, end, spend
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.worker.faults.place import until
 
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
@@ -207,7 +207,7 @@ def test_a_budget_that_makes_no_sense_is_refused(client):
 def test_budgets_are_locked_in_the_order_of_their_orgs(postgres_url):
     # Else two finishers would wait for each other, each with what the other wants.
     with (
-        fresh_schema(postgres_url) as store,
+        clean_schema(postgres_url) as store,
         psycopg.connect(postgres_url) as first,
         ThreadPoolExecutor(1) as thread,
     ):

@@ -24,7 +24,7 @@ from onward.stores.postgres.pipelined import PipelinedStore
 from onward.stores.postgres.pool import AsyncPooled
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.proxy import proxied
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.stores.sqlite.blocking import waiting
 from tests.worker.waiting import until
 
@@ -35,7 +35,7 @@ ENDED = Transition(JobState.SUCCEEDED, "job.succeeded", "succeeded", 1, 0, 0)
 
 @pytest.fixture
 def schema(postgres_url) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 
@@ -89,7 +89,7 @@ async def held(schema: PostgresStore, job: Job) -> AsyncIterator[psycopg.AsyncCo
 async def test_the_next_is_sent_before_the_last_is_answered(schema):
     async with working(schema) as client:
         first, second = await claimed_after_one(client, 2)
-        pipeline = store_of(client)._pipelines["finish_jobs"]
+        pipeline = store_of(client)._pipelines["ends"]
         async with held(schema, first) as lock:
             writes = [
                 asyncio.create_task(client.write(end(first))),
@@ -127,7 +127,8 @@ async def test_ends_that_are_alike_name_their_jobs_in_an_array(schema):
     async with working(schema) as client:
         jobs = await claimed(client, 300)
         asked = finish([job.id for job in jobs])
-        query = catalogue("postgres", "arrays", schema.prefix)["finish_jobs"]
+        assert asked.name == "finish_alike"
+        query = catalogue("postgres", "arrays", schema.prefix)[asked.name]
         assert Array in map(type, postgres_call(query, asked)[1])
         assert not await store_of(client).fetch(asked)
         found = await client.get_many([job.id for job in jobs])
@@ -263,16 +264,16 @@ async def test_who_come_together_share_one_connection(schema, monkeypatch):
 async def test_one_whose_connection_broke_or_grew_old_at_rest_is_replaced(schema, monkeypatch):  # F14
     async with working(schema) as client:
         await claimed(client, 1)
-        old = store_of(client)._pipelines["claim_jobs"]
+        old = store_of(client)._pipelines["claims"]
         async with await psycopg.AsyncConnection.connect(schema.url, autocommit=True) as other:
             pid = old._connection.info.backend_pid
             await other.execute("SELECT pg_terminate_backend(%s)", (pid,))
         await until(lambda: old.broken)
         assert len(await claimed(client, 1)) == 1, "nobody had to be told"
-        new = store_of(client)._pipelines["claim_jobs"]
+        new = store_of(client)._pipelines["claims"]
         monkeypatch.setattr("onward.stores.postgres.pipeline.LONGEST_WAIT", 0)
         assert len(await claimed(client, 1)) == 1
-        assert store_of(client)._pipelines["claim_jobs"] not in (old, new)
+        assert store_of(client)._pipelines["claims"] not in (old, new)
         monkeypatch.undo()
         await given_back(client)
         pool = store_of(client).pool

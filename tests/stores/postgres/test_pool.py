@@ -10,7 +10,7 @@ import pytest
 
 from onward.stores.postgres.sync.pool import Pooled
 from onward.stores.postgres.sync.postgres_store import PostgresStore
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 
 class Lending:
@@ -32,7 +32,7 @@ class Lending:
 
 @pytest.fixture
 def pool(postgres_url: str) -> Iterator[Lending]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         lending = Lending(store)
         yield lending
         lending.give(*lending.lent)

@@ -29,12 +29,12 @@ from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.postgres_wakeups import PostgresWakeups
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.proxy import proxied
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[PostgresStore]:
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield store
 
 

@@ -5,9 +5,11 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,25 @@ from onward.operations.statement import Operation
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
 ids = IdMaker(iter(range(10**18, 2 * 10**18, 10**6)).__next__, os.urandom)
+
+
+def clean_file(folder: Path) -> str:
+    """Return the URL of the database in this folder; unless it is there, make it with empty tables."""
+    path = folder / "onward.db"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_bytes(_migrated_file())
+    return f"sqlite:///{path}"
+
+
+@cache
+def _migrated_file() -> bytes:
+    """Return the content of a file with empty tables: to write it is cheaper than to migrate."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "onward.db"
+        with opened(path) as store:
+            store.migrate()
+        return path.read_bytes()
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from onward.handlers.context import context_effects
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from onward.worker.attempts.attempt import Running
 from tests.proxy import proxied
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.work.effects.effect_runs import Runs
 from tests.worker.waiting import SOON, until
 
@@ -33,7 +33,7 @@ def cut_off(url: str) -> bool:
 
 
 def test_a_connection_that_broke_meanwhile_keeps_no_effect_from_being_recorded(postgres_url):  # F14
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         app = Onward(postgres_url, schema=store.prefix.rstrip("."))
         runs = Runs(app)
         ctx = runs.start()
@@ -78,7 +78,7 @@ def test_a_writer_that_takes_long_keeps_no_effect_from_being_recorded(tmp_path, 
 
 def test_a_database_that_stays_away_is_not_tried_for_ever(postgres_url, monkeypatch, caplog):
     monkeypatch.setattr(context_effects, "_PATIENCE", 0.2)
-    with fresh_schema(postgres_url) as store, proxied(postgres_url) as proxy:
+    with clean_schema(postgres_url) as store, proxied(postgres_url) as proxy:
         app = Onward(proxy.url, schema=store.prefix.rstrip("."))
         ctx = Runs(app).start()
         with pytest.raises(StoreUnreachable):
@@ -89,7 +89,7 @@ def test_a_database_that_stays_away_is_not_tried_for_ever(postgres_url, monkeypa
 
 @pytest.mark.anyio
 async def test_who_has_to_give_way_stops_trying(postgres_url):  # F10
-    with fresh_schema(postgres_url) as store, proxied(postgres_url) as proxy:
+    with clean_schema(postgres_url) as store, proxied(postgres_url) as proxy:
         app = Onward(proxy.url, schema=store.prefix.rstrip("."))
         gone = threading.Event()
 

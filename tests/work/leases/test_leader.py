@@ -14,7 +14,7 @@ import pytest
 from onward import Client, InvalidJob, InvalidSetting, JobState, NewJob
 from onward.operations.work.rescue import SWEEPER
 from tests.jobs.inspect.reading import rows
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SECOND = timedelta(seconds=1)
@@ -60,7 +60,7 @@ def test_nothing_is_written_before_half_of_the_time_is_over_nor_by_who_does_not_
 
 
 def test_on_postgresql_who_does_not_lead_does_not_even_lock_the_row(postgres_url):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         client = Client(store=store)
         client.lead("sweeper", "a", ttl=TTL)
         before = rows(client, "SELECT xmin, xmax FROM {prefix}leaders")

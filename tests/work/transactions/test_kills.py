@@ -1,13 +1,12 @@
 """A process killed around an effect: what is in a transaction happens once, the rest once for each key.
 
-The suite kills forty workers on each database; `ONWARD_KILLS=200` is the full number.
+The suite kills twenty workers on each database, a full run two hundred.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import subprocess
 import sys
@@ -20,13 +19,14 @@ from typing import Any
 import pytest
 
 from onward import JobState, Onward
+from tests.extent import FULL
 from tests.work.effects.effect_provider import Provider
 from tests.work.transactions.books import Books
 from tests.work.transactions.kills_nursery import POINTS, Asked, jobs_of
 
 pytestmark = pytest.mark.anyio
 
-KILLS = int(os.environ.get("ONWARD_KILLS", "40"))
+KILLS = 200 if FULL else 20
 WAITING = 12
 LONGEST = 0.03
 

@@ -17,7 +17,7 @@ from onward.core.work.lifecycle import Failed
 from onward.errors import InvalidJob
 from onward.worker.children.process_pool import ProcessPool
 from onward.worker.children.protocol import ChildError
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.worker.children import child_jobs as jobs
 from tests.worker.children.child_jobs import MB, attempt, run
 
@@ -65,7 +65,7 @@ async def test_the_context_enqueues_into_the_database_of_the_worker(database, tm
             await enqueue_by_context(client, f"sqlite:///{tmp_path}/jobs.db", "onward")
     else:
         url = request.getfixturevalue("postgres_url")
-        with fresh_schema(url) as store:
+        with clean_schema(url) as store:
             await enqueue_by_context(Client(store=store), url, store.prefix.strip('".'))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -12,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -21,13 +19,12 @@ from onward import Client, JobState, NewJob
 from onward.core.jobs.job import ENDED
 from onward.stores import open_store
 from tests.cli.program import Program
+from tests.stores.postgres.postgres_schema import clean_schema
+from tests.stores.sqlite.using_sqlite import clean_file
 
-__all__ = ["SLOW", "Place", "chosen_place", "fresh_place", "may_mount", "pid_of", "small_disk", "until"]
+__all__ = ["Place", "chosen_place", "fresh_place", "may_mount", "pid_of", "small_disk", "until"]
 
 ROOT = Path(__file__).parents[3]
-
-SLOW = os.environ.get("ONWARD_SLOW_TESTS") == "1"
-"""Run with the default lease of 30 s as well."""
 
 
 def may_mount() -> bool:
@@ -173,11 +170,9 @@ def fresh_place(url: str, schema: str) -> Iterator[Place]:
 def chosen_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A place on the database that a fixture's parameter names."""
     if request.param == "sqlite":
-        with fresh_place(f"sqlite:///{tmp_path}/onward.db", "onward") as place:
+        with fresh_place(clean_file(tmp_path), "onward") as place:
             yield place
     else:
-        url, schema = request.getfixturevalue("postgres_url"), f"t_{uuid4().hex[:12]}"
-        with fresh_place(url, schema) as place:
+        url = request.getfixturevalue("postgres_url")
+        with clean_schema(url) as store, fresh_place(url, store.prefix.rstrip(".")) as place:
             yield place
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())

@@ -17,13 +17,13 @@ import pytest
 
 from onward import JobState, NewJob
 from onward.errors import StorageFull, StoreError
+from tests.extent import FULL
 from tests.postgres import PostgresServer, start_postgres
 from tests.proxy import proxied
 from tests.worker.faults.faults_history import broken
-from tests.worker.faults.place import SLOW, Place, fresh_place, may_mount, small_disk, until
+from tests.worker.faults.place import Place, fresh_place, may_mount, small_disk, until
 
-ROUNDS = 10 if SLOW else 2
-AWAY = 2.0
+ROUNDS, AWAY = (10, 2.0) if FULL else (2, 0.5)
 
 
 @pytest.fixture(scope="module")

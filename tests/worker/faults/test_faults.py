@@ -15,10 +15,13 @@ import pytest
 
 from onward import JobState
 from onward.core.jobs.filters import JobFilter
+from tests.extent import FULL
 from tests.worker.faults.faults_history import broken, longest_wait, lost_jobs
-from tests.worker.faults.place import SLOW, Place, chosen_place, pid_of, until
+from tests.worker.faults.place import Place, chosen_place, pid_of, until
 
 SWEEP = 2.0
+# What a worker process does by itself, whatever the database: on one of them unless all is run.
+ON_ONE = pytest.mark.parametrize("place", ["sqlite", "postgres"] if FULL else ["postgres"], indirect=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -59,13 +62,14 @@ def kill_in_the_middle(place: Place, lease: float, *, seconds: float) -> float:
 
 
 # F01, S4-12
-@pytest.mark.parametrize("lease", [2.0, 30.0] if SLOW else [2.0])
+@pytest.mark.parametrize("lease", [2.0, 30.0] if FULL else [2.0])
 def test_a_worker_killed_in_the_middle_of_500_jobs_loses_none_and_none_ends_twice(place, lease):
     longest = kill_in_the_middle(place, lease, seconds=lease + 20)
     print(f"longest wait after kill -9, lease {lease} s: {longest:.2f} s")
     assert longest < lease + SWEEP + 1.0
 
 
+@ON_ONE
 def test_jobs_of_a_killed_process_under_a_supervisor_run_again_within_3_seconds(place):  # F01
     with place.worker("--processes", "2", "--concurrency", "5") as supervisor:
         supervisor.wait_for("  worker ")
@@ -177,7 +181,8 @@ def test_a_frozen_leader_is_replaced(place, tmp_path):  # F13b
     assert broken(place.client, [held]) == []
 
 
-@pytest.mark.parametrize("lease", [1.5, 30.0] if SLOW else [1.5])
+@ON_ONE
+@pytest.mark.parametrize("lease", [1.5, 30.0] if FULL else [1.5])
 def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_job(place, lease):  # F11
     with place.worker("--lease", f"{lease}s") as rude:
         blocker = place.put("blocks", seconds=3 * lease)
@@ -198,6 +203,7 @@ def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_job(place, le
     assert [run.outcome for run in place.client.attempts(blocker)] == ["succeeded"]
 
 
+@ON_ONE
 def test_poison_is_dead_after_its_attempts_while_other_jobs_flow(place):  # F07
     with place.worker("--processes", "2", "--concurrency", "3") as supervisor:
         supervisor.wait_for("  worker ")
@@ -219,6 +225,7 @@ def test_poison_is_dead_after_its_attempts_while_other_jobs_flow(place):  # F07
 
 
 # F09
+@ON_ONE
 def test_a_draining_worker_keeps_its_lease_and_hears_cancellation(place, tmp_path):
     gate = tmp_path / "gate"
     with place.worker("--lease", "2s", "--grace", "15s") as draining, place.worker("--lease", "2s") as other:
@@ -247,6 +254,7 @@ def test_a_draining_worker_keeps_its_lease_and_hears_cancellation(place, tmp_pat
     assert broken(place.client, [long, unwanted, late], running=[late]) == []
 
 
+@ON_ONE
 def test_cancellation_and_pause_are_seen_within_a_second(place, tmp_path):  # F46, F48
     with place.worker() as worker:
         cancelled = [place.put(kind, gate=str(tmp_path / "never")) for kind in ("waits", "waits_in_a_thread")]

@@ -14,7 +14,7 @@ from onward.connections import begin
 from onward.operations.schedules.fire import Known
 from onward.worker.loops.due_poll import Chores
 from onward.worker.outage import Outage
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.worker.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url
         return await promote(*arguments, **options)
 
     monkeypatch.setattr(AsyncClient, "promote", counted)
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         app = Onward(store.url, schema=store.prefix.rstrip("."))
         job = app.client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + SECOND))
         with psycopg.connect(store.url) as caller:

@@ -10,7 +10,7 @@ import pytest
 from onward import AsyncClient, Onward
 from onward.handlers.job_type import JobType
 from onward.stores.postgres.sync.postgres_store import PostgresStore
-from tests.stores.postgres.postgres_schema import fresh_schema
+from tests.stores.postgres.postgres_schema import clean_schema
 from tests.worker.waiting import SOON, until
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ JOBS = 20
 
 @pytest.fixture
 def place(postgres_url):
-    with fresh_schema(postgres_url) as store:
+    with clean_schema(postgres_url) as store:
         yield Onward(store.url, schema=store.prefix.rstrip("."))
 
 

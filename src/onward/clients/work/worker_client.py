@@ -81,9 +81,8 @@ class AsyncWorking(AsyncNouns):
         """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
         A queue that has a rule is claimed by it. Paused orgs and job types are passed over if named. Whether
-        the queue is paused, a worker asks before. Who has just claimed may leave out all that is not `past`
-        its last job: that spares PostgreSQL the way over what was claimed before, and the locks of what
-        others are just claiming. It may leave out more; the next claim without `past` gives it.
+        the queue is paused, a worker asks before. With `past`, the last job of the caller's last claim,
+        PostgreSQL claims only jobs behind it, and need not read the index entries of those claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self.rules.queues:

@@ -1,7 +1,7 @@
 """Limits: which of the jobs that share slots may be ready, and what each limit allows.
 
 A limited job waits as `blocked`, and only `admit` makes it ready. Who holds a slot is counted each time from
-the jobs themselves, so no slot is ever lost with a worker. What decides is `turn` in core/limit.py.
+the jobs themselves, so no slot is ever lost with a worker. What decides is `turn` in core/limits/limit.py.
 """
 
 from __future__ import annotations

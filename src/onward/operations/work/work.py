@@ -151,11 +151,10 @@ def claim_rows(
     paused_types: Collection[str] = (),
     past: Job | None = None,
 ) -> Operation[Sequence[Row]]:
-    """Do so, and leave the caller to read the jobs: SQLite's one thread that writes has enough to do.
+    """Claim as `claim` does, and return rows that the caller makes jobs of, outside SQLite's writer thread.
 
-    Whoever has just claimed up to a job may ask for what comes `past` it: until a vacuum, PostgreSQL's index
-    leads over all that was claimed before. What others may just be claiming is then left out, too. SQLite has
-    nothing to step over, and gives the first ones.
+    `past` is the last job of the caller's last claim; on PostgreSQL only jobs behind it are claimed: until a
+    vacuum, its index has the entries of all jobs that were claimed before. SQLite claims from the front.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
@@ -301,11 +300,12 @@ def _finish_statement(ends: Collection[End]) -> Statement:
     if any(to.state not in ENDED_STATES for to in transitions):
         ended = [end for end in ends if end.transition.state in ENDED_STATES]
         returned = [end for end in ends if end.transition.state not in ENDED_STATES]
+    rows = _ended_rows(ended, len(transitions))
+    if not returned and rows.columns == ("id",):
+        same = {**dict.fromkeys(ENDED[1:]), **rows.common}
+        return Statement("finish_alike", {"ended": Rows(("id",), rows.values), **same})
     back = Rows.of(RETURNED, [_returned_row(end) for end in returned])
-    return Statement(
-        "finish_jobs",
-        {"ended": _ended_rows(ended, len(transitions)), "returned": back},
-    )
+    return Statement("finish_jobs", {"ended": rows, "returned": back})
 
 
 def _ended_rows(ends: Collection[End], kinds: int) -> Rows:

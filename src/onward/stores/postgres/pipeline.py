@@ -22,8 +22,6 @@ from onward.operations.statement import Row, Rows, Scalar, Statement
 from onward.sql.catalogue import Query, catalogue
 from onward.stores.postgres.pool import LONGEST_WAIT, AsyncPool, AsyncPooled
 
-# The levels at which a claim is no event.
-_UNAUDITED = {0, 1}
 _BROKEN = "the connection broke before the answer came"
 
 
@@ -59,15 +57,7 @@ class Pipeline:
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Send a statement behind those that are not answered yet, and wait for its rows."""
-        query = self._queries[statement.name]
-        rows: Sequence[Row] = ()
-        if query.unaudited is not None and statement.params.get("audited") in _UNAUDITED:
-            rows = await self._run(query.unaudited, statement)
-        # Nothing is no answer: perhaps the worker has no right to claim.
-        return rows or await self._run(query, statement)
-
-    async def _run(self, query: Query, statement: Statement) -> Sequence[Row]:
-        query, parameters = self._call(query, statement)
+        query, parameters = self._call(self._queries[statement.name], statement)
         try:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:

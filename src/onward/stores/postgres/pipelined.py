@@ -16,7 +16,13 @@ from onward.stores.postgres.postgres_store import TROUBLE, AsyncPostgresStore
 
 T = TypeVar("T")
 
-_FOLLOW_EACH_OTHER = frozenset({"claim_jobs", "claim_unpaused_jobs", "finish_jobs"})
+# Which statements follow each other on one connection, and what that connection is called.
+_PIPELINES = {
+    "claim_jobs": "claims",
+    "claim_unpaused_jobs": "claims",
+    "finish_alike": "ends",
+    "finish_jobs": "ends",
+}
 
 
 class PipelinedStore(AsyncPostgresStore):
@@ -24,7 +30,7 @@ class PipelinedStore(AsyncPostgresStore):
 
     def __init__(self, url: str, *, pool_size: int = 10, **options: Any) -> None:
         # They are kept, beside those that come and go.
-        super().__init__(url, pool_size=pool_size + len(_FOLLOW_EACH_OTHER), **options)
+        super().__init__(url, pool_size=pool_size + len(set(_PIPELINES.values())), **options)
         self._pipelines: dict[str, Pipeline] = {}
         self._supported = psycopg.Pipeline.is_supported()
         # As the pool does with its own.
@@ -43,7 +49,7 @@ class PipelinedStore(AsyncPostgresStore):
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run a statement that commits by itself: behind those like it, or on any connection."""
-        if statement.name in _FOLLOW_EACH_OTHER:
+        if statement.name in _PIPELINES:
             return await self._follow(statement)
         connection = await self._take()
         try:
@@ -68,7 +74,7 @@ class PipelinedStore(AsyncPostgresStore):
     async def _follow(self, statement: Statement) -> Sequence[Row]:
         """Run a statement behind those like it; the connection is kept, since the next will come soon."""
         self._require_open()
-        name = statement.name
+        name = _PIPELINES[statement.name]
         pipeline = self._open_one(name) or await self._opened(name)
         pipeline.users += 1
         try:

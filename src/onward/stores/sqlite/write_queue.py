@@ -78,13 +78,8 @@ class Turns:
 
     def _lock(self, kind: int) -> None:
         if self._sign is None:
-            self._sign = open_turns(self._path)
+            self._sign = os.open(f"{self._path}-turns", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._sign, kind | fcntl.LOCK_NB)
-
-
-def open_turns(path: Path) -> int:
-    """Open the file beside a database in which those who write to it tell each other."""
-    return os.open(f"{path}-turns", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 def _began(connection: sqlite3.Connection, deadline: float) -> bool:

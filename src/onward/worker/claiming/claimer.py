@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from contextlib import suppress
 from typing import NamedTuple
 
 from onward.clients.client import AsyncClient
@@ -18,7 +17,6 @@ from onward.stores.wakeups import Wakeups
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.claiming.buffer import Buffer, Lane
 from onward.worker.claiming.queue_policies import RuledQueues
-from onward.worker.claiming.standby import Standby
 from onward.worker.claiming.throughput import AT_ONCE, Pace
 from onward.worker.clock_skew import Skew
 from onward.worker.loops.lease_keeper import Keeper
@@ -56,7 +54,6 @@ class Claimer:
         stopping: Stopping,
         buffer: Buffer,
         pace: Pace,
-        standby: Standby,
         feed: Callable[[], None],
         known: Callable[[], set[str]],
         behind: Callable[[], bool],
@@ -69,7 +66,7 @@ class Claimer:
         self._at_once = AT_ONCE[client.store.database]
         self._keeper, self._outage = keeper, outage
         self._wakeups, self._stopping = wakeups, stopping
-        self._buffer, self._pace, self._standby = buffer, pace, standby
+        self._buffer, self._pace = buffer, pace
         self._feed = feed
         self._known, self._behind = known, behind
         self._queues = None if queues is None else frozenset(queues)
@@ -230,7 +227,7 @@ class Claimer:
         self._room.clear()
         shares = self._shares()
         if not shares:
-            await (self._arrived() if self._under_way else self._until_room())
+            await (self._arrived() if self._under_way else self._room.wait())
             return
         if self._over:
             return
@@ -245,16 +242,11 @@ class Claimer:
 
     def _shares(self) -> list[tuple[Lane, int]]:
         """Tell how many jobs to claim from each ready queue; none while there are enough."""
-        now = time.monotonic()
-        ahead = self._pace.ahead(now)
+        ahead = self._pace.ahead(time.monotonic())
         # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
         if self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2:
             return []
-        return self._buffer.shares(self._ready - self._standby.left(self._ready, now), ahead)
-
-    async def _until_room(self) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._room.wait(), self._standby.seconds)
+        return self._buffer.shares(self._ready, ahead)
 
     def _most(self, queue: str) -> int:
         return _MOST_BY_RULE if queue in self._ruled.names else self._at_once
@@ -305,8 +297,6 @@ class Claimer:
         if not jobs and past is None and lane.queue in self._seen:
             self._barren.add(lane.queue)
         self._seen.discard(lane.queue)
-        if many and lane.reached:
-            self._standby.claimed(lane.queue, time.monotonic())
         self._take(lane.queue, jobs)
         if jobs and len(jobs) < limit:
             # The last ready ones begin before we ask for more.

@@ -29,24 +29,22 @@ class Pace:
     def __init__(self, now: float, slots: int) -> None:
         self._slots = slots
         self._since = self._rested_at = self._ended_at = now
-        self.resting = True
-        self._rest = 0.0
+        self._resting = True
         self._count = 0
         self._rate = 0.0
 
     def began(self, now: float) -> None:
         """Note that there is something to run."""
-        if self.resting:
+        if self._resting:
             rest = now - self._rested_at
             self._since += rest
             self._ended_at += rest
-            self._rest += rest
-            self.resting = False
+            self._resting = False
 
     def rested(self, now: float) -> None:
         """Note that nothing runs or waits any more."""
-        if not self.resting:
-            self._rested_at, self.resting = now, True
+        if not self._resting:
+            self._rested_at, self._resting = now, True
             if self._count >= _FEW:
                 self._guess(now)
 
@@ -68,13 +66,9 @@ class Pace:
         self._rate = (self._rate + rate) / 2 if self._rate else min(rate, _FIRST_RATE)
         self._since, self._count = now, 0
 
-    def rest(self, now: float) -> float:
-        """Give for how many seconds in all there was nothing to run."""
-        return self._rest + (now - self._rested_at if self.resting else 0.0)
-
     def rate(self, now: float) -> float:
         """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
-        still = (self._rested_at if self.resting else now) - self._ended_at
+        still = (self._rested_at if self._resting else now) - self._ended_at
         return min(self._rate, self._slots / still) if still > _WINDOW else self._rate
 
     def ahead(self, now: float) -> int:

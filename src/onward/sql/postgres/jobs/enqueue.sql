@@ -15,18 +15,6 @@ clock AS MATERIALIZED (SELECT :now::clock AS now)
     ) OFFSET 0) AS read
 ) AS asked
 
--- fragment: insert_asked
-INSERT INTO {live} ({+new_columns})
-SELECT
-    id, org_id, project_id, job_type, queue, category, CASE
-        WHEN pending > 0 THEN 'blocked'
-        WHEN due > now THEN 'scheduled'
-        WHEN limit_key IS NOT NULL THEN 'blocked'
-        ELSE 'queued'
-    END, priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
-    traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now,
-    coalesce(ties, 0), coalesce(pending, 0), limit_key, coalesce(fair, 0) = 1
-
 -- fragment: enqueued
 event AS (
     INSERT INTO {audit} ({+audit_columns})
@@ -36,18 +24,6 @@ event AS (
     FROM job
     WHERE :audited::int > 1
 )
-
--- fragment: not_simply_queued
--- Wakes on the way: pg_notify is never null, and many notifications of one queue are sent as one.
-SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job
-WHERE ({+someone_waits} AND {+told_them} IS NULL) OR state <> 'queued'
-
--- fragment: someone_waits
-(state = 'queued' OR (state = 'blocked' AND pending = 0)) AND {+someone_idles}
-
--- fragment: told_them
--- Whoever hears of a limit sees whether the job may be ready.
-pg_notify('{channel}', coalesce('limit:' || limit_key, queue))
 
 -- fragment: someone_idles
 -- A notification for every insert would cut commits to a third, so only when a worker says that it idles; and
@@ -59,41 +35,117 @@ EXISTS (
 
 -- name: enqueue_jobs
 -- plan: once
--- Returns only what is not simply queued.
-{+store_asked}
-{+not_simply_queued}
+-- Returns only what is not simply queued. OFFSET 0 keeps one reading of the clock a row. Few nodes: setting up a plan
+-- costs more than one row does. Wakes idle workers on the way: pg_notify is never null, many notifications of one queue
+-- are sent as one, and a worker that hears of a limit sees whether the job may be ready.
+WITH job AS (
+    INSERT INTO {live} ({+new_columns})
+    SELECT
+        id, org_id, project_id, job_type, queue, category, CASE
+            WHEN pending > 0 THEN 'blocked'
+            WHEN due > now THEN 'scheduled'
+            WHEN limit_key IS NOT NULL THEN 'blocked'
+            ELSE 'queued'
+        END, priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
+        traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now,
+        coalesce(ties, 0), coalesce(pending, 0), limit_key, coalesce(fair, 0) = 1
+    FROM (
+        SELECT *, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due
+        FROM (SELECT *, :now::clock AS now FROM :jobs::rows(
+            id uuid, org_id text, project_id text, job_type text, queue text, category text, priority smallint,
+            run_at bigint, delay bigint, max_attempts integer, key text, lifetime bigint, subject text, payload jsonb,
+            actor_type text, actor_id text, request_id text, correlation_id text, traceparent text, parent_id uuid,
+            batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint, limit_key text, ties smallint,
+            pending integer, fair smallint
+        ) OFFSET 0) AS read
+    ) AS asked
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id,
+        created_at, pending, limit_key
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, 0, 0, NULL, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job
+WHERE (
+    (state = 'queued' OR (state = 'blocked' AND pending = 0)) AND EXISTS (
+        SELECT FROM {workers}
+        WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
+    ) AND pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL
+) OR state <> 'queued'
 -- early
--- Who idles is woken before the log is on the disk, and claims meanwhile: no claim can be on the disk before the job that
--- it took. Only in a transaction of its own; whoever asked waits for the disk if the last column says so.
-{+store_asked}
+-- An idle worker is woken before the log is on the disk, and claims meanwhile: no claim can be on the disk before the
+-- job that it took. Only in a transaction of its own; the caller waits for the disk if the last column says so.
+WITH job AS (
+    INSERT INTO {live} ({+new_columns})
+    SELECT
+        id, org_id, project_id, job_type, queue, category, CASE
+            WHEN pending > 0 THEN 'blocked'
+            WHEN due > now THEN 'scheduled'
+            WHEN limit_key IS NOT NULL THEN 'blocked'
+            ELSE 'queued'
+        END, priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
+        traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now,
+        coalesce(ties, 0), coalesce(pending, 0), limit_key, coalesce(fair, 0) = 1
+    FROM (
+        SELECT *, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due
+        FROM (SELECT *, :now::clock AS now FROM :jobs::rows(
+            id uuid, org_id text, project_id text, job_type text, queue text, category text, priority smallint,
+            run_at bigint, delay bigint, max_attempts integer, key text, lifetime bigint, subject text, payload jsonb,
+            actor_type text, actor_id text, request_id text, correlation_id text, traceparent text, parent_id uuid,
+            batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint, limit_key text, ties smallint,
+            pending integer, fair smallint
+        ) OFFSET 0) AS read
+    ) AS asked
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id,
+        created_at, pending, limit_key
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, 0, 0, NULL, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
 SELECT CAST(id AS text), CAST(id AS text), state, 1, state = 'queued' FROM job
 WHERE CASE
-    WHEN {+someone_waits}
-    THEN {+told_them} IS NULL OR state <> 'queued' OR (
+    WHEN (state = 'queued' OR (state = 'blocked' AND pending = 0)) AND EXISTS (
+        SELECT FROM {workers}
+        WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
+    )
+    THEN pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL OR state <> 'queued' OR (
         -- Of many, the first says it for all.
         current_setting('synchronous_commit') <> 'off' AND set_config('synchronous_commit', 'off', true) IS NOT NULL
     )
     ELSE state <> 'queued'
 END
 
--- fragment: store_asked
-WITH job AS (
-    {+insert_asked}
-    FROM {+asked}
-    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at,
-        pending, limit_key
-),
-{+enqueued}
-
 -- name: enqueue_keyed_jobs
 -- plan: once
 -- ON CONFLICT DO NOTHING waits for whoever is inserting the same key, and leaves alone a key that stands already, so
 -- a caller's long transaction holds up nobody else. What it misses is settled by the function `hold_key`: a plan
 -- that reads {keys} here would be kept from the day when the table was empty.
-WITH asked AS MATERIALIZED (SELECT * FROM {+asked}),
+WITH asked AS MATERIALIZED (
+    SELECT *, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due
+    FROM (SELECT *, :now::clock AS now FROM :jobs::rows(
+        id uuid, org_id text, project_id text, job_type text, queue text, category text, priority smallint,
+        run_at bigint, delay bigint, max_attempts integer, key text, lifetime bigint, subject text, payload jsonb,
+        actor_type text, actor_id text, request_id text, correlation_id text, traceparent text, parent_id uuid,
+        batch_id uuid, tags jsonb, deadline bigint, timeout_micros bigint, limit_key text, ties smallint,
+        pending integer, fair smallint
+    ) OFFSET 0) AS read
+),
 taken AS (
     INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
-    SELECT coalesce(org_id, ''), coalesce(project_id, ''), key, id, now, now, {+expiry}
+    -- No lifetime: for ever.
+    SELECT
+        coalesce(org_id, ''), coalesce(project_id, ''), key, id, now, now,
+        coalesce({later(now, lifetime)}, 'infinity')
     FROM asked
     WHERE key IS NOT NULL
     ORDER BY coalesce(org_id, '') COLLATE "C", coalesce(project_id, '') COLLATE "C", key COLLATE "C"
@@ -109,18 +161,41 @@ missed AS MATERIALIZED (
 settled AS MATERIALIZED (
     SELECT missed.id, holder.job_id, holder.state
     FROM missed, LATERAL {prefix}hold_key(
-        missed.org_id, missed.project_id, missed.key, missed.id, now, {+expiry}, :noted::int = 1
+        missed.org_id, missed.project_id, missed.key, missed.id, now, coalesce({later(now, lifetime)}, 'infinity'),
+        :noted::int = 1
     ) AS holder
 ),
 job AS (
-    {+insert_asked}
+    INSERT INTO {live} ({+new_columns})
+    SELECT
+        id, org_id, project_id, job_type, queue, category, CASE
+            WHEN pending > 0 THEN 'blocked'
+            WHEN due > now THEN 'scheduled'
+            WHEN limit_key IS NOT NULL THEN 'blocked'
+            ELSE 'queued'
+        END, priority, due, max_attempts, key, subject, payload, actor_type, actor_id, request_id, correlation_id,
+        traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now,
+        coalesce(ties, 0), coalesce(pending, 0), limit_key, coalesce(fair, 0) = 1
     FROM asked
     WHERE id NOT IN (SELECT id FROM settled WHERE job_id <> id)
-    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id, created_at,
-        pending, limit_key
+    RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id,
+        created_at, pending, limit_key
 ),
-{+enqueued}
-{+not_simply_queued}
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, 0, 0, NULL, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+SELECT CAST(id AS text), CAST(id AS text), state, 1 FROM job
+WHERE (
+    (state = 'queued' OR (state = 'blocked' AND pending = 0)) AND EXISTS (
+        SELECT FROM {workers}
+        WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
+    ) AND pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL
+) OR state <> 'queued'
 UNION ALL
 SELECT CAST(id AS text), CAST(job_id AS text), state, 0 FROM settled WHERE job_id <> id
 

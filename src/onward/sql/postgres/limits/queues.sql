@@ -124,9 +124,30 @@ live.job_type NOT IN (:types::texts)
 -- plan: steady
 -- By `= ANY (ARRAY[…])`, which nothing but a probe of the primary key can serve, and with a state for which there is no
 -- partial index: with `state = 'queued'` the planner has read all ready jobs and compared each with each.
-{+claim_those}
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
+me AS MATERIALIZED (
+    SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
+),
+job AS (
+    UPDATE {live} AS live
+    SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
+        started_at = (SELECT now FROM clock)
+    WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
         SELECT live.ctid FROM (:picked::ids) AS picked(id)
         JOIN {live} AS live ON live.id = ANY (ARRAY[picked.id])
         WHERE live.state || '' = 'queued'
         FOR UPDATE OF live SKIP LOCKED
-{+claimed_those}
+    ))
+    RETURNING *
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        started_at, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, attempt, lease, worker_id, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+SELECT {job_columns job} FROM job
+UNION ALL
+SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)

@@ -11,66 +11,57 @@ FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'run
 
 -- name: claim_jobs
 -- plan: steady
-{+claim_those}
-{+ready_jobs}
-{+in_order}
-{+claimed_those}
--- unaudited
--- Without an event to write, no copy of the rows is made: an eighth of the time.
-{+right_to_claim}
-{+start_those}
-{+ready_jobs}
-{+in_order}
-    ))
-RETURNING {job_columns live}
-
--- name: claim_unpaused_jobs
--- plan: steady
--- Walks over what is paused, so only for when something is.
-{+claim_those}
-{+ready_jobs}
-        AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
-{+in_order}
-{+claimed_those}
-
--- fragment: ready_jobs
-        SELECT ctid FROM {live}
-        WHERE queue = :queue::text AND state = 'queued'
-            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
-            -- Past a job, what was touched since the oldest running transaction began is left to a claim from the
-            -- front: others are claiming most of it, and to find a row locked takes four times as long as to see that.
-            -- Where that transaction is old, only what was touched since we began: it would hide too much from us.
-            AND (:past_priority::int = 0 OR age(xmax) > (
-                SELECT CASE WHEN age(oldest) < 1000 THEN age(oldest) ELSE 0 END
-                FROM xid(pg_snapshot_xmin(pg_current_snapshot())) AS running(oldest)
-            ))
-
--- fragment: in_order
-        ORDER BY priority, run_at, id
-        LIMIT :limit::int
-        FOR UPDATE SKIP LOCKED
-
--- fragment: claim_those
--- One row of nulls says that the worker has no right to claim.
-{+right_to_claim},
-job AS (
-{+start_those}
-
--- fragment: right_to_claim
-WITH {+clock},
+-- One row of nulls says that the worker has no right to claim. `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once;
+-- `id IN (SELECT … LIMIT …)` may run it again for every row and claim more than the limit.
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 me AS MATERIALIZED (
     SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
-)
-
--- fragment: start_those
--- `ctid = ANY (ARRAY(…))` runs its LIMIT exactly once; `id IN (SELECT … LIMIT …)` may run it again for every row
--- and claim more than it was asked for.
+),
+job AS (
     UPDATE {live} AS live
     SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
         started_at = (SELECT now FROM clock)
     WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+),
+event AS (
+    INSERT INTO {audit} ({+audit_columns})
+    SELECT
+        started_at, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+        correlation_id, attempt, lease, worker_id, NULL
+    FROM job
+    WHERE :audited::int > 1
+)
+SELECT {job_columns job} FROM job
+UNION ALL
+SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
--- fragment: claimed_those
+-- name: claim_unpaused_jobs
+-- plan: steady
+-- As claim_jobs, but walks over what is paused, so only for when something is.
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
+me AS MATERIALIZED (
+    SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
+),
+job AS (
+    UPDATE {live} AS live
+    SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker::text,
+        started_at = (SELECT now FROM clock)
+    WHERE EXISTS (SELECT FROM me) AND ctid = ANY (ARRAY(
+        SELECT ctid FROM {live}
+        WHERE queue = :queue::text AND state = 'queued'
+            AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
+            AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+        ORDER BY priority, run_at, id
+        LIMIT :limit::int
+        FOR UPDATE SKIP LOCKED
     ))
     RETURNING *
 ),
@@ -93,7 +84,7 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 -- empty reads the whole index and compares each row with each end, or joins by the lease, which most have in common.
 -- Whoever is in neither `gone` nor `back` had lost its lease; it changes nothing but the audit. Only what did not go as
 -- asked is told: nearly always nothing.
-WITH {+clock},
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 ending AS MATERIALIZED (
     SELECT * FROM :ended::rows(
         id uuid, lease bigint, event text, state text, attempt integer, waits integer, crashes integer, error jsonb,
@@ -160,11 +151,20 @@ missed AS MATERIALIZED (
     FROM (SELECT id, attempt, lease FROM ending UNION ALL SELECT id, ran, lease FROM giving) AS asked
     WHERE id NOT IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM held)
 ),
-{+refused_those},
+refused AS (
+    INSERT INTO {audit} ({+refused_columns})
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
+    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
+    WHERE NOT again
+    RETURNING job_id
+),
 woken AS MATERIALIZED (
     SELECT count(pg_notify('{channel}', queue)) AS sent
     FROM (SELECT DISTINCT queue FROM back WHERE state = 'queued') AS ready
-    WHERE {+someone_idles}
+    WHERE EXISTS (
+        SELECT FROM {workers}
+        WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
+    )
 )
 SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
@@ -179,38 +179,47 @@ UNION ALL
 SELECT CAST(id AS text), 'cancelled' FROM held WHERE cancel_requested_at IS NOT NULL
 UNION ALL
 SELECT NULL, NULL FROM woken WHERE sent < 0
--- alike ended
--- What nearly all writes are: jobs that all came to the same. No join, no set that is looked through again, and a
--- sixth of the time less. Whether any was missed, their number tells.
-WITH {+clock},
+
+-- name: finish_alike
+-- plan: steady
+-- What nearly all writes are: jobs that all came to the same end under the same lease. No join, no set that is read
+-- again, and a sixth of the time less. Whether any was missed, their number tells.
+WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
+ending AS MATERIALIZED (SELECT id FROM :ended::rows(id uuid)),
 gone AS (
     DELETE FROM {live} AS live
-    WHERE id = ANY (:ended::ids_set) AND lease = :ended.lease AND NOT rerun_requested
+    WHERE id = ANY (ARRAY(SELECT id FROM ending)) AND lease = :lease::int AND NOT rerun_requested
     RETURNING {carried live}, error
 ),
 moved AS (
     INSERT INTO {ended} ({carried}, {+end_columns})
     SELECT
-        {carried gone}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, error),
-        :ended.result, :ended.outcome, now
+        {carried gone}, :state::text, :attempt::int, :waits::int, :crashes::int, coalesce(:error::json, error),
+        :result::json, :outcome::text, now
     FROM gone, clock
 ),
 event AS (
     INSERT INTO {audit} ({+audit_columns}, action)
     SELECT
-        now, :ended.event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
-        :ended.attempt, lease, worker_id, :ended.detail, :ended.action
+        now, :event::text, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+        :attempt::int, lease, worker_id, :detail::json, :action::text
     FROM gone, clock
     WHERE :audited::int > 0
 ),
 missed AS MATERIALIZED (
-    SELECT id, :ended.attempt AS attempt, :ended.lease AS lease, EXISTS (
-        SELECT FROM {live} AS live WHERE live.id = ANY (ARRAY[asked.id]) AND live.lease = :ended.lease
+    SELECT id, :attempt::int AS attempt, :lease::int AS lease, EXISTS (
+        SELECT FROM {live} AS live WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = :lease::int
     ) AS again
-    FROM unnest(:ended::ids_set) AS asked(id)
-    WHERE (SELECT count(*) FROM gone) < cardinality(:ended::ids_set) AND id NOT IN (SELECT id FROM gone)
+    FROM ending
+    WHERE (SELECT count(*) FROM gone) < (SELECT count(*) FROM ending) AND id NOT IN (SELECT id FROM gone)
 ),
-{+refused_those}
+refused AS (
+    INSERT INTO {audit} ({+refused_columns})
+    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
+    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
+    WHERE NOT again
+    RETURNING job_id
+)
 SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
 SELECT told.* FROM gone, LATERAL (
@@ -219,12 +228,3 @@ SELECT told.* FROM gone, LATERAL (
 WHERE (flow > 0 OR limit_key IS NOT NULL) AND name IS NOT NULL
 UNION ALL
 SELECT CAST(id AS text), 'again' FROM missed WHERE again
-
--- fragment: refused_those
-refused AS (
-    INSERT INTO {audit} ({+refused_columns})
-    SELECT now, 'job.stale_result_rejected', id, attempt, lease, whose.*
-    FROM missed CROSS JOIN clock LEFT JOIN LATERAL {prefix}whose(missed.id) AS whose ON true
-    WHERE NOT again
-    RETURNING job_id
-)

@@ -1,4 +1,7 @@
--- fragment: insert_new
+-- name: enqueue_jobs
+-- `rowid > last_insert_rowid() - :count` are the jobs of this call: a new row's number is one more than the highest, and
+-- no other connection writes meanwhile.
+-- each jobs
 INSERT INTO {live} ({+new_columns})
 VALUES (
     :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category,
@@ -12,61 +15,65 @@ VALUES (
     :jobs.payload, :jobs.actor_type, :jobs.actor_id, :jobs.request_id, :jobs.correlation_id, :jobs.traceparent,
     :jobs.parent_id, :jobs.batch_id, :jobs.tags, :jobs.deadline, :jobs.timeout_micros, :now,
     coalesce(:jobs.ties, 0), coalesce(:jobs.pending, 0), :jobs.limit_key, coalesce(:jobs.fair, 0)
-)
-
--- fragment: just_inserted
--- The jobs of this call: a new row's number is one more than the highest, and nobody else writes meanwhile.
-live.rowid > last_insert_rowid() - :count
-
--- fragment: enqueued
+);
+SELECT id, id, state, 1 FROM {live} AS live WHERE live.rowid > last_insert_rowid() - :count AND state <> 'queued';
 INSERT INTO {audit} ({+audit_columns})
 SELECT
     created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
     correlation_id, 0, 0, NULL, NULL
-FROM {live} AS live WHERE {+just_inserted} AND :audited > 1
-
--- fragment: timed
-SELECT id, id, state, 1 FROM {live} AS live WHERE {+just_inserted} AND state <> 'queued'
-
--- name: enqueue_jobs
--- each jobs
-{+insert_new};
-{+timed};
-{+enqueued}
+FROM {live} AS live WHERE live.rowid > last_insert_rowid() - :count AND :audited > 1
 
 -- name: enqueue_keyed_jobs
 -- All jobs go in, then the keys; whoever finds its key taken is taken out again. There is one writer at a time, so
 -- nobody sees that, and the usual case costs no look-up: a key that is not free does not count as a change.
 -- The audit comes last, because with it the number of the last inserted row is another.
 -- each jobs
-{+insert_new};
+INSERT INTO {live} ({+new_columns})
+VALUES (
+    :jobs.id, :jobs.org_id, :jobs.project_id, :jobs.job_type, :jobs.queue, :jobs.category,
+    CASE
+        WHEN :jobs.pending > 0 THEN 'blocked'
+        WHEN coalesce(:jobs.run_at, :now + :jobs.delay, :now) > :now THEN 'scheduled'
+        WHEN :jobs.limit_key IS NOT NULL THEN 'blocked'
+        ELSE 'queued'
+    END,
+    :jobs.priority, coalesce(:jobs.run_at, :now + :jobs.delay, :now), :jobs.max_attempts, :jobs.key, :jobs.subject,
+    :jobs.payload, :jobs.actor_type, :jobs.actor_id, :jobs.request_id, :jobs.correlation_id, :jobs.traceparent,
+    :jobs.parent_id, :jobs.batch_id, :jobs.tags, :jobs.deadline, :jobs.timeout_micros, :now,
+    coalesce(:jobs.ties, 0), coalesce(:jobs.pending, 0), :jobs.limit_key, coalesce(:jobs.fair, 0)
+);
 INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
 WITH own AS MATERIALIZED (SELECT key AS id, value AS lifetime FROM json_each(:lifetimes))
 SELECT
     coalesce(org_id, ''), coalesce(project_id, ''), key, live.id, :now, :now,
     coalesce(:now + CASE WHEN own.id IS NULL THEN :lifetime ELSE own.lifetime END, 9223372036854775807)
 FROM {live} AS live LEFT JOIN own ON own.id = live.id
-WHERE {+just_inserted} AND key IS NOT NULL
+WHERE live.rowid > last_insert_rowid() - :count AND key IS NOT NULL
 ON CONFLICT (org_id, project_id, key) DO UPDATE
 SET job_id = excluded.job_id, first_seen_at = :now, last_seen_at = :now, expires_at = excluded.expires_at,
     status = NULL, result_ref = NULL, error_ref = NULL
 WHERE expires_at <= :now AND NOT EXISTS (SELECT 1 FROM {live} WHERE {live}.id = {keys}.job_id);
 SELECT live.id, k.job_id, coalesce(holder.state, ended.state), 0
-FROM {live} AS live JOIN {keys} AS k ON {+key_taken}
+FROM {live} AS live JOIN {keys} AS k
+    ON k.org_id = coalesce(live.org_id, '') AND k.project_id = coalesce(live.project_id, '') AND k.key = live.key
+    AND k.job_id <> live.id
 LEFT JOIN {live} AS holder ON holder.id = k.job_id
 LEFT JOIN {ended} AS ended ON ended.id = k.job_id
-WHERE {+some_missed};
-DELETE FROM {live} AS live WHERE {+some_missed} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {+key_taken});
+WHERE live.rowid > last_insert_rowid() - CASE WHEN changes() < :keyed THEN :count ELSE 0 END AND live.key IS NOT NULL;
+DELETE FROM {live} AS live
+WHERE live.rowid > last_insert_rowid() - CASE WHEN changes() < :keyed THEN :count ELSE 0 END AND live.key IS NOT NULL
+    AND EXISTS (
+        SELECT 1 FROM {keys} AS k
+        WHERE k.org_id = coalesce(live.org_id, '') AND k.project_id = coalesce(live.project_id, '') AND k.key = live.key
+            AND k.job_id <> live.id
+    );
 UPDATE {keys} SET last_seen_at = max(last_seen_at, :now)
 WHERE changes() > 0 AND first_seen_at < :now AND (org_id, project_id, key) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(:slots)
 );
-{+timed};
-{+enqueued}
-
--- fragment: some_missed
-live.rowid > last_insert_rowid() - CASE WHEN changes() < :keyed THEN :count ELSE 0 END AND live.key IS NOT NULL
-
--- fragment: key_taken
-k.org_id = coalesce(live.org_id, '') AND k.project_id = coalesce(live.project_id, '') AND k.key = live.key
-AND k.job_id <> live.id
+SELECT id, id, state, 1 FROM {live} AS live WHERE live.rowid > last_insert_rowid() - :count AND state <> 'queued';
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
+    correlation_id, 0, 0, NULL, NULL
+FROM {live} AS live WHERE live.rowid > last_insert_rowid() - :count AND :audited > 1

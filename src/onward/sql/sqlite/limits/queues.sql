@@ -80,22 +80,59 @@ WHERE NOT live.fair AND {+type_not_paused}
 job_type NOT IN (:types::texts)
 
 -- name: claim_picked_jobs
+-- As claim_jobs, for the jobs that the rule of the queue has picked.
 -- when audited >= 2
-{+log_start} {+picked_jobs};
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    attempt + 1, lease + 1, :worker, NULL
+FROM {live}
+WHERE id IN (SELECT value FROM json_each(:picked)) AND state = 'queued'
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
 -- when audited >= 2
-{+start} WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these});
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+WHERE id IN (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+);
 -- when audited >= 2
 -- packed
-{+started};
+SELECT json_group_array(json_array({returned_columns}))
+FROM (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+) CROSS JOIN {live} ON id = job_id
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({returned_columns}))
+FROM (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+) CROSS JOIN {live} ON id = job_id
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({job_nulls}))
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
 -- when audited < 2
-INSERT INTO {claimed} (job_id) SELECT id FROM {live} {+picked_jobs};
+INSERT INTO {claimed} (job_id) SELECT id FROM {live}
+WHERE id IN (SELECT value FROM json_each(:picked)) AND state = 'queued'
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
 -- when audited < 2
-{+start} WHERE id IN (SELECT job_id FROM {claimed});
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+WHERE id IN (SELECT job_id FROM {claimed});
 -- when audited < 2
 -- packed
-{+started_unlogged};
+SELECT json_group_array(json_array({returned_columns}))
+FROM {claimed} CROSS JOIN {live} ON id = job_id
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({returned_columns}))
+FROM {claimed} CROSS JOIN {live} ON id = job_id
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({job_nulls}))
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
 -- when audited < 2
-{+forget_claimed}
-
--- fragment: picked_jobs
-WHERE id IN (SELECT value FROM json_each(:picked)) AND state = 'queued' AND {+worker_lives}
+DELETE FROM {claimed} WHERE job_id IS NOT NULL

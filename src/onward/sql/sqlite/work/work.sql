@@ -6,142 +6,206 @@ SELECT live.id, live.lease, live.cancel_requested_at IS NOT NULL
 FROM {workers} AS me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
 WHERE me.id = :worker AND me.lost_at IS NULL
 
--- fragment: ready_jobs
-WHERE queue = :queue AND state = 'queued' AND {+worker_lives}
-ORDER BY priority, run_at, id
-LIMIT :limit
-
--- fragment: worker_lives
-EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
-
--- fragment: unpaused_jobs
-WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
-    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts)) AND {+worker_lives}
-ORDER BY priority, run_at, id
-LIMIT :limit
-
 -- name: claim_jobs
--- One row of nulls says that the worker has no right to claim. What was claimed is told by the audit, and where that
--- is not written by a table of its own.
+-- One row of nulls says that the worker has no right to claim. What was claimed is told by the audit, and where that is
+-- not written by the table {claimed}. `seq > CASE changes() …` are the rows that the last INSERT made: an UPDATE of as
+-- many rows since changes nothing about it, and an INSERT of none left the number of another table. Large jobs are packed
+-- each by itself, because SQLite makes no value of more than a gigabyte. The last DELETE has a condition that always
+-- holds: without one an empty table is written, too.
 -- when audited >= 2
-{+log_start} {+ready_jobs};
--- when audited >= 2
-{+start} WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these});
--- when audited >= 2
--- packed
-{+started};
--- when audited < 2
-INSERT INTO {claimed} (job_id) SELECT id FROM {live} {+ready_jobs};
--- when audited < 2
-{+start} WHERE id IN (SELECT job_id FROM {claimed});
--- when audited < 2
--- packed
-{+started_unlogged};
--- when audited < 2
-{+forget_claimed}
-
--- name: claim_unpaused_jobs
--- Walks over what is paused, so only for when something is.
--- when audited >= 2
-{+log_start} {+unpaused_jobs};
--- when audited >= 2
-{+start} WHERE id IN (SELECT job_id FROM {audit} WHERE seq > {+before_these});
--- when audited >= 2
--- packed
-{+started};
--- when audited < 2
-INSERT INTO {claimed} (job_id) SELECT id FROM {live} {+unpaused_jobs};
--- when audited < 2
-{+start} WHERE id IN (SELECT job_id FROM {claimed});
--- when audited < 2
--- packed
-{+started_unlogged};
--- when audited < 2
-{+forget_claimed}
-
--- fragment: log_start
 INSERT INTO {audit} ({+audit_columns})
 SELECT
     :now, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
     attempt + 1, lease + 1, :worker, NULL
 FROM {live}
-
--- fragment: start
+WHERE queue = :queue AND state = 'queued'
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+ORDER BY priority, run_at, id
+LIMIT :limit;
+-- when audited >= 2
 UPDATE {live}
 SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
-
--- fragment: started
--- Large ones each by itself, because SQLite makes no value of more than a gigabyte.
-SELECT json_group_array(json_array({returned_columns})) FROM {+just_started} WHERE NOT {+is_large}
+WHERE id IN (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+);
+-- when audited >= 2
+-- packed
+SELECT json_group_array(json_array({returned_columns}))
+FROM (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+) CROSS JOIN {live} ON id = job_id
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
 UNION ALL
-SELECT json_array(json_array({returned_columns})) FROM {+just_started} WHERE {+is_large}
+SELECT json_array(json_array({returned_columns}))
+FROM (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+) CROSS JOIN {live} ON id = job_id
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
 UNION ALL
-SELECT json_array(json_array({job_nulls})) WHERE NOT {+worker_lives}
-
--- fragment: started_unlogged
-SELECT json_group_array(json_array({returned_columns})) FROM {+just_claimed} WHERE NOT {+is_large}
+SELECT json_array(json_array({job_nulls}))
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
+-- when audited < 2
+INSERT INTO {claimed} (job_id) SELECT id FROM {live}
+WHERE queue = :queue AND state = 'queued'
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+ORDER BY priority, run_at, id
+LIMIT :limit;
+-- when audited < 2
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+WHERE id IN (SELECT job_id FROM {claimed});
+-- when audited < 2
+-- packed
+SELECT json_group_array(json_array({returned_columns}))
+FROM {claimed} CROSS JOIN {live} ON id = job_id
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
 UNION ALL
-SELECT json_array(json_array({returned_columns})) FROM {+just_claimed} WHERE {+is_large}
+SELECT json_array(json_array({returned_columns}))
+FROM {claimed} CROSS JOIN {live} ON id = job_id
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
 UNION ALL
-SELECT json_array(json_array({job_nulls})) WHERE NOT {+worker_lives}
-
--- fragment: just_claimed
-{claimed} CROSS JOIN {live} ON id = job_id
-
--- fragment: forget_claimed
--- With a condition that always holds: without one an empty table is written, too.
+SELECT json_array(json_array({job_nulls}))
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
+-- when audited < 2
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
--- fragment: just_started
-(SELECT job_id FROM {audit} WHERE seq > {+before_these}) CROSS JOIN {live} ON id = job_id
-
--- fragment: is_large
-length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
-
--- fragment: before_these
--- The number before those rows that the last INSERT made. An UPDATE or DELETE of as many rows since changes nothing
--- about it; an INSERT of none left the number of another table.
-CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+-- name: claim_unpaused_jobs
+-- As claim_jobs, but walks over what is paused, so only for when something is.
+-- when audited >= 2
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.started', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    attempt + 1, lease + 1, :worker, NULL
+FROM {live}
+WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+ORDER BY priority, run_at, id
+LIMIT :limit;
+-- when audited >= 2
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+WHERE id IN (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+);
+-- when audited >= 2
+-- packed
+SELECT json_group_array(json_array({returned_columns}))
+FROM (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+) CROSS JOIN {live} ON id = job_id
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({returned_columns}))
+FROM (
+    SELECT job_id FROM {audit}
+    WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+) CROSS JOIN {live} ON id = job_id
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({job_nulls}))
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
+-- when audited < 2
+INSERT INTO {claimed} (job_id) SELECT id FROM {live}
+WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+ORDER BY priority, run_at, id
+LIMIT :limit;
+-- when audited < 2
+UPDATE {live}
+SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
+WHERE id IN (SELECT job_id FROM {claimed});
+-- when audited < 2
+-- packed
+SELECT json_group_array(json_array({returned_columns}))
+FROM {claimed} CROSS JOIN {live} ON id = job_id
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({returned_columns}))
+FROM {claimed} CROSS JOIN {live} ON id = job_id
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+UNION ALL
+SELECT json_array(json_array({job_nulls}))
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
+-- when audited < 2
+DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
 -- name: finish_jobs
--- The audit comes first and tells whose lease was lost; only what did not go as asked is told. Below the full audit
--- it has only those, and then the set itself tells which of them have another end that is written.
+-- The audit comes first and tells whose lease was lost; only what did not go as asked is told. A job whose lease was lost
+-- is looked for wherever it is now, and only then, because null is equal to nothing (`other`, `past`). Below the full
+-- audit it has only those, and then the set itself tells which of them have another end that is written.
 -- when audited >= 1
 -- all ended
 INSERT INTO {audit} ({+audit_columns}, action)
 SELECT
-    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :ended.event END, :ended.id, {+audited},
-    :ended.attempt, :ended.lease, live.worker_id, {+unless_refused_ended}
-FROM :ended::rows AS ended LEFT JOIN {live} AS live ON {+ended_of} {+whose_ended};
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :ended.event END, :ended.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type),
+    coalesce(live.actor_id, other.actor_id, past.actor_id), coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :ended.attempt, :ended.lease, live.worker_id,
+    CASE WHEN live.id IS NOT NULL THEN :ended.detail END, CASE WHEN live.id IS NOT NULL THEN :ended.action END
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON live.id = :ended.id AND live.lease = :ended.lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END;
 -- when audited < 1
 -- all ended
 INSERT INTO {audit} ({+audit_columns})
 SELECT
-    :now, 'job.stale_result_rejected', :ended.id, {+audited}, :ended.attempt, :ended.lease, NULL, NULL
-FROM :ended::rows AS ended LEFT JOIN {live} AS live ON {+ended_of} {+whose_ended}
+    :now, 'job.stale_result_rejected', :ended.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type),
+    coalesce(live.actor_id, other.actor_id, past.actor_id), coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :ended.attempt, :ended.lease, NULL, NULL
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON live.id = :ended.id AND live.lease = :ended.lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END
 WHERE live.id IS NULL;
 -- when audited >= 1
 -- all ended
 -- packed
-SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit} WHERE {+just_refused};
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND event = 'job.stale_result_rejected' AND job_id NOT IN (
+        -- Not a job whose other end, under its newest lease, is written by the same statement.
+        SELECT job_id FROM {audit}
+        WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+            AND event <> 'job.stale_result_rejected'
+    );
 -- when audited < 1
 -- all ended
 -- packed
 SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
-WHERE seq > {+before_these}
-    AND job_id NOT IN (SELECT live.id FROM :ended::rows AS ended CROSS JOIN {live} AS live ON {+ended_of});
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND job_id NOT IN (
+        SELECT live.id FROM :ended::rows AS ended CROSS JOIN {live} AS live
+        ON live.id = :ended.id AND live.lease = :ended.lease
+    );
 -- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
     {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, live.error),
     :ended.result, :ended.outcome, :now
-FROM :ended::rows AS ended CROSS JOIN {live} AS live ON {+ended_of};
+FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :ended.lease;
 -- all ended
 -- packed
 SELECT json_group_array(DISTINCT json_array(limit_key, 'slot')) FROM {ended}
-WHERE rowid > {+before_these} AND limit_key IS NOT NULL;
+WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND limit_key IS NOT NULL;
 -- all ended
-DELETE FROM {live} WHERE id IN (SELECT id FROM {ended} WHERE rowid > {+before_these});
+DELETE FROM {live} WHERE id IN (
+    SELECT id FROM {ended}
+    WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+);
 -- Nearly always none. Also what somebody else has not settled yet: whoever comes by does it.
 -- all ended
 -- packed
@@ -153,37 +217,63 @@ SELECT json_group_array(json_array(id, 'tied')) FROM (
 INSERT INTO {audit} ({+audit_columns}, action)
 SELECT
     :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :returned.event END, :returned.id,
-    {+audited}, :returned.ran, :returned.lease, live.worker_id, {+unless_refused_returned}
-FROM :returned::rows AS returned LEFT JOIN {live} AS live ON {+returned_of} {+whose_returned}
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type),
+    coalesce(live.actor_id, other.actor_id, past.actor_id), coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :returned.ran, :returned.lease, live.worker_id,
+    CASE WHEN live.id IS NOT NULL THEN :returned.detail END, CASE WHEN live.id IS NOT NULL THEN :returned.action END
+FROM :returned::rows AS returned LEFT JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :returned.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :returned.id END
 WHERE live.cancel_requested_at IS NULL;
 -- when audited < 2
 -- all returned
 INSERT INTO {audit} ({+audit_columns})
 SELECT
-    :now, 'job.stale_result_rejected', :returned.id, {+audited}, :returned.ran, :returned.lease, NULL, NULL
-FROM :returned::rows AS returned LEFT JOIN {live} AS live ON {+returned_of} {+whose_returned}
+    :now, 'job.stale_result_rejected', :returned.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type),
+    coalesce(live.actor_id, other.actor_id, past.actor_id), coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :returned.ran, :returned.lease, NULL, NULL
+FROM :returned::rows AS returned LEFT JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :returned.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :returned.id END
 WHERE live.id IS NULL;
 -- when audited >= 2
 -- all returned
 -- packed
-SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit} WHERE {+just_refused};
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND event = 'job.stale_result_rejected' AND job_id NOT IN (
+        -- Not a job whose other end, under its newest lease, is written by the same statement.
+        SELECT job_id FROM {audit}
+        WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+            AND event <> 'job.stale_result_rejected'
+    );
 -- when audited < 2
 -- all returned
 -- packed
 SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
-WHERE seq > {+before_these}
-    AND job_id NOT IN (SELECT live.id FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of});
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND job_id NOT IN (
+        SELECT live.id FROM :returned::rows AS returned CROSS JOIN {live} AS live
+        ON live.id = :returned.id AND live.lease = :returned.lease
+    );
 -- all returned
 -- packed
 SELECT json_group_array(json_array(live.id, 'cancelled'))
-FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
 WHERE live.cancel_requested_at IS NOT NULL;
 -- all returned
 INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
 SELECT
     live.id, live.lease, :returned.ran, live.worker_id, live.started_at, :now, :returned.outcome, :returned.error,
     :returned.cost
-FROM :returned::rows AS returned CROSS JOIN {live} AS live ON {+returned_of}
+FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
 WHERE live.cancel_requested_at IS NULL;
 -- The lease grows when a job is given back, too: else its last holder could still finish it.
 -- all returned
@@ -191,7 +281,8 @@ UPDATE {live} AS live
 SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
     attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
     error = coalesce(:returned.error, live.error)
-FROM :returned::rows AS returned WHERE {+returned_of} AND live.cancel_requested_at IS NULL;
+FROM :returned::rows AS returned
+WHERE live.id = :returned.id AND live.lease = :returned.lease AND live.cancel_requested_at IS NULL;
 -- all returned
 -- packed
 SELECT json_group_array(json_array(live.limit_key, 'slot'))
@@ -204,36 +295,83 @@ WHERE rerun_requested = 1 AND state <> 'running'
 UNION ALL
 SELECT json_group_array(json_array(id, 'again')) FROM {ended} INDEXED BY {prefix}ended_rerun WHERE rerun_requested = 1
 
--- fragment: ended_of
-live.id = :ended.id AND live.lease = :ended.lease
-
--- fragment: returned_of
-live.id = :returned.id AND live.lease = :returned.lease
-
--- fragment: audited
-coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
-coalesce(live.project_id, other.project_id, past.project_id),
-coalesce(live.actor_type, other.actor_type, past.actor_type), coalesce(live.actor_id, other.actor_id, past.actor_id),
-coalesce(live.request_id, other.request_id, past.request_id),
-coalesce(live.correlation_id, other.correlation_id, past.correlation_id)
-
--- fragment: unless_refused_ended
-CASE WHEN live.id IS NOT NULL THEN :ended.detail END, CASE WHEN live.id IS NOT NULL THEN :ended.action END
-
--- fragment: unless_refused_returned
-CASE WHEN live.id IS NOT NULL THEN :returned.detail END, CASE WHEN live.id IS NOT NULL THEN :returned.action END
-
--- fragment: whose_ended
--- The job of a lease that was lost, wherever it is now; looked for only then, because null is equal to nothing.
+-- name: finish_alike
+-- Jobs that all came to the same end under the same lease: nearly all writes. As finish_jobs, with what they share as
+-- parameters.
+-- when audited >= 1
+-- all ended
+INSERT INTO {audit} ({+audit_columns}, action)
+SELECT
+    :now, CASE WHEN live.id IS NULL THEN 'job.stale_result_rejected' ELSE :event END, :ended.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type),
+    coalesce(live.actor_id, other.actor_id, past.actor_id), coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :attempt, :lease, live.worker_id,
+    CASE WHEN live.id IS NOT NULL THEN :detail END, CASE WHEN live.id IS NOT NULL THEN :action END
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease
+LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
+LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END;
+-- when audited < 1
+-- all ended
+INSERT INTO {audit} ({+audit_columns})
+SELECT
+    :now, 'job.stale_result_rejected', :ended.id,
+    coalesce(live.job_type, other.job_type, past.job_type), coalesce(live.org_id, other.org_id, past.org_id),
+    coalesce(live.project_id, other.project_id, past.project_id),
+    coalesce(live.actor_type, other.actor_type, past.actor_type),
+    coalesce(live.actor_id, other.actor_id, past.actor_id), coalesce(live.request_id, other.request_id, past.request_id),
+    coalesce(live.correlation_id, other.correlation_id, past.correlation_id),
+    :attempt, :lease, NULL, NULL
+FROM :ended::rows AS ended LEFT JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease
 LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :ended.id END
 LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :ended.id END
-
--- fragment: whose_returned
-LEFT JOIN {live} AS other ON other.id = CASE WHEN live.id IS NULL THEN :returned.id END
-LEFT JOIN {ended} AS past ON past.id = CASE WHEN live.id IS NULL THEN :returned.id END
-
--- fragment: just_refused
--- Not a job whose other end, under its newest lease, is written by the same statement.
-seq > {+before_these} AND event = 'job.stale_result_rejected' AND job_id NOT IN (
-    SELECT job_id FROM {audit} WHERE seq > {+before_these} AND event <> 'job.stale_result_rejected'
-)
+WHERE live.id IS NULL;
+-- when audited >= 1
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND event = 'job.stale_result_rejected' AND job_id NOT IN (
+        -- Not a job whose other end, under its newest lease, is written by the same statement.
+        SELECT job_id FROM {audit}
+        WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+            AND event <> 'job.stale_result_rejected'
+    );
+-- when audited < 1
+-- all ended
+-- packed
+SELECT json_group_array(json_array(job_id, 'lost')) FROM {audit}
+WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND job_id NOT IN (
+        SELECT live.id FROM :ended::rows AS ended CROSS JOIN {live} AS live
+        ON live.id = :ended.id AND live.lease = :lease
+    );
+-- all ended
+INSERT INTO {ended} ({carried}, {+end_columns})
+SELECT
+    {carried live}, :state, :attempt, :waits, :crashes, coalesce(:error, live.error), :result, :outcome, :now
+FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease;
+-- all ended
+-- packed
+SELECT json_group_array(DISTINCT json_array(limit_key, 'slot')) FROM {ended}
+WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+    AND limit_key IS NOT NULL;
+-- all ended
+DELETE FROM {live} WHERE id IN (
+    SELECT id FROM {ended}
+    WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
+);
+-- Nearly always none. Also what somebody else has not settled yet: whoever comes by does it.
+-- all ended
+-- packed
+SELECT json_group_array(json_array(id, 'tied')) FROM (
+    SELECT id FROM {ended} INDEXED BY {prefix}ended_unsettled WHERE flow > 0 LIMIT 500
+);
+-- Reset while they ran: they have ended, or gone back, and are to start again; nearly always none.
+-- packed
+SELECT json_group_array(json_array(id, 'again')) FROM {live} INDEXED BY {prefix}live_rerun
+WHERE rerun_requested = 1 AND state <> 'running'
+UNION ALL
+SELECT json_group_array(json_array(id, 'again')) FROM {ended} INDEXED BY {prefix}ended_rerun WHERE rerun_requested = 1
