@@ -31,4 +31,4 @@ class Claims:
 
     def orgs(self, count: int, *, now: datetime | None = None, **about: Any) -> str:
         """Claim jobs and tell whose they are, in their order."""
-        return "".join(job.org_id or "-" for job in self.at(now).take(count, **about))
+        return "".join(job.org_id or "-" for job in self.take(count, now=now, **about))
