@@ -137,7 +137,8 @@ def test_an_operation_passes_no_parameter_that_neither_database_uses(run):
         used = {name.partition(".")[0] for step in steps for name in step.names} | {
             step.each for step in steps
         }
-        assert set(statement.params) <= used
+        # An operation that acts for an actor of its own names it for all of its statements.
+        assert set(statement.params) - UNSAID.keys() <= used
 
 
 @pytest.mark.parametrize("run", RUNS)
