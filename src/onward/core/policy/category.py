@@ -206,7 +206,7 @@ def strict_retry(given: RetryPolicy) -> RetryPolicy:
 
 
 def strictly(given: Category) -> Category:
-    """Return a category for the strict profile: unset scheduling is denied, and five presets have own terms."""
+    """Return a category for the strict profile: unset scheduling is denied; five presets have own terms."""
     given = replace(given, retry=strict_retry(given.retry))
     said = given.capabilities
     match given.name:

@@ -58,7 +58,7 @@ class Artifact:
 
     @property
     def ref(self) -> str:
-        """The reference to put into a payload: reading by it returns this very content, or raises an error."""
+        """The reference to put into a payload: reading by it returns this content, or raises an error."""
         return f"artifact:{self.id}:sha256:{self.sha256}"
 
     def require_role(self, role: str | None) -> None:

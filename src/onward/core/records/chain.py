@@ -108,7 +108,7 @@ class Gap:
     told: Mapping[str, Any] | None = None
 
     def is_accounted_for(self) -> bool:
-        """Whether the event accounts for exactly these rows; an event from before the chain accounts for none."""
+        """Whether the event accounts for exactly these rows; one from before the chain accounts for none."""
         said = self.told or {}
         if not said.get("chained"):
             return self.count == 0

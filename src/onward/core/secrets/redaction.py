@@ -82,7 +82,7 @@ class Redaction:
         self._harmless: set[str] = set()
 
     def find(self, value: object) -> Found | None:
-        """Return the path of the first secret in a payload, and how it was recognised; None if it has none."""
+        """Return the path of the first secret in a payload and how it was recognised; None if it has none."""
         for text, flag, trail in _texts(value, self.is_secret_name):
             named = flag and _is_value(text) and not (flag == _DIRECT and is_ordinary(str(trail[-1]), text))
             kind = _NAMED if named else self.find_in_text(text)
