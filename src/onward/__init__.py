@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Give a name of `onward.public`, which is imported on first use.
+        """Return a name of `onward.public`, which is imported on first use.
 
-        The command line must answer before drivers and the event loop are there.
+        The command line must not wait for the import of drivers and of the event loop.
         """
-        # Not `from onward import public`: that asks this function for `public` first.
+        # `from onward import public` would call this function for `public` first.
         public = import_module("onward.public")
         names = globals()
         names.update({known: getattr(public, known) for known in (*public.__all__, "__all__", "__version__")})

@@ -1,4 +1,4 @@
-"""`python -m onward` is the command line."""
+"""Run the command line for `python -m onward`."""
 
 from onward.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The facade: one object that knows the database and the job types of an application."""
+"""The facade: one object with the database, the settings and the job types of an application."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ J = TypeVar("J", bound=Judge)
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What one tick did, and how many jobs still wait."""
+    """The result of one tick: what it processed, and how many jobs still wait."""
 
     processed: int
     succeeded: int
@@ -74,9 +74,9 @@ class Tick:
 
 
 class Onward:
-    """An application's job types and where their jobs are kept: the URL, ONWARD_URL, or ./onward.db.
+    """An application's job types and their database: the URL, else ONWARD_URL, else ./onward.db.
 
-    The settings say what it asks of its jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
+    The settings are its policies for all jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
     """
 
     def __init__(
@@ -102,58 +102,58 @@ class Onward:
 
     @property
     def client(self) -> Client:
-        """Give the client that all threads share."""
+        """The client that all threads share."""
         return self.clients.sync
 
     @property
     def aclient(self) -> AsyncClient:
-        """Give the client of the running event loop."""
+        """The client of the running event loop."""
         return self.clients.current()
 
     def within(self, tx: object) -> Client:
-        """Bind the client to the caller's open transaction; an async one is bound by `aclient.within(tx)`."""
+        """Bind the client to the caller's open transaction; for an async one use `aclient.within(tx)`."""
         return self.clients.sync.within(tx)
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Handle[Any]]:
-        """Store what `.build()` gave, all or none; answers in the order of asking."""
+        """Enqueue jobs that `.build()` made, all or none; return their handles in the same order."""
         return [Handle(enqueued, self.clients) for enqueued in self.clients.sync.enqueue_many(jobs)]
 
     async def aenqueue_many(self, jobs: Iterable[NewJob]) -> list[Handle[Any]]:
-        """Do the same, awaited."""
+        """Enqueue jobs that `.build()` made, all or none; return their handles in the same order."""
         enqueued = await self.clients.current().enqueue_many(jobs)
         return [Handle(one, self.clients) for one in enqueued]
 
     def enqueue_batch(self, jobs: Iterable[NewJob], **options: Unpack[BatchOptions]) -> BatchHandle:
-        """Store jobs as a batch, all or none, and what is enqueued when the last of them has ended.
+        """Enqueue jobs as a batch, all or none, with callback jobs for when the last of them has ended.
 
-        `on_success` if all succeeded, `on_failure` if any is dead or was cancelled, `on_complete` always.
+        `on_success` runs if all succeeded, `on_failure` if any is dead or cancelled, `on_complete` always.
         """
         check_names("enqueue_batch()", options, BatchOptions.__annotations__)
         return BatchHandle(self.clients.sync.batches.enqueue(jobs, **options).id, self.clients)
 
     async def aenqueue_batch(self, jobs: Iterable[NewJob], **options: Unpack[BatchOptions]) -> BatchHandle:
-        """Do the same, awaited."""
+        """Enqueue jobs as a batch, all or none, with callback jobs for when the last of them has ended."""
         check_names("aenqueue_batch()", options, BatchOptions.__annotations__)
         made = await self.clients.current().batches.enqueue(jobs, **options)
         return BatchHandle(made.id, self.clients)
 
     def batch(self, **options: Unpack[BatchOptions]) -> OpenBatch:
-        """Give a batch to fill: `with app.batch(on_complete=…) as batch: batch.add(…)`, or `async with`."""
+        """Return a batch to fill: `with app.batch(on_complete=…) as batch: batch.add(…)`, or `async with`."""
         check_names("batch()", options, BatchOptions.__annotations__)
         return OpenBatch(self.clients, options)
 
     def enqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
-        """Store the jobs of a flow, all or none: what `.then()` or `group()` gave."""
+        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none."""
         return FlowHandle(self.clients.sync.enqueue_flow(flow), self.clients)
 
     async def aenqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
-        """Do the same, awaited."""
+        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none."""
         return FlowHandle(await self.clients.current().enqueue_flow(flow), self.clients)
 
     def signal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
-        """Tell the jobs that wait for this event and key, by `ctx.wait_for`: now, or while it is kept."""
+        """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
         said = read_signal(options)
         client = said.bound(self.clients.sync)
         return client.signals.send(event, key, payload, **said.named)
@@ -161,7 +161,7 @@ class Onward:
     async def asignal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
-        """Do the same, awaited."""
+        """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
         said = read_signal(options)
         client = said.bound(self.clients.current())
         return await client.signals.send(event, key, payload, **said.named)
@@ -176,7 +176,7 @@ class Onward:
         correlation_id: str | None = None,
         traceparent: str | None = None,
     ) -> AbstractContextManager[None]:
-        """Have what is enqueued within inherit these, where it does not say otherwise."""
+        """Make the jobs that are enqueued within inherit these fields, unless they set their own."""
         read = None if actor is None else Actor.of(actor, InvalidJob)
         actor_type, actor_id = (None, None) if read is None else (read.type, read.id)
         fields = {
@@ -188,7 +188,7 @@ class Onward:
         return ambient(**fields)
 
     def category(self, own: Category) -> Category:
-        """Add a category of the application's own; to change a preset, give it to `Onward(categories=…)`."""
+        """Add a category; to change a preset, pass it to `Onward(categories=…)` instead."""
         if isinstance(own, Category) and own.name in self.rules.categories:
             raise InvalidSetting(
                 f"the category {own.name!r} is there already; give it to Onward(categories=[…]) to change it"
@@ -202,9 +202,9 @@ class Onward:
         queue: str | None = None,
         **options: Unpack[BreakerOptions],
     ) -> BreakerSettings:
-        """Say when the jobs of a provider, or of a queue, are held; its keys (`name:…`) take the same.
+        """Configure the breaker of a provider, and of its keys (`name:…`), or of a queue.
 
-        A job type with a `provider=` has a breaker without this; a queue has one by this.
+        A job type with a `provider=` has a breaker without this call; a queue has one only by this call.
         """
         check_names("breaker()", options, ("queue", *BreakerOptions.__annotations__))
         if (provider is None) == (queue is None):
@@ -219,9 +219,9 @@ class Onward:
         return settings
 
     def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueueRule:
-        """Say how a queue is worked off: `concurrency`, `rate` and `burst`, `fair` and `weights`, `ageing`.
+        """Declare the policy of a queue: `concurrency`, `rate` and `burst`, `fair` and `weights`, `ageing`.
 
-        Workers write it into the database, where it holds for all; without options it lifts what was said.
+        Workers write it to the database, where it holds for all; without options it lifts the stored policy.
         """
         check_names("queue()", options, QueueOptions.__annotations__)
         check_text("queue", name, longest=LONGEST["queue"])
@@ -231,7 +231,7 @@ class Onward:
         return rule
 
     def authorize(self, function: A) -> A:
-        """Have workers ask this before each attempt: `False` or a PermissionError ends the job at once."""
+        """Register a check that workers call before each attempt; False or PermissionError ends the job."""
         if self._authorize is not None:
             raise InvalidSetting("authorize() has been called before; one check decides, let it call others")
         self._authorize = function
@@ -259,12 +259,12 @@ class Onward:
         reason: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
-        """Do the same, awaited."""
+        """Store a schedule for a job type or a job, or change the one of its name; workers see it at once."""
         new = schedule_of(name, job, payload, options, self.rules, jobs=self.jobs)
         return await self.aclient.schedules.put(new, reason=reason)
 
     def alert_sink(self, function: S) -> S:
-        """Have a function called with every alert, besides the sinks of `Onward(alerts=…)`."""
+        """Register a function that is called with every alert, besides the sinks of `Onward(alerts=…)`."""
         add_sink(self.rules.alerts, function)
         return function
 
@@ -279,10 +279,10 @@ class Onward:
     def classify(
         self, errors: Any = None, verdict: Any = None, *, name: str | None = None, **about: Any
     ) -> Any:
-        """Say what becomes of an attempt that raised such an error; asked before Onward's own rules.
+        """Add a rule that classifies errors of attempts; it applies before the built-in rules.
 
-        All that is given must fit: exception types, `status` of an HTTP answer, `pattern` in the message. Or
-        decorate a function of the error that gives a verdict, or None where it knows none.
+        All given conditions must match: exception types, an HTTP answer's `status`, `pattern` in the message.
+        Or decorate a function that takes the error and returns a verdict, or None if it has none.
         """
         if callable(errors) and not isinstance(errors, type) and verdict is None and not about:
             self.rules.classification.add_function(errors, name)
@@ -292,13 +292,13 @@ class Onward:
         return None
 
     def hint(self, what: type[BaseException] | str, text: str, *, link: str | None = None) -> None:
-        """Say what an operator may do about a class of errors, or about a rule, where the error does not."""
+        """Add a hint for operators about an exception class or a rule; an error's own hint precedes it."""
         self.rules.classification.add_hint(what, text, link)
 
     def artifact_link(
         self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
     ) -> str:
-        """Give a link that opens an artifact for a time to whoever has it; `{id}` in the URL is its id."""
+        """Return a link by which any holder can read an artifact for `ttl`; `{id}` in the URL is its id."""
         client = self.client
         if isinstance(artifact, Artifact) and artifact.org_id is not None and client.rules.tenancy != "off":
             client = client.for_org(artifact.org_id)
@@ -307,7 +307,7 @@ class Onward:
         return f"{url}{'&' if '?' in url else '?'}t={token}"
 
     def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
-        """Give a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
+        """Return a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
         from onward.worker.worker import Worker
 
         options.setdefault("authorize", self._authorize)
@@ -318,7 +318,7 @@ class Onward:
         return Worker({**built_in(self.clients), **self.handlers}, self.clients, **options)
 
     def tick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
-        """Run what is due, within bounds, and return: for cron and serverless hosts."""
+        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
 
         async def once() -> Tick:
             try:
@@ -330,12 +330,12 @@ class Onward:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(once())
-        # A loop can't wait for another in its own thread.
+        # A thread can run only one event loop at a time.
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, once()).result()
 
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
-        """Do the same, awaited."""
+        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
         whole("max_jobs", max_jobs, 1, 1_000_000)
         max_time = duration("max_seconds", max_seconds)
         started = time.monotonic()
@@ -351,7 +351,7 @@ class Onward:
         )
 
     def lifespan(self, *, worker: bool = True, **options: Unpack[WorkerOptions]) -> Lifespan:
-        """Give the lifespan of an ASGI application: a worker while it runs, and clients closed at its end."""
+        """Return an ASGI application's lifespan: it runs a worker, and closes the clients at the end."""
 
         @asynccontextmanager
         async def lifespan(_application: Any) -> AsyncIterator[None]:

@@ -3,34 +3,34 @@
 OnwardError
 ├── InvalidJob (ValueError)            a field of a job is out of its range
 │   ├── InvalidArguments               the arguments do not fit the handler's signature
-│   ├── ContractBroken                 what the application's rules ask of a job is missing or wrong
-│   └── PayloadRejected                the payload is not storable JSON: says the path and the value
+│   ├── ContractBroken                 a field that the application's contract requires is missing or wrong
+│   └── PayloadRejected                the payload is not storable JSON; the message has path and value
 │       ├── PayloadTooLarge            the payload is over its size limit
-│       └── SecretInPayload            the payload, the key or a tag holds a secret: says where
+│       └── SecretInPayload            the payload, the key or a tag holds a secret; the message says where
 ├── InvalidSetting (ValueError)        an option, a URL or an argument makes no sense
-├── MissingExtra                       a driver is not installed: names the `pip install`
-├── DuplicateJob                       `on_conflict="raise"` met a job that holds the key
+├── MissingExtra                       a driver is not installed; the message has the `pip install`
+├── DuplicateJob                       another job holds the key, and `on_conflict="raise"`
 ├── JobNotFound (LookupError)          no such job, for this org
-├── JobNotEnded (TimeoutError)         a result was asked for before there was one
-├── WaitTimedOut (TimeoutError)        `ctx.wait_for()` had no signal in time
-├── JobFailed                          a result was asked for, and the job is dead or cancelled
+├── JobNotEnded (TimeoutError)         the job of a requested result has not ended
+├── WaitTimedOut (TimeoutError)        `ctx.wait_for()` received no signal in time
+├── JobFailed                          the job of a requested result is dead or cancelled
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
-├── NotAllowed                         a client or a handler asked for what its org or category may not
+├── NotAllowed                         the org or the category does not allow this to a client or a handler
 ├── BatchNotFound (LookupError)        no such batch, for this org
 ├── BatchClosed                        a job was added to a batch that takes no more
 ├── ScheduleNotFound (LookupError)     no schedule has this name
 ├── EffectNotFound (LookupError)       no such effect of a job is recorded, for this org
-├── AuditBroken                        the chain of the audit is not as it was left
+├── AuditBroken                        the hash chain of the audit was changed from outside
 ├── ArtifactNotFound (LookupError)     no such artifact, for this org
 ├── ArtifactCorrupt                    the content of an artifact is not what was stored
-├── InvalidLink                        a signed link is not ours, was changed, or has expired
+├── InvalidLink                        a signed link is forged, was changed, or has expired
 ├── LeaseLost                          another worker holds the job, or it has ended
 ├── WorkerLost                         the worker is not registered, or its lease ran out
 ├── TransactionNotOpen                 `within()` was given a connection that would commit by itself
-├── TransactionOpen                    `ctx.transaction()` was asked for where one is open, or is over
-├── UnsupportedConnection (TypeError)  `within()` was given something it can't use
+├── TransactionOpen                    `ctx.transaction()` was called inside a transaction, or twice
+├── UnsupportedConnection (TypeError)  `within()` was given an object it can't use
 │   └── WrongDatabase                  … a connection to the other kind of database
-└── StoreError                         the database, not the caller
+└── StoreError                         the database failed, not the caller
     ├── SchemaMissing                  Onward's tables are not there
     ├── SchemaBehind                   the tables are older than the code
     ├── SchemaTooNew                   the tables are newer than the code
@@ -87,7 +87,7 @@ __all__ = [
 
 
 class OnwardError(Exception):
-    """The root: `except OnwardError` catches all that Onward raises on purpose."""
+    """The root: `except OnwardError` catches every error that Onward raises on purpose."""
 
     exit_code = 1
     status = 500
@@ -101,19 +101,19 @@ class InvalidJob(OnwardError, ValueError):
 
 
 class InvalidArguments(InvalidJob):
-    """The arguments do not fit the signature of the job type's function; the message shows it."""
+    """The arguments do not fit the signature of the handler; the message shows the signature."""
 
     code = "ON-ARG-001"
 
 
 class ContractBroken(InvalidJob):
-    """The job lacks what the application's rules ask for, or goes where or when they do not allow."""
+    """The job lacks a field that the contract requires, or its queue or time is not allowed."""
 
     code = "ON-JOB-005"
 
 
 class PayloadRejected(InvalidJob):
-    """The payload is not JSON that would come back equal; says the path and the value."""
+    """The payload is not JSON that reads back equal; the message has the path and the value."""
 
     code = "ON-PAY-001"
 
@@ -125,12 +125,12 @@ class PayloadTooLarge(PayloadRejected):
 
 
 class SecretInPayload(PayloadRejected):
-    """The payload, the key, the subject or a tag holds a secret; says where and how it was known."""
+    """The payload, the key, the subject or a tag holds a secret; the message has its place and kind."""
 
     code = "ON-PAY-003"
 
     def __init__(self, path: str, kind: str, advice: str | None = None) -> None:
-        """Name the place, what told that there is a secret, and what else than a reference may be meant."""
+        """Build the message from the secret's place, its kind, and advice for a job that needs it there."""
         place = f"payload at {path}" if path.startswith("$") else path
         advice = advice or (
             "if it has to be there, say so with the options secrets ('allow') and secrets_reason of its job "
@@ -150,18 +150,18 @@ class InvalidSetting(OnwardError, ValueError):
 
 
 class MissingExtra(OnwardError):
-    """A driver is not installed; the message names the `pip install`."""
+    """A driver is not installed; the message has the `pip install` command."""
 
     exit_code, code = 2, "ON-SET-002"
 
 
 class DuplicateJob(OnwardError):
-    """A job holds the key already, and the caller asked to be told by `on_conflict="raise"`."""
+    """Another job holds the key, and the caller chose `on_conflict="raise"`."""
 
     exit_code, status, code = 4, 409, "ON-KEY-001"
 
     def __init__(self, key: str, job_id: str | None) -> None:
-        """Name the key and the job that holds it; None if that is another job of the same call."""
+        """Take the key and the id of the job that holds it; None if it is another job of the same call."""
         holder = "given twice in one call" if job_id is None else f"held by job {job_id}"
         advice = "give it once" if job_id is None else "wait for it"
         super().__init__(f"key {key!r} is {holder}; {advice}, or enqueue with on_conflict='return'")
@@ -176,7 +176,7 @@ class JobNotFound(OnwardError, LookupError):
 
 
 class JobNotEnded(OnwardError, TimeoutError):
-    """A job had not ended when the time to wait for it was over."""
+    """The job had not ended when the time to wait for it was over."""
 
     status, code = 409, "ON-JOB-003"
 
@@ -193,25 +193,25 @@ class JobFailed(OnwardError):
     exit_code, status, code = 6, 409, "ON-JOB-004"
 
     def __init__(self, message: str, job_id: str) -> None:
-        """Say what became of the job, and keep its id."""
+        """Take the message, which says how the job ended, and the job's id."""
         super().__init__(message)
         self.job_id = job_id
 
 
 class AlreadyResolved(OnwardError):
-    """Somebody has replayed, discarded or fixed this death of a job before."""
+    """The death of this job was replayed, discarded or fixed before."""
 
     exit_code, status, code = 4, 409, "ON-JOB-006"
 
 
 class NotAllowed(OnwardError):
-    """A client or a job of one org asked for what concerns others, or a job for what its category may not."""
+    """The action concerns another org, or the job's category does not allow it."""
 
     exit_code, status, code = 4, 403, "ON-ORG-001"
 
 
 class BatchNotFound(OnwardError, LookupError):
-    """No such batch, or none that this client may see."""
+    """No such batch, or this client may not see it."""
 
     exit_code, status, code = 3, 404, "ON-BAT-001"
 
@@ -235,7 +235,7 @@ class EffectNotFound(OnwardError, LookupError):
 
 
 class AuditBroken(OnwardError):
-    """The chain of the audit is not as it was left: somebody else has written to it."""
+    """The hash chain of the audit does not match its rows: it was changed other than by Onward."""
 
     code = "ON-AUD-001"
 
@@ -247,13 +247,13 @@ class ArtifactNotFound(OnwardError, LookupError):
 
 
 class ArtifactCorrupt(OnwardError):
-    """The content of an artifact is gone, or has another checksum than the one that was stored."""
+    """The content of an artifact is gone, or its checksum differs from the stored one."""
 
     exit_code, code = 6, "ON-ART-002"
 
 
 class InvalidLink(OnwardError):
-    """A signed link is not ours, was changed, has expired, or leads to nothing; it is never said which."""
+    """A signed link is forged, was changed, has expired, or leads to nothing; the error never says which."""
 
     exit_code, status, code = 3, 404, "ON-ART-003"
 
@@ -265,19 +265,19 @@ class LeaseLost(OnwardError):
 
 
 class WorkerLost(OnwardError):
-    """The worker is not registered, or its lease ran out and its jobs were given to others."""
+    """The worker is not registered, or its lease ran out and its jobs were given to other workers."""
 
     exit_code, status, code = 4, 409, "ON-LEASE-002"
 
 
 class TransactionNotOpen(OnwardError):
-    """The connection given to `within()` would commit each statement by itself."""
+    """The connection given to `within()` is in no transaction: it would commit each statement by itself."""
 
     exit_code, code = 2, "ON-TX-001"
 
 
 class TransactionOpen(OnwardError):
-    """`ctx.transaction()` begins and commits a transaction: it can't inside another, nor twice in one run."""
+    """`ctx.transaction()` was called inside another transaction, or a second time in one run."""
 
     exit_code, code = 2, "ON-TX-004"
 
@@ -289,13 +289,13 @@ class UnsupportedConnection(OnwardError, TypeError):
 
 
 class WrongDatabase(UnsupportedConnection):
-    """The connection leads to another kind of database than the client's store."""
+    """The connection leads to another kind of database than that of the client's store."""
 
     code = "ON-TX-003"
 
 
 class StoreError(OnwardError):
-    """The database, not the caller, is in the way."""
+    """The database failed, not the caller."""
 
     exit_code, status, code = 5, 503, "ON-DB-000"
 
@@ -331,7 +331,7 @@ class StoreBusy(StoreError):
 
 
 class StorageFull(StoreError):
-    """No space is left; what was not acknowledged was not stored."""
+    """No space is left; a write that was not acknowledged was not stored."""
 
     status, code = 507, "ON-DB-006"
 

@@ -1,4 +1,4 @@
-"""Onward's loggers: what goes through one of them has its secrets hidden before any handler sees it."""
+"""Onward's loggers: each hides the secrets of a record before any log handler sees it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from weakref import WeakSet
 from onward.core.secrets.redaction import REDACTION, Hide, Redaction
 
 HIDE = "onward_hide"
-"""What a record may carry to have more hidden than the list says: a function from text to text."""
+"""The attribute of a record with a function from text to text that hides more than the lists do."""
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime"}
-# Loggers belong to the process, and so do the lists of all its applications.
+# All applications of a process share its loggers, so a logger applies the lists of all of them.
 _lists: WeakSet[Redaction] = WeakSet()
 
 
 def get_logger(name: str) -> logging.Logger:
-    """Give a logger of Onward's; the user's own loggers are left alone."""
+    """Return a logger of Onward's, which hides secrets; loggers of other names are not changed."""
     logger = logging.getLogger(name)
     if _filter not in logger.filters:
         logger.addFilter(_filter)
@@ -26,13 +26,13 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def hide_also(redaction: Redaction) -> None:
-    """Hide what this list names, too, as long as the list is in use."""
+    """Hide also what this list names, as long as the list is referenced elsewhere."""
     if redaction is not REDACTION:
         _lists.add(redaction)
 
 
 class _Redacting(logging.Filter):
-    """Changes only records that hold a secret: others keep their arguments and their exception."""
+    """Changes only records that hold a secret; all others keep their arguments and their exception."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         own: Hide | None = record.__dict__.pop(HIDE, None)
@@ -53,7 +53,7 @@ def _hide_message(record: logging.LogRecord, hide: Hide) -> None:
         hidden = hide(message)
         if hidden == message:
             return
-    except Exception:  # noqa: BLE001 - logging would print the arguments as they are
+    except Exception:  # noqa: BLE001 - logging would print the unredacted arguments
         hidden = hide(f"{record.msg} (its arguments can't be shown in it)")
     record.msg, record.args = hidden, ()
 
@@ -63,7 +63,7 @@ def _hide_exception(record: logging.LogRecord, hide: Hide) -> None:
         text = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
         hidden = hide(text)
         if hidden != text:
-            # Formatters take this text; whoever would read the exception itself must not find it.
+            # Formatters use this text; a handler that reads the exception itself would show the secret.
             record.exc_text, record.exc_info = hidden, None
     if record.stack_info:
         record.stack_info = hide(record.stack_info)
@@ -78,7 +78,7 @@ def _hide_extra(name: str, value: Any, hide: Hide) -> Any:
 
 
 def hide(text: str) -> str:
-    """Hide the secrets of a text by the lists of all applications in this process."""
+    """Return a text without its secrets, by the lists of all applications in this process."""
     for redaction in (REDACTION, *_lists):
         text = redaction.redact_text(text)
     return text
@@ -86,6 +86,6 @@ def hide(text: str) -> str:
 
 _filter = _Redacting()
 
-# Who logs by one of these names without us is served, too.
+# Code that uses these names through `logging` directly is filtered, too.
 for _name in ("onward", "onward.job", "onward.worker"):
     get_logger(_name)

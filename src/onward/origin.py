@@ -1,6 +1,7 @@
-"""Where a piece of code comes from: who asked for it, in which org, by which request, or as which job.
+"""The origin of the running code: its org, its actor, its request, or the job whose handler it is.
 
-What is enqueued there inherits it. It follows the code as context variables do: into tasks and `to_thread`.
+Jobs that this code enqueues inherit the origin. A context variable carries it, also into tasks and
+`to_thread`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from onward.core.policy.rules import Rules
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """What an enqueue inherits; `job` is the one whose handler runs here."""
+    """The fields that an enqueued job inherits; `job` is the job whose handler runs here."""
 
     org_id: str | None = None
     project_id: str | None = None
@@ -33,7 +34,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, job: Job) -> Origin:
-        """Give what the children of a job inherit."""
+        """Return the origin that the children of a job inherit."""
         return cls(
             org_id=job.org_id,
             project_id=job.project_id,
@@ -48,7 +49,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AMBIENT: ContextVar[Origin | Job | None] = ContextVar("onward_ambient", default=None)
-"""A worker sets the job itself, for every job it runs: few handlers ever ask what follows from it."""
+"""A worker sets the job itself: few handlers need the Origin, so it is not built for every job."""
 
 _FIELDS = (
     "org_id", "project_id", "request_id", "correlation_id", "traceparent", "parent_id",
@@ -57,7 +58,7 @@ _FIELDS = (
 
 @contextmanager
 def ambient(**fields: str | None) -> Iterator[None]:
-    """Have what is enqueued here inherit these fields, and what was set around it."""
+    """Make the jobs that are enqueued within inherit these fields, and those of the contexts around."""
     outer = _current() or Origin()
     given = {name: value for name, value in fields.items() if value is not None}
     token = AMBIENT.set(msgspec.structs.replace(outer, **given))
@@ -69,7 +70,7 @@ def ambient(**fields: str | None) -> Iterator[None]:
 
 @contextmanager
 def running(job: Job) -> Iterator[None]:
-    """Have what is enqueued here be a child of a job."""
+    """Make the jobs that are enqueued within children of `job`."""
     current = _current()
     if current is not None and current.job is not None and current.job.id == job.id:
         yield
@@ -82,19 +83,19 @@ def running(job: Job) -> Iterator[None]:
 
 
 def inherit(jobs: Iterable[NewJob], rules: Rules) -> Iterable[NewJob]:
-    """Fill in what jobs leave unset, and refuse what the job that runs here may not enqueue."""
+    """Return jobs with unset fields inherited; raise NotAllowed if the running job may not enqueue one."""
     if AMBIENT.get() is None and rules.contract != "required":
         return jobs
     return [complete(filled(new, rules), rules) for new in jobs]
 
 
 def filled(new: NewJob, rules: Rules) -> NewJob:
-    """Give a job with what it inherits here."""
+    """Return a job with unset fields inherited; raise NotAllowed if the running job may not enqueue it."""
     origin = _current()
     if origin is None or not isinstance(new, NewJob):
         return new
     unset: dict[str, Any] = {name: getattr(origin, name) for name in _FIELDS if getattr(new, name) is None}
-    # The two name one actor together.
+    # Type and id identify one actor together, so neither is inherited alone.
     if new.actor_type is None and new.actor_id is None:
         unset |= {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
     if rules.tenancy == "off":
@@ -106,7 +107,7 @@ def filled(new: NewJob, rules: Rules) -> NewJob:
 
 
 def ambient_actor() -> Actor | None:
-    """Return the actor of the code that runs here, for an act whose client has none."""
+    """Return the actor of the running code, for an action whose client has none."""
     if AMBIENT.get() is None:
         return None
     origin = _current()
@@ -116,7 +117,7 @@ def ambient_actor() -> Actor | None:
 
 
 def ambient_org(rules: Rules) -> str | None:
-    """Tell in which org this is, for what is done here without saying so."""
+    """Return the org of the running code, for an action that names none; None if tenancy is off."""
     origin = _current()
     return None if origin is None or rules.tenancy == "off" else origin.org_id
 

@@ -1,4 +1,4 @@
-"""Every name that a user imports from `onward`."""
+"""The public API: every name that an application imports from `onward`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where the content of artifacts lies when it is too large for the database: files, named by their sha256.
+"""Storage for the content of artifacts that is too large for the database: files named by their sha256.
 
-A file is `<installation>/<org>/<two letters>/<sha256>`: installations and orgs share none, and no part of it
-comes from text that a user chose. Whoever puts a file writes it anew, so its age tells when it was last put,
-and only an old one is ever removed.
+A file is `<installation>/<org>/<two letters>/<sha256>`: installations and orgs share no file, and no part of
+the path comes from text that a user chose. Every put writes the file again, so its age shows when it was last
+put, and only an old file is ever removed.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ class Blobs(Protocol):
 
     @property
     def name(self) -> str:
-        """Tell people where it is; holds no secret."""
+        """The place to show to people; holds no secret."""
         ...
 
     def put(self, folder: str, chunks: Iterable[bytes]) -> Blob:
-        """Write a file under the sha256 of its content; it is whole and durable, or not there at all."""
+        """Write a file under the sha256 of its content; it is complete and durable, or not there at all."""
         ...
 
     def read(self, key: str) -> Iterator[bytes]:
-        """Give the content in pieces; raises FileNotFoundError."""
+        """Yield the content in pieces; raise FileNotFoundError if there is no such file."""
         ...
 
     def remove(self, key: str, *, before: float) -> bool:
-        """Remove what was last put before that time, in seconds since 1970; False if there is no such."""
+        """Remove a file if it was last put before `before`, in seconds since 1970; return whether it was."""
         ...
 
     def keys(self, folder: str, *, before: float) -> Iterator[str]:
-        """Give what was last put before that time, also what an interrupted put has left."""
+        """Yield the keys of the files last put before `before`, and of files that an interrupted put left."""
         ...
 
 
 def folder_of(installation: str, org_id: str | None) -> str:
-    """Name the folder of an org: by a hash, since an org's name may be any text."""
+    """Return the folder of an org; it is a hash, since an org's name may be any text."""
     org = "none" if org_id is None else hashlib.sha256(org_id.encode()).hexdigest()
     return f"{installation}/{org}"
 
 
 def key_of(folder: str, sha256: str) -> str:
-    """Name the file of some content."""
+    """Return the key of the file with this content."""
     return f"{folder}/{sha256[:2]}/{sha256}"
 
 
 @lru_cache(maxsize=64)
 def open_blobs(place: str) -> Blobs:
-    """Open a directory, or what a URL names; nothing is made or connected to before it is used."""
+    """Return the storage at a directory or a URL; its first use creates or connects to it."""
     if "://" not in place:
         return DirectoryBlobs(Path(place))
     parts = urlsplit(place)

@@ -1,4 +1,4 @@
-"""Content on its way in and out, in pieces: no file is ever in memory whole."""
+"""Reading and writing of content in pieces: no large file is ever in memory as a whole."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onward.core.records.artifact import Expiry
 from onward.errors import InvalidSetting
 
 CHUNK = 1_048_576
-"""The most bytes that are held of a file at a time."""
+"""The most bytes of a file that are in memory at a time."""
 
 Content = bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes]
 """Bytes, an open binary file, or pieces of bytes."""
 
 
 class ArtifactOptions(TypedDict, total=False):
-    """What a handler may say of an artifact that it leaves: its content, and who may read it for how long."""
+    """The options of an artifact that a handler stores: its content, the roles that may read it, expiry."""
 
     text: str | None
     path: str | os.PathLike[str] | None
@@ -30,14 +30,14 @@ class ArtifactOptions(TypedDict, total=False):
 
 
 class Blob(NamedTuple):
-    """What was written, or read: its digest and how many bytes."""
+    """The digest and the size of content that was written or read."""
 
     sha256: str
     size: int
 
 
 class Source:
-    """Content that a caller gave in one of three ways; it is read once."""
+    """Content that a caller gave as a path, as data or as text; it is read once."""
 
     def __init__(
         self, *, path: str | os.PathLike[str] | None, data: Content | None, text: str | None
@@ -57,7 +57,7 @@ class Source:
         self._rest: Iterator[bytes] = iter(())
 
     def small(self, most: int) -> bytes | None:
-        """Give the whole content if it takes no more than so many bytes; call it first, and once."""
+        """Return the content if it has at most `most` bytes, else None; call it once, before `chunks`."""
         self._rest = self._read()
         size = 0
         for piece in self._rest:
@@ -68,7 +68,7 @@ class Source:
         return b"".join(self._head)
 
     def chunks(self) -> Iterator[bytes]:
-        """Give the content piece by piece, from its beginning."""
+        """Yield the content in pieces, from its beginning."""
         yield from self._head
         self._head.clear()
         yield from self._rest
@@ -107,7 +107,7 @@ def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """Read an open file to its end."""
+    """Yield the content of an open file in pieces of at most `CHUNK` bytes."""
     while piece := file.read(CHUNK):
         if not isinstance(piece, bytes):
             raise InvalidSetting("an artifact's file is open as text; open it with mode 'rb'")
@@ -115,7 +115,7 @@ def pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def copied(chunks: Iterable[bytes], target: IO[bytes] | None) -> Blob:
-    """Write the pieces, if there is a target, and tell what they were."""
+    """Write the pieces to the target, if there is one, and return their digest and size."""
     digest, size = hashlib.sha256(), 0
     for piece in chunks:
         digest.update(piece)

@@ -1,7 +1,7 @@
-"""Files in a directory of this machine, for its owner alone.
+"""Storage of artifacts in a local directory that only its owner can read.
 
-Only the directory itself may be reached through a symbolic link. Below it every step is taken from an open
-folder and refuses one, so nothing that is put there can lead elsewhere.
+Only the path of the directory itself may contain symbolic links. Below it every folder is opened relative to
+its open parent and symbolic links are refused, so nothing that is put there can lead elsewhere.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _ABSENT = {errno.ENOENT, errno.ELOOP, errno.ENOTDIR}
 
 
 class DirectoryBlobs:
-    """One directory; made when the first file is put."""
+    """One directory, created when the first file is put."""
 
     def __init__(self, root: Path) -> None:
-        # Absolute, because the process may change its folder.
+        # Absolute, because the process may change its working directory.
         self.root = root.absolute()
         self._warned = False
 
     @property
     def name(self) -> str:
-        """Tell people where it is."""
+        """The URL of the directory, to show to people."""
         return self.root.as_uri()
 
     def put(self, folder: str, chunks: Iterable[bytes]) -> Blob:
-        """Write a file under the sha256 of its content; it is whole and durable, or not there at all."""
+        """Write a file under the sha256 of its content; it is complete and durable, or not there at all."""
         with _translated(self.root), self._folder(folder, make=True) as place:
             part = f".{secrets.token_hex(16)}.part"
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -57,10 +57,10 @@ class DirectoryBlobs:
         return blob
 
     def read(self, key: str) -> Iterator[bytes]:
-        """Give the content in pieces; raises FileNotFoundError."""
+        """Yield the content in pieces; raise FileNotFoundError if there is no such file."""
         folder, _, name = key.rpartition("/")
         with _reading(self.root), self._folder(folder) as place:
-            # Without waiting: what lies there may be no file.
+            # Non-blocking: opening a FIFO of this name would wait for ever.
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
             with os.fdopen(os.open(name, flags, dir_fd=place), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -68,7 +68,7 @@ class DirectoryBlobs:
                 yield from pieces(file)
 
     def remove(self, key: str, *, before: float) -> bool:
-        """Remove what was last put before that time; False if there is no such."""
+        """Remove a file if it was last put before `before`; return whether it was."""
         installation, org, *_ = key.split("/")
         folder, _, name = key.rpartition("/")
         with (
@@ -76,7 +76,7 @@ class DirectoryBlobs:
             _reading(self.root),
             self._folder(f"{installation}/{org}") as top,
             self._folder(folder) as place,
-            # Nobody can put it anew between the look at its age and its end.
+            # No other process can put the file again between the check of its age and its removal.
             _locked(top, fcntl.LOCK_EX),
         ):
             if os.stat(name, dir_fd=place, follow_symlinks=False).st_mtime < before:
@@ -85,7 +85,7 @@ class DirectoryBlobs:
         return False
 
     def keys(self, folder: str, *, before: float) -> Iterator[str]:
-        """Give what was last put before that time, also what an interrupted put has left."""
+        """Yield the keys of the files last put before `before`, and of files that an interrupted put left."""
         found: list[tuple[str, bool]] = []
         with suppress(FileNotFoundError), _reading(self.root), self._folder(folder) as place:
             for name in sorted(os.listdir(place)):  # noqa: PTH208 - by descriptor
@@ -103,14 +103,14 @@ class DirectoryBlobs:
 
     def _publish(self, place: int, part: str, sha256: str) -> None:
         with _opened(place, sha256[:2], make=True) as shard, _locked(place, fcntl.LOCK_SH):
-            # Its age counts from here, however long it took to write.
+            # Its age must count from now: a file that took long to write must not look old.
             os.utime(part, dir_fd=place, follow_symlinks=False)
             os.rename(part, sha256, src_dir_fd=place, dst_dir_fd=shard)
             os.fsync(shard)
 
     @contextmanager
     def _folder(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """Open a folder, step by step."""
+        """Open a folder below the root, one step at a time, so that no step follows a symbolic link."""
         if make:
             self._make_root()
         folder = os.open(self.root, _FOLDER)
@@ -163,7 +163,7 @@ def _locked(folder: int, how: int) -> Iterator[None]:
 
 @contextmanager
 def _translated(root: Path) -> Iterator[None]:
-    """Say in Onward's words what the file system said."""
+    """Raise errors of the file system as StorageFull or StoreUnreachable."""
     try:
         yield
     except OSError as error:
@@ -174,7 +174,7 @@ def _translated(root: Path) -> Iterator[None]:
 
 @contextmanager
 def _reading(root: Path) -> Iterator[None]:
-    """Do the same, but what is not there, or is no file of ours, raises FileNotFoundError."""
+    """Raise FileNotFoundError if a path is missing or leads through a link; translate other errors."""
     try:
         yield
     except OSError as error:

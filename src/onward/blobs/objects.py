@@ -1,4 +1,7 @@
-"""Files in an object store, such as S3, through obstore; credentials and region come from the environment."""
+"""Storage of artifacts in an object store such as S3, through obstore.
+
+Credentials and region come from the environment.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ObjectBlobs:
-    """One bucket, or what is below a prefix of it."""
+    """One bucket, or a prefix of it."""
 
     def __init__(self, store: ObjectStore, name: str) -> None:
         self._store = store
@@ -23,7 +26,7 @@ class ObjectBlobs:
 
     @classmethod
     def open(cls, url: str) -> ObjectBlobs:
-        """Open what a URL names, such as s3://bucket/prefix; connects on first use."""
+        """Return the storage at a URL such as s3://bucket/prefix; its first use connects."""
         obstore = _obstore()
         try:
             return cls(obstore.store.from_url(url), url)
@@ -31,8 +34,8 @@ class ObjectBlobs:
             raise InvalidSetting(f"artifacts can't be kept at {url!r:.200}: {error}") from error
 
     def put(self, folder: str, chunks: Iterable[bytes]) -> Blob:
-        """Write an object under the sha256 of its content; it is whole, or not there at all."""
-        # Only its end tells the name, so it waits on disk: a file without a name, which ends with us.
+        """Write an object under the sha256 of its content; it is complete, or not there at all."""
+        # Its key is known only after all of it was read. The temporary file is removed with this process.
         with tempfile.TemporaryFile() as file:
             blob = copied(chunks, file)
             file.seek(0)
@@ -41,15 +44,15 @@ class ObjectBlobs:
         return blob
 
     def read(self, key: str) -> Iterator[bytes]:
-        """Give the content in pieces, each asked for by itself; raises FileNotFoundError."""
+        """Yield the content in pieces, one request each; raise FileNotFoundError if there is no object."""
         with self._translated():
             reader = _obstore().open_reader(self._store, key, buffer_size=CHUNK)
             while piece := bytes(reader.read(CHUNK)):
                 yield piece
 
     def remove(self, key: str, *, before: float) -> bool:
-        """Remove what was last put before that time; False if there is no such."""
-        # A store has no lock: who puts it anew between these two calls, a day late at least, loses it.
+        """Remove an object if it was last put before `before`; return whether it was."""
+        # A store has no lock: an object put again between these two calls, at least a day later, is lost.
         try:
             with self._translated():
                 if _obstore().head(self._store, key)["last_modified"].timestamp() >= before:
@@ -60,7 +63,7 @@ class ObjectBlobs:
         return True
 
     def keys(self, folder: str, *, before: float) -> Iterator[str]:
-        """Give what was last put before that time."""
+        """Yield the keys of the objects last put before `before`."""
         with self._translated():
             for batch in _obstore().list(self._store, prefix=f"{folder}/"):
                 for found in batch:
@@ -75,7 +78,7 @@ class ObjectBlobs:
         except (FileNotFoundError, obstore.exceptions.NotFoundError) as error:
             raise FileNotFoundError(f"no such object in {self.name}") from error
         except (obstore.exceptions.BaseError, OSError) as error:
-            # Its first line: the rest may quote a request with its signature.
+            # Only the first line: the rest may quote a request with its signature.
             told = str(error).partition("\n")[0][:200]
             raise StoreUnreachable(f"artifacts in {self.name} can't be reached: {told}") from error
 

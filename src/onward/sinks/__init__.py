@@ -1,4 +1,7 @@
-"""Where alerts go: log, webhook, Slack, e-mail, a function; one that fails touches no job and no other."""
+"""The sinks of alerts: log, webhook, Slack, e-mail, a function.
+
+A sink that fails affects no job and no other sink.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _ADVICE = "give a list of sinks or functions, such as [LogSink(), notify], or []
 
 
 def sinks_of(given: object) -> list[Sink]:
-    """Take what an application gives for sinks; the log, if it says nothing."""
+    """Return the sinks for the setting `alerts`; the log if it is None."""
     if given is None:
         return [LogSink()]
     if not isinstance(given, list | tuple):
@@ -27,7 +30,7 @@ def sinks_of(given: object) -> list[Sink]:
 
 
 def add_sink(sinks: list[Sink], one: Sink | Callable[[Alert], object]) -> None:
-    """Add a sink, or a function as one; each has a name of its own, by which its messages wait for it."""
+    """Add a sink, or a function as one; its waiting messages are stored by its name, which must be unique."""
     if not isinstance(one, type) and callable(getattr(one, "send", None)):
         sink: Sink = one  # type: ignore[assignment]
     elif callable(one) and not isinstance(one, type):

@@ -1,4 +1,4 @@
-"""Alerts given to a function of the application."""
+"""A sink that calls a function of the application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onward.errors import InvalidSetting
 
 
 class CallableSink:
-    """Calls a function with the alert, in a thread; an async one gets an event loop of its own."""
+    """Calls a function with the alert, in a thread; an async function gets its own event loop."""
 
     def __init__(self, function: Callable[[Alert], object], *, name: str | None = None) -> None:
         if not callable(function):
@@ -27,7 +27,7 @@ class CallableSink:
         return f"CallableSink(name={self.name!r})"
 
     def send(self, alert: Alert) -> None:
-        """Call it; what it raises means that it is tried again."""
+        """Call the function; if it raises, the alert is sent again later."""
         answer = self._function(alert)
         if inspect.iscoroutine(answer):
             asyncio.run(answer)

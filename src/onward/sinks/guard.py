@@ -1,7 +1,7 @@
-"""Which addresses an alert may be sent to: not those of this machine and its network, unless it is said so.
+"""The check of the addresses to which alerts are sent: no private ones, unless the sink allows them.
 
 A URL is checked when a sink is defined, its addresses at every send. Every address of a host is checked, and
-the connection goes to one of those, so that no second answer of the name server is ever believed.
+the connection goes to one of those, so that a second answer of the name server is never used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onward.errors import InvalidSetting
 
 Address = IPv4Address | IPv6Address
 
-# Besides what ipaddress knows by itself: forms that carry an IPv4 address, and relays to such.
+# ipaddress does not refuse all of these: some embed an IPv4 address, or are relays to one.
 _REFUSED = tuple(
     map(
         ip_network,
@@ -30,19 +30,19 @@ _REFUSED = tuple(
         ),
     )
 )  # fmt: skip
-# Numbers that systems take for IPv4 addresses: 127.1, 0x7f000001, 2130706433.
+# Operating systems accept these numbers as IPv4 addresses: 127.1, 0x7f000001, 2130706433.
 _NUMERIC = re.compile(r"(?:0[xX][0-9a-fA-F]*|\d+)(?:\.(?:0[xX][0-9a-fA-F]*|\d+)){0,3}\.?")
 _PLAIN = "".join(map(chr, range(0x21, 0x7F)))
 _UNPRINTABLE = re.compile(r"[\s\x00-\x20\x7f]")
 
 
 class NotSent(Exception):
-    """An alert was not sent; says why, and nothing of what was answered."""
+    """An alert was not sent; the message has the reason, and nothing from the body of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The parts of a URL, of which only the host may be shown: the rest may be a secret."""
+    """The parts of a URL; only the host may be shown, since the rest may be a secret."""
 
     secure: bool
     host: str
@@ -52,12 +52,12 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """Name the place without what may be secret."""
+        """The part of the URL that may be shown."""
         return self.host
 
 
 def target_of(url: str, *, allow_http: bool = False, allow_private: bool = False) -> Target:
-    """Take a URL apart; refuse what nobody should send to, without showing it."""
+    """Return the parts of a URL; raise InvalidSetting, without showing it, if no alert may be sent there."""
     if not isinstance(url, str):
         raise InvalidSetting(f"the URL of a sink is a {type(url).__name__}; give https://…")
     try:
@@ -79,13 +79,13 @@ def target_of(url: str, *, allow_http: bool = False, allow_private: bool = False
     if literal is not None and not allow_private and not is_public(literal):
         raise InvalidSetting(_refusal(host))
     secure = parts.scheme == "https"
-    # As browsers do: HTTP takes nothing but ASCII there.
+    # Quoted as browsers do, because an HTTP request line must be ASCII.
     path = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_PLAIN)
     return Target(secure, host, port or (443 if secure else 80), path, allow_private)
 
 
 def addresses_of(target: Target, seconds: float) -> list[str]:
-    """Resolve a host once; every address must be one that may be sent to."""
+    """Return the addresses of a host, resolved once; raise NotSent unless alerts may go to all of them."""
     found = _resolved(target.host, target.port, seconds)
     if not target.private:
         for address in found:
@@ -95,7 +95,7 @@ def addresses_of(target: Target, seconds: float) -> list[str]:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address is somebody else's, in the open network."""
+    """Whether an address is public: neither of this machine, nor of a private network, nor reserved."""
     if any(address in network for network in _REFUSED if network.version == address.version):
         return False
     return address.is_global and not (
@@ -104,7 +104,7 @@ def is_public(address: Address) -> bool:
 
 
 def _literal(host: str) -> Address | None:
-    # As name servers are asked: ①②⑦.0.0.1 and 127。0。0。1 are numbers, too.
+    # The resolver normalises names the same way: ①②⑦.0.0.1 and 127。0。0。1 are addresses, too.
     host = normalize("NFKC", host).replace("\u3002", ".").replace("\u00ad", "")
     try:
         return ip_address(host.partition("%")[0])
@@ -119,7 +119,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _resolved(host: str, port: int, seconds: float) -> list[str]:
-    """Ask the name server, for a bounded time: the call itself can't be told to stop."""
+    """Return the addresses of a host; a thread bounds the time, because getaddrinfo() can't be cancelled."""
     answer: list[list[str] | Exception] = []
 
     def ask() -> None:

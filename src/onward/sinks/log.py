@@ -1,4 +1,4 @@
-"""Alerts as lines of the log: one each, with the hint and the next command."""
+"""A sink that writes each alert as one line of the log, with the hint and the next command."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from onward.core.failures.alert import Alert, text_of
 from onward.logs import get_logger
 
 log = get_logger("onward.alerts")
-# A script that has set up no logging is not spoken to over its standard error.
+# Without a handler, logging would write to the standard error of a script that has set up no logging.
 log.addHandler(logging.NullHandler())
 
 
 class LogSink:
-    """Writes to the logger `onward.alerts`: errors for problems, warnings for the rest."""
+    """Writes to the logger `onward.alerts`: problems as errors, all else as warnings."""
 
     def __init__(self, *, name: str = "log") -> None:
         self.name = name
@@ -22,6 +22,6 @@ class LogSink:
         return f"LogSink(name={self.name!r})"
 
     def send(self, alert: Alert) -> None:
-        """Write one line."""
+        """Write the alert as one line."""
         level = logging.ERROR if alert.severity == "problem" else logging.WARNING
         log.log(level, "%s", " · ".join(text_of(alert).splitlines()))

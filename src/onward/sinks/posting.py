@@ -1,4 +1,7 @@
-"""One POST to an address that was checked: no redirects, no proxies, bounded time, the answer is not read."""
+"""One HTTP POST to a checked address.
+
+It follows no redirects, uses no proxies, takes a bounded time, and reads only the status of the answer.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ _FIRST_GOOD, _FIRST_REDIRECT, _FIRST_REFUSAL = 200, 300, 400
 def post(
     target: Target, body: bytes, headers: Mapping[str, str], *, seconds: float, cafile: str | None = None
 ) -> None:
-    """Send a body; raises NotSent unless it is answered with a 2xx status within the time."""
+    """Send a body; raise NotSent unless a 2xx status arrives within `seconds`."""
     until = time.monotonic() + seconds
     addresses = addresses_of(target, seconds)
     try:
         with _connected(target, addresses, until) as connected, cut_off_after(until, connected):
             status = _exchange(target, _secured(connected, target, cafile), body, headers)
         if time.monotonic() >= until:
-            # Cut off in the middle of its headers, which looks like their end.
+            # A connection that is cut within the headers looks as if they had ended.
             raise TimeoutError
     except (OSError, HTTPException, ValueError) as error:
         late = time.monotonic() >= until
@@ -41,8 +44,8 @@ def post(
 
 @contextmanager
 def cut_off_after(until: float, connected: socket.socket) -> Iterator[None]:
-    """Break a connection when its time is over, also one that dribbles: each read by itself is in time."""
-    # Its own handle: what is wrapped for TLS gives the first one away.
+    """Shut a connection down at `until`; a socket time-out would not end one that sends a byte at a time."""
+    # A duplicate handle, because wrapping a socket for TLS detaches the original one.
     handle = socket.socket(fileno=os.dup(connected.fileno()))
 
     def cut() -> None:
@@ -68,7 +71,7 @@ def _connected(target: Target, addresses: list[str], until: float) -> Iterator[s
         if left <= 0:
             break
         try:
-            # Not by name: it might be answered otherwise than when it was checked.
+            # Connect by address: the name might now resolve to one that was not checked.
             connected = socket.create_connection((address, target.port), timeout=left)
         except OSError as error:
             last = error
@@ -97,7 +100,7 @@ def _exchange(target: Target, stream: socket.socket, body: bytes, headers: Mappi
     http.sock = stream
     try:
         http.request("POST", target.path, body, {**headers, "Connection": "close"})
-        # What it says is nobody's business: only its status is read.
+        # The body is not read: nothing of it may reach an error message or a log.
         return http.getresponse().status
     finally:
         http.close()

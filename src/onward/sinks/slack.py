@@ -1,4 +1,4 @@
-"""Alerts to a chat, by an incoming webhook of Slack's shape; Mattermost and others take the same."""
+"""A sink that posts to a chat, by an incoming webhook of Slack; Mattermost and others accept the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onward.sinks.webhook import named, seconds_of
 
 
 class SlackSink:
-    """Posts each alert as a text in which nothing is a link of its own making or a mention."""
+    """Posts each alert as a text whose content can create neither links nor mentions."""
 
     def __init__(
         self,
@@ -33,16 +33,16 @@ class SlackSink:
         return f"SlackSink(name={self.name!r})"
 
     def send(self, alert: Alert) -> None:
-        """Post it once; raises if that was not taken."""
+        """Post the alert once; raise NotSent if it was not accepted."""
         text = {"text": escaped(text_of(alert)), "mrkdwn": False, "link_names": False, "parse": "none"}
         headers = {"Content-Type": "application/json", "User-Agent": "onward"}
         post(self._target, msgspec.json.encode(text), headers, seconds=self._seconds, cafile=self._cafile)
 
 
 def escaped(text: str) -> str:
-    """Give a text in which Slack finds neither links nor mentions.
+    """Return a text in which Slack finds neither links nor mentions.
 
-    Others take a bare @all for one, and `![](…)` for an image, which whoever reads would fetch.
+    Other chats treat a bare @all as a mention, and `![](…)` as an image, which each reader would fetch.
     """
     for sign, safe in (
         ("&", "&amp;"),

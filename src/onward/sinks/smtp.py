@@ -1,4 +1,4 @@
-"""Alerts by e-mail, over a mail server of the application's own."""
+"""A sink that sends e-mail, through the application's mail server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
 class SmtpSink:
-    """Sends each alert to some people; over TLS unless told otherwise, and a password only over TLS."""
+    """Sends each alert to its recipients, by default over TLS; a password is only ever sent over TLS."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SmtpSink:
         return f"SmtpSink(name={self.name!r})"
 
     def send(self, alert: Alert) -> None:
-        """Hand it to the mail server; raises if one of the recipients was refused."""
+        """Hand the alert to the mail server; raise NotSent if that fails or a recipient was refused."""
         until = time.monotonic() + self._seconds
         try:
             with ExitStack() as cuts:
@@ -102,7 +102,7 @@ class SmtpSink:
 
     def _handed_over(self, server: smtplib.SMTP, message: EmailMessage) -> dict[str, tuple[int, bytes]]:
         if self._security == "starttls":
-            # Refused by a server that has no TLS, before anything is said.
+            # Raises for a server without TLS, before anything is sent in the clear.
             server.starttls(context=ssl.create_default_context(cafile=self._cafile))
         if self._login is not None:
             server.login(*self._login)
@@ -110,15 +110,15 @@ class SmtpSink:
 
     def _message(self, alert: Alert) -> EmailMessage:
         message = EmailMessage()
-        # A line break in a header would be a header of its own.
+        # A line break in the subject would begin another header.
         message["Subject"] = one_line(f"[onward] {heading(alert)}", _LONGEST_SUBJECT)
         message["From"] = self._sender
         message["To"] = ", ".join(self._to)
         message["Date"] = format_datetime(localtime())
-        # The same for the same message, so that mailboxes see a second copy for what it is.
+        # The id is the same for the same alert, so that mailboxes recognise a second copy.
         identity = re.sub(r"[^A-Za-z0-9._-]", "-", alert.id)
         if len(identity) > _LONGEST_IDENTITY:
-            # A line of more than 998 characters is refused by mail servers.
+            # Mail servers refuse a line of more than 998 characters.
             identity = sha256(alert.id.encode()).hexdigest()
         message["Message-ID"] = f"<{identity}@{self._sender.rpartition('@')[2]}>"
         message["Auto-Submitted"] = "auto-generated"
@@ -127,7 +127,7 @@ class SmtpSink:
 
 
 class _Server(smtplib.SMTP):
-    """Its time is bounded from the first byte on: a greeting may dribble as well as an answer."""
+    """Bounds the time from the first byte on: a server may send its greeting one byte at a time, too."""
 
     def __init__(self, cut: Cut, host: str, port: int, **options: Any) -> None:
         self._cut = cut
@@ -140,7 +140,7 @@ class _Server(smtplib.SMTP):
 
 
 class _SecureServer(smtplib.SMTP_SSL, _Server):
-    """In this order of parents, so that the time of the handshake is bounded, too."""
+    """Bounds the time of the TLS handshake, too, which needs the parents in this order."""
 
     def __init__(self, cut: Cut, host: str, port: int, **options: Any) -> None:
         self._cut = cut
@@ -148,7 +148,7 @@ class _SecureServer(smtplib.SMTP_SSL, _Server):
 
 
 def _take_leave(server: smtplib.SMTP) -> None:
-    """Say good-bye; whatever comes back, what was taken is taken."""
+    """Send QUIT and close; errors are ignored, because the server has accepted the message."""
     with suppress(OSError, smtplib.SMTPException):
         server.quit()
     server.close()

@@ -1,4 +1,4 @@
-"""Alerts by signed HTTP POST; a receiver can tell who sent them, when, and whether it knows them already."""
+"""A sink that sends signed HTTP POSTs; a receiver can verify sender and time, and recognise repetitions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from onward.sinks.guard import target_of
 from onward.sinks.posting import post
 
 _LEAST_SECRET = 16
-# Of a Unix time; what anybody may send is not made a number first.
+# The most digits of a Unix time; checked before conversion, because any client may send the header.
 _MOST_DIGITS = 15
 _LONGEST = 60.0
 
 
 class WebhookSink:
-    """Posts each alert as JSON, signed with a secret that the receiver shares."""
+    """Posts each alert as JSON, signed with a secret that the receiver also has."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class WebhookSink:
         return f"WebhookSink(name={self.name!r})"
 
     def send(self, alert: Alert) -> None:
-        """Post it once; raises if that was not taken."""
+        """Post the alert once; raise NotSent if it was not accepted."""
         body = msgspec.json.encode(alert)
         headers = {
             "Content-Type": "application/json",
@@ -61,12 +61,12 @@ class WebhookSink:
 
 
 def named(kind: str, host: str, url: str) -> str:
-    """Name a sink by its host; the rest of the URL, which may be a secret, is told only by a few digits."""
+    """Return a sink's name: its host, and six digits of a hash of the URL, which may hold a secret."""
     return f"{kind}:{host}#{hashlib.sha256(url.encode()).hexdigest()[:6]}"
 
 
 def seconds_of(timeout: Duration) -> float:
-    """Take the time limit of a sink."""
+    """Return the time limit of a sink in seconds; raise InvalidSetting if it is out of range."""
     seconds = duration("timeout", timeout).total_seconds()
     if not 0 < seconds <= _LONGEST:
         raise InvalidSetting(
@@ -76,7 +76,7 @@ def seconds_of(timeout: Duration) -> float:
 
 
 def sign(secret: str, body: bytes, at: int) -> str:
-    """Give the header `Onward-Signature` for a body that is sent at a Unix time."""
+    """Return the header `Onward-Signature` for a body that is sent at a Unix time."""
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 
@@ -84,7 +84,7 @@ def sign(secret: str, body: bytes, at: int) -> str:
 def verify_signature(
     secret: str, header: str, body: bytes, *, tolerance: Duration = "5m", now: float | None = None
 ) -> bool:
-    """Tell whether a webhook's body comes from who has the secret, and was sent within the last minutes."""
+    """Whether a holder of the secret signed a webhook's body, less than `tolerance` before or after now."""
     at, _, given = header.partition(",v1=")
     number = at.removeprefix("t=")
     if not (number.isascii() and number.isdecimal() and given.isascii() and len(number) <= _MOST_DIGITS):

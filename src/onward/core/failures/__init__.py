@@ -1,1 +1,1 @@
-"""What an error that a handler raised means: rules in their order, each with a name."""
+"""Classification of the errors that handlers raise: an ordered list of named rules."""

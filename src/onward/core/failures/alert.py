@@ -1,6 +1,6 @@
-"""What an alert says: of a group of deaths or of a finding, with the operator's next command.
+"""The text of an alert about a group of dead jobs or about a finding, with the operator's next command.
 
-Whatever comes from a job is without its secrets and on one line before it is kept here: sinks may show it.
+Every text that comes from a job is redacted and reduced to one line first, because sinks may show it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ALERTING = frozenset({
     "tick_silent",
     "unserved_queue",
 })  # fmt: skip
-"""The findings of which somebody is told."""
+"""The codes of the findings that raise an alert."""
 
 _TRANSIENT = frozenset({"unserved_queue"})
 
 _GUIDANCE = "Manual intervention may be required."
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}")
-# What a finding is about, where there may be several of one code.
+# These keys of a finding's evidence distinguish several findings that have the same code.
 _SUBJECTS = (
     "breaker",
     "queue",
@@ -56,7 +56,7 @@ _MOST_EVIDENCE = 20
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sink is given; `id` is the same whenever the same message is sent again.
+    """The message that a sink receives; `id` stays the same when the same message is sent again.
 
     `count` is how often it happened since the last message, `total` since the first.
     """
@@ -90,17 +90,17 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sink(Protocol):
-    """Where alerts go; `send` is called in a thread of its own, and whatever it raises means: not sent."""
+    """A destination of alerts; `send` runs in its own thread, and any exception from it means: not sent."""
 
     name: str
 
     def send(self, alert: Alert) -> None:
-        """Tell of an alert, within some seconds."""
+        """Send an alert, within a few seconds."""
         ...
 
 
 def group_of(job_type: str, error: Mapping[str, Any]) -> str:
-    """Give the fingerprint of a death; only one that is safe in a command is taken from the error."""
+    """Return the fingerprint of a death; the error's own is used only if it is safe in a shell command."""
     kept = error.get("fingerprint")
     return kept if isinstance(kept, str) and _FINGERPRINT.fullmatch(kept) else fingerprint(job_type, error)
 
@@ -108,7 +108,7 @@ def group_of(job_type: str, error: Mapping[str, Any]) -> str:
 def about_death(
     kind: str, job: Mapping[str, Any], error: Mapping[str, Any], redaction: Redaction
 ) -> dict[str, Any]:
-    """Say what is told of a dead job; `job` has its id, type, org, queue and attempts."""
+    """Return the alert's fields for a dead job; `job` has its id, type, org, queue and attempts."""
     group = group_of(job["job_type"], error)
 
     def said(name: str, longest: int = _LONGEST) -> str | None:
@@ -135,21 +135,21 @@ def about_death(
 
 
 def is_told(finding: Finding) -> bool:
-    """Tell whether somebody is told of a finding; not of what a restart of a worker looks like."""
+    """Whether a finding raises an alert; a warning that a worker's restart also causes does not."""
     if finding.code not in ALERTING or finding.severity == "ok":
         return False
     return finding.severity == "problem" or finding.code not in _TRANSIENT
 
 
 def finding_fingerprint(finding: Finding) -> str:
-    """Give what a finding is known by: its code, and what it is about."""
+    """Return the identity of a finding: its code, and the queue, schedule or other subject it is about."""
     subject = next((finding.evidence[name] for name in _SUBJECTS if finding.evidence.get(name)), None)
     code = one_line(finding.code, _LONGEST_NAME)
     return code if subject is None else f"{code}:{one_line(str(subject), _LONGEST_NAME)}"
 
 
 def about_finding(finding: Finding, redaction: Redaction) -> dict[str, Any]:
-    """Say what is told of a finding."""
+    """Return the alert's fields for a finding."""
     return {
         "kind": one_line(finding.code, _LONGEST_NAME),
         "severity": "warning" if finding.severity == "warning" else "problem",
@@ -160,7 +160,7 @@ def about_finding(finding: Finding, redaction: Redaction) -> dict[str, Any]:
 
 
 def _plain(value: Any, redaction: Redaction) -> Any:
-    """Give a value as JSON of a bounded size, its texts as they may be shown."""
+    """Return a value as JSON of a bounded size, with its texts redacted."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -175,22 +175,22 @@ def _plain(value: Any, redaction: Redaction) -> Any:
 
 
 def error_text(error: BaseException, redaction: Redaction) -> str:
-    """Say why a sink could not send; never fails."""
+    """Return the reason why a sink could not send; never fails."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an error of anybody's making
+    except Exception:  # noqa: BLE001 - a sink may raise an error of any class
         text = "it can't be shown"
     return one_line(redaction.redact_text(f"{type(error).__name__}: {text}"), _LONGEST)
 
 
 def heading(alert: Alert) -> str:
-    """Give an alert in one line."""
+    """Return an alert in one line."""
     often = f" ({alert.count} times)" if alert.count > 1 else ""
     return f"{alert.kind}: {alert.title}{often}"
 
 
 def text_of(alert: Alert) -> str:
-    """Give an alert in a few lines for people: what, why, what helps, and the next command."""
+    """Return an alert in a few lines for people: what happened, why, what helps, and the next command."""
     lines = [heading(alert)]
     if alert.job_id is not None:
         retries = max(0, (alert.attempt or 0) - 1)
@@ -221,7 +221,7 @@ def text_of(alert: Alert) -> str:
 
 
 def sample(alert_id: str, now: datetime) -> Alert:
-    """Give an alert by which a sink can be tried out."""
+    """Return an alert for testing a sink."""
     return Alert(
         id=alert_id, kind="test", severity="warning", title="a test of the alert sinks", fingerprint="test",
         count=1, total=1, first_at=now, last_at=now, guidance="Nothing is wrong.",

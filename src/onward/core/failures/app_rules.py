@@ -1,4 +1,7 @@
-"""What an application says itself about errors: rules of its own, and hints for an operator."""
+"""An application's own classification of errors: its rules, and its hints for an operator.
+
+A rule that fails is reported and skipped: it never affects the job.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from onward.errors import InvalidSetting
 ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 Judged = Kind | Unrecoverable | RateLimited | Retry | Skip | None
-"""What a function says of an error: a verdict, what a handler could have raised instead, or nothing."""
+"""What a rule function returns: a verdict, an exception that a handler could have raised, or None."""
 
 Judge = Callable[[BaseException], Judged]
 
@@ -36,7 +39,7 @@ _STATUSES = range(100, 600)
 
 
 class RuleOptions(TypedDict, total=False):
-    """What may be said of a rule besides its exception types, verdict and name."""
+    """The options of a rule besides its exception types, verdict and name."""
 
     status: int | Iterable[int] | None
     pattern: str | re.Pattern[str] | None
@@ -47,7 +50,7 @@ class RuleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """All that is given must fit; or a function decides."""
+    """One rule: every given condition must match, or the function `judge` decides."""
 
     name: str
     kind: Kind | None = None
@@ -92,7 +95,7 @@ class _Rule:
 
 
 class Classification:
-    """The rules and hints of one application, in the order in which they were given."""
+    """The rules and hints of one application, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._rules: list[_Rule] = []
@@ -103,7 +106,7 @@ class Classification:
     def add(
         self, errors: ErrorTypes | None, verdict: object, *, name: object, **about: Unpack[RuleOptions]
     ) -> None:
-        """Add a rule; raises InvalidSetting for one that makes no sense."""
+        """Add a rule; raise InvalidSetting if its options contradict each other or are out of range."""
         status, pattern, after = about.get("status"), about.get("pattern"), about.get("after")
         hint, link = about.get("hint"), about.get("link")
         kind = next((known for known in _KINDS if known == verdict), None)
@@ -135,7 +138,7 @@ class Classification:
         )
 
     def add_function(self, judge: Judge, name: str | None = None) -> None:
-        """Add a rule that is a function of the error."""
+        """Add a rule that is a function of the error; without `name` it is called as the function is."""
         given = name or getattr(judge, "__name__", "").strip("<>")
         if inspect.iscoroutinefunction(judge):
             raise InvalidSetting(f"rule {given} is async; give a plain function: it only looks at an error")
@@ -143,7 +146,7 @@ class Classification:
         self._rules.append(_Rule(self._name(given), judge=judge))
 
     def add_hint(self, what: type[BaseException] | str, text: str, link: str | None = None) -> None:
-        """Say what an operator may do about a class of errors, given itself or by name, or about a rule."""
+        """Add a hint for an operator about an exception class, the name of such a class, or a rule."""
         is_class = isinstance(what, type) and issubclass(what, BaseException)
         if not is_class and not (isinstance(what, str) and what.strip()):
             raise InvalidSetting(
@@ -153,7 +156,7 @@ class Classification:
         self._hints[what] = _hint(f"the hint for {about}", text), _link(f"the hint for {about}", link)
 
     def verdict(self, chain: Sequence[Seen], now: datetime | None) -> Verdict | None:
-        """Give what the first rule says that knows an error of the chain."""
+        """Return the verdict of the first rule that matches an error of the chain; None if no rule does."""
         for rule in self._rules:
             for seen in chain:
                 try:
@@ -166,7 +169,7 @@ class Classification:
         return None
 
     def explain(self, verdict: Verdict, chain: Sequence[Seen]) -> Verdict:
-        """Add the hint and the link for a class of errors, where the error has none of its own."""
+        """Add the hint and the link for the error's class, where the verdict has none of its own."""
         if self._hints and not (verdict.hint and verdict.link):
             for kind in (kind for seen in chain if not seen.incidental for kind in type(seen.error).__mro__):
                 found = self._hints.get(kind) or self._hints.get(kind.__name__)
@@ -175,7 +178,7 @@ class Classification:
         return verdict
 
     def completed(self, error: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give an error with a hint for its class or its rule, if it has none."""
+        """Return an error with the hint for its class or its rule, if it has no hint."""
         if "hint" in error:
             return error
         rule, kind = error.get("rule"), error.get("class")
@@ -202,7 +205,7 @@ class Classification:
 
 
 def may_say(seen: Seen, verdict: Verdict) -> bool:
-    """Tell whether an error of the chain may decide: one that was only on hand may delay, but not end."""
+    """Whether an error of the chain may decide: an incidental error may cause a retry, never end the job."""
     return not seen.incidental or verdict.kind in {"retry", "rate_limited"}
 
 

@@ -1,6 +1,7 @@
-"""The circuit breaker: when calls to a provider are held, who may try again, and what closes it.
+"""The circuit breaker: when calls to a provider are held, which call may probe it, and what closes it.
 
-`ask`, `answered`, `opened` and `closed` are the whole state machine; the rest stores what they say.
+`ask`, `answered`, `opened` and `closed` are the whole state machine; callers only store what they return.
+A breaker that is not clean lets through one call at a time, the probe; `turn` identifies that call.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from onward.errors import InvalidSetting, OnwardError
 
 BreakerState = Literal["closed", "open", "half_open"]
 Entry = Literal["go", "turn", "wait", "held"]
-"""What who asks is told: call, call as the one who tries, ask again soon, or come back when the hold ends."""
+"""The reply to a caller: call, call as the probe, ask again soon, or return when the hold ends."""
 
 LONGEST_HOLD = timedelta(minutes=10)
-"""What bounds a hold that doubles; one that is set longer stays as it is set."""
+"""The bound of a hold that doubles; a hold that is configured longer keeps its configured length."""
 
 LONGEST_RETRY_AFTER = timedelta(hours=1)
-"""What bounds a provider's own word: one that says a year must not hold jobs for a year."""
+"""The bound of a provider's Retry-After: a provider that asks for a year must not hold jobs for a year."""
 
 QUEUE = "queue:"
-"""How the names of the breakers of queues begin."""
+"""The prefix of the names of queues' breakers."""
 
 _LONGEST_NAME = LONGEST["queue"]
-# From the shortest hold to over the longest that doubles; more would not fit a timedelta.
+# Enough to take the shortest hold beyond LONGEST_HOLD; more doublings would overflow a timedelta.
 _MOST_DOUBLINGS = 20
 _FIRST_SERVER_ERROR = 500
 _TOO_MANY_REQUESTS = 429
-# Answers in which a provider asks to come back, though not because of too many requests.
+# The provider asks for the request again, but not because it is overloaded.
 _NO_WORD = frozenset({408, 425})
 
 
 class BreakerOptions(TypedDict, total=False):
-    """The settings of a breaker as people write them."""
+    """The settings of a breaker as an application writes them."""
 
     failures: int
     window: Duration
@@ -49,9 +50,9 @@ class BreakerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    """After `failures` answers within `window` that push back, calls are held for `hold`, then twice that, ….
+    """After `failures` answers within `window` that push back, calls are held for `hold`.
 
-    `patience` is how long one who tries is waited for before another may.
+    Each failed probe doubles the hold. A probe without an answer after `patience` lets another call probe.
     """
 
     failures: int = 3
@@ -63,7 +64,7 @@ class BreakerSettings:
     def of(
         cls, failures: int = 3, window: Duration = "1m", hold: Duration = "20s", patience: Duration = "30s"
     ) -> BreakerSettings:
-        """Take settings as people write them; refuses what makes no sense, naming it."""
+        """Read settings as an application writes them; raise InvalidSetting for a value out of range."""
         whole("failures", failures, 1, 1000)
         spans = {"window": window, "hold": hold, "patience": patience}
         read = {name: duration(name, value) for name, value in spans.items()}
@@ -73,7 +74,7 @@ class BreakerSettings:
         return cls(failures=failures, **read)
 
     def held_for(self, holds: int, retry_after: timedelta | None) -> timedelta:
-        """Give the length of a hold after so many tries in a row that failed."""
+        """Return the length of a hold after `holds` failed probes in a row."""
         grown = self.hold * (1 << min(holds, _MOST_DOUBLINGS))
         return max(min(grown, max(self.hold, LONGEST_HOLD)), _bounded(retry_after))
 
@@ -83,7 +84,7 @@ DEFAULT_SETTINGS = BreakerSettings()
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call told of its provider: that it is well, that it pushes back, or (neither) nothing."""
+    """What a call shows of its provider: that it is healthy, that it pushes back, or (neither) nothing."""
 
     good: bool = False
     pushed_back: bool = False
@@ -93,10 +94,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """How it stands with a provider: `open` holds its jobs until `until`, `half_open` lets one through.
+    """The state of a provider: `open` holds its jobs until `until`, `half_open` lets one call through.
 
-    `holds` counts the tries in a row that failed since it opened; `turn` names who tries now. One that is
-    `forced` was opened by an operator; without `until` it stays open until somebody closes it.
+    `holds` counts the failed probes in a row since it opened; `turn` identifies the call that probes now. An
+    operator opened a breaker that is `forced`; without `until` it stays open until an operator closes it.
     """
 
     name: str
@@ -115,27 +116,27 @@ class Breaker:
 
     @property
     def clean(self) -> bool:
-        """Tell whether nothing speaks against the provider."""
+        """Whether it is closed and counts no failures: calls need no probe."""
         return self.state == "closed" and self.failures == 0
 
     def holds_at(self, now: datetime) -> bool:
-        """Tell whether it lets nobody through."""
+        """Whether it lets no call through."""
         return self.state != "closed" and (self.until is None or now < self.until)
 
     def seen_at(self, now: datetime) -> Breaker:
-        """Give it with the state in which it is shown: one whose hold has ended is half open."""
+        """Return it with the state to show: a breaker whose hold has ended is half open."""
         if self.state == "closed":
             return self
         return replace(self, state="open" if self.holds_at(now) else "half_open")
 
 
 def ask(breaker: Breaker, turn: str, settings: BreakerSettings, now: datetime) -> tuple[Entry, Breaker]:
-    """Decide about one who wants to call: unless all is well, one at a time is let through."""
+    """Decide whether a caller may call: unless the breaker is clean, one call at a time is let through."""
     if breaker.clean:
         return "go", breaker
     if breaker.holds_at(now):
         return "held", breaker
-    # One that ends later than it can was given before the clock was put back.
+    # A probe that ends later than `patience` from now was granted before the clock was set back: ignore it.
     if breaker.turn_until is not None and now < breaker.turn_until <= now + settings.patience:
         return "wait", breaker
     return "turn", replace(breaker, turn=turn, turn_until=now + settings.patience)
@@ -144,13 +145,13 @@ def ask(breaker: Breaker, turn: str, settings: BreakerSettings, now: datetime) -
 def answered(
     breaker: Breaker, turn: str | None, answer: Answer, settings: BreakerSettings, now: datetime
 ) -> Breaker:
-    """Give what becomes of a breaker by the answer to a call; `turn` is the right by which it was made."""
+    """Return the breaker after the answer to a call; `turn` is the caller's probe, None if it had none."""
     own = turn is not None and turn == breaker.turn
     if own:
         breaker = replace(breaker, turn=None, turn_until=None)
     if answer.pushed_back:
         return _pushed_back(breaker, answer, settings, now, own=own)
-    # An operator's hold outlasts the good answer to a call that was under way.
+    # The call may have started before the operator opened the breaker, so a good answer ends no forced hold.
     if not answer.good or (breaker.forced and breaker.holds_at(now)):
         return breaker
     return Breaker(name=breaker.name)
@@ -160,12 +161,12 @@ def _pushed_back(
     breaker: Breaker, answer: Answer, settings: BreakerSettings, now: datetime, *, own: bool
 ) -> Breaker:
     if breaker.holds_at(now):
-        # A call from before the hold: it can only say that the hold is too short.
+        # The call started before the hold, so its answer can only lengthen the hold.
         if breaker.forced or breaker.until is None:
             return breaker
         return replace(breaker, until=max(breaker.until, now + _bounded(answer.retry_after)))
     if breaker.state != "closed":
-        # Only who has the turn has tried; a straggler is no second failure of the same try.
+        # Only the probe counts; the late answer of an earlier call is no second failure of the same probe.
         holds = breaker.holds + own
         until = now + settings.held_for(holds, answer.retry_after)
         return replace(breaker, holds=holds, until=until, forced=False)
@@ -187,22 +188,23 @@ def _pushed_back(
 
 
 def opened(breaker: Breaker, until: datetime | None, reason: str, now: datetime) -> Breaker:
-    """Give a breaker as an operator has opened it."""
+    """Return the breaker after an operator opened it; `until=None` keeps it open until it is closed."""
     since = breaker.opened_at if breaker.state != "closed" else now
     forced = Breaker(name=breaker.name, state="open", opened_at=since, until=until, forced=True)
     return replace(forced, reason=reason, failures=breaker.failures, counted_from=breaker.counted_from)
 
 
 def closed(breaker: Breaker) -> Breaker:
-    """Give a breaker as an operator has closed it."""
+    """Return the breaker after an operator closed it."""
     return Breaker(name=breaker.name)
 
 
 def answer_of(outcome: Outcome) -> Answer:
-    """Tell what the outcome of an attempt says about the provider that it called.
+    """Return what the outcome of an attempt shows of the provider that it called.
 
-    A rate limit and a status of 500 or more push back. Success, and any other status, show that it is well.
-    The rest (a bug, a time-out, a cancellation) may have happened before the call, and says nothing.
+    A rate limit and a status of 500 or more push back. Success and other statuses show that it is healthy,
+    except 408 and 425, which show nothing. The rest (a bug, a time-out, a cancellation) shows nothing either:
+    it may have happened before the call.
     """
     match outcome:
         case Succeeded() | Skip():
@@ -226,7 +228,7 @@ _NOTHING = Answer()
 
 
 def check_provider(name: Any) -> str:
-    """Take the name of a provider."""
+    """Return a provider's name; raise InvalidSetting if it is no valid text or begins with `QUEUE`."""
     try:
         check_text("provider", name, longest=_LONGEST_NAME)
     except OnwardError as error:
@@ -240,7 +242,7 @@ def check_provider(name: Any) -> str:
 
 
 def settings_of(name: str, known: Mapping[str, BreakerSettings]) -> BreakerSettings:
-    """Find the settings of a breaker: its own, else those of the name before its last colon, and so on."""
+    """Return the settings of a breaker: its own, else those of the name before its last colon, and so on."""
     while name:
         if name in known:
             return known[name]
@@ -256,7 +258,7 @@ def _span(after: Duration | None) -> timedelta | None:
     try:
         return None if after is None else duration("after", after)
     except OnwardError:
-        # A handler's nonsense; that it pushed back is still true.
+        # The handler gave an invalid delay; the provider has pushed back all the same.
         return None
 
 

@@ -1,4 +1,7 @@
-"""An error, and what it came from: the chain of its causes, and what a group holds."""
+"""The chain of an error's causes, and the members of an exception group.
+
+Every walk is bounded, and reads attributes with `peek`, which never raises.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ _LONGEST_SEARCHED = 10_000
 
 @dataclass(frozen=True)
 class Seen:
-    """One error of a chain; `incidental` if it was not given as a cause, but only on hand when another came.
+    """One error of a chain; `incidental` if it is no stated cause, but was being handled when another came.
 
-    `names` are its classes, each with the package it comes from, such as `httpx.TimeoutException`.
+    `names` are its classes, each with its package, such as `httpx.TimeoutException`.
     """
 
     error: BaseException
@@ -27,28 +30,28 @@ class Seen:
 
     @cached_property
     def message(self) -> str:
-        """Give its message, as far as patterns are looked for."""
+        """Its message, cut to the length that patterns are searched in."""
         return message_of(self.error)[:_LONGEST_SEARCHED]
 
     @cached_property
     def answer(self) -> Answer | None:
-        """Give the answer of a server that it tells of."""
+        """The HTTP answer that the error carries; None if it carries none."""
         return answer_of(self.error)
 
     @cached_property
     def text(self) -> str:
-        """Give all that patterns are looked for in: the message, and the start of a body that was read."""
+        """The text that patterns are searched in: the message, and the start of a body that was read."""
         body = self.answer.body[:_LONGEST_SEARCHED] if self.answer is not None else ""
         return f"{self.message}\n{body}" if body else self.message
 
     @property
     def status(self) -> int | None:
-        """Give the HTTP status that it tells of."""
+        """The HTTP status that the error carries."""
         return None if self.answer is None else self.answer.status
 
 
 def causes(error: BaseException) -> list[Seen]:
-    """Give an error and its causes, outermost first; bounded, and also if they go in a circle."""
+    """Return an error and its causes, outermost first; the list is bounded, also if the chain is circular."""
     found: list[Seen] = []
     known: set[int] = set()
     incidental = False
@@ -65,7 +68,7 @@ def causes(error: BaseException) -> list[Seen]:
 
 
 def sole(error: BaseException) -> BaseException:
-    """Give what a group holds, if that is one error: a task group raises even one in a group."""
+    """Return the only member of a group, else the error itself: a task group wraps even a single error."""
     for _ in range(_DEEPEST):
         inner = _members(error)
         if len(inner) != 1:
@@ -75,7 +78,7 @@ def sole(error: BaseException) -> BaseException:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """Give the errors that a group and the groups in it hold, as many as are worth a look."""
+    """Return the errors in a group and in the groups nested in it; the walk stops after 50 errors."""
     found: list[BaseException] = []
     work = [error]
     for _ in range(_MOST_LEAVES):
@@ -97,6 +100,6 @@ def _members(error: BaseException) -> Sequence[BaseException]:
 
 
 def _names(error: BaseException) -> frozenset[str]:
-    # By name, so that no driver or client has to be imported; by package, since modules are moved.
+    # Names avoid importing every driver and client; only the package counts, since libraries move modules.
     kinds = type(error).__mro__
     return frozenset(f"{str(kind.__module__).partition('.')[0]}.{kind.__name__}" for kind in kinds)

@@ -1,7 +1,8 @@
-"""What an attempt came to, judged by what its handler returned or raised.
+"""The outcome of an attempt, derived from what its handler returned or raised.
 
-The rules are asked in order: what the handler says itself, the application's own, those that everybody has.
-Each looks at the error, then at its causes. Judging never fails, whatever the exception does.
+Rules apply in order: exceptions by which the handler states the outcome, the application's rules, then the
+built-in rules. Each rule is tried on the error, then on its causes. Classification never fails, whatever the
+exception does.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def classify(
     own: Classification = _NO_OWN_RULES,
     now: datetime | None = None,
 ) -> Outcome:
-    """Give the outcome of an attempt for what its handler returned or raised; `now` is for servers' dates."""
-    # By its type: an object may say of itself to be of any class, or fail when it is asked.
+    """Return the outcome of an attempt whose handler returned or raised `end`; `now` is for server dates."""
+    # Not isinstance(): an object may claim any `__class__`, or raise when it is read.
     if not issubclass(type(end), BaseException):
         return Succeeded(end)
     try:
@@ -60,7 +61,7 @@ def judge(
     own: Classification = _NO_OWN_RULES,
     now: datetime | None = None,
 ) -> Verdict:
-    """Give the verdict on a failure, with the rule that says so; never fails."""
+    """Return the verdict on a failure, with the rule that decided it; never fails."""
     try:
         return _judge(error, hide, own, now)
     except BaseException:  # noqa: BLE001 - an exception's own methods may raise anything
@@ -69,7 +70,7 @@ def judge(
 
 def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Verdict:
     if isinstance(told := peek(error, "verdict"), Verdict):
-        # It was raised in another process, which has judged it.
+        # A child process raised it, and has judged it.
         return told
     error = sole(error)
     if isinstance(error, BaseExceptionGroup):
@@ -82,16 +83,16 @@ def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime 
 
 
 def describe(error: BaseException, hide: Hide = redact_text) -> Mapping[str, Any]:
-    """Give what is stored about an exception: its class, message and where it came from; never fails."""
+    """Return what is stored about an exception: its class, message and traceback; never fails."""
     told = peek(error, "described")
     if isinstance(told, Mapping) and isinstance(told.get("class"), str) and hasattr(error, "verdict"):
-        # It was raised in another process, which has described it.
+        # A child process raised it, and has described it.
         return told
     shown = sole(error)
     message = shorten(message_of(shown), LONGEST_MESSAGE, hide)
     described = {"class": type(shown).__name__, "message": message}
     if (lines := _lines(error)) is not None:
-        # The end of a traceback says most.
+        # Keep the end of a traceback: it shows where the error was raised.
         described["traceback"] = shorten(lines, LONGEST_TRACEBACK, hide, end=True)
     return described
 
@@ -108,7 +109,7 @@ def _lines(error: BaseException) -> str | None:
         return None
     try:
         if _is_endless(error):
-            # Without its causes: to look at them all would keep the worker for seconds.
+            # Without its causes: formatting all of them would block the worker for seconds.
             return "".join(
                 [*traceback.format_tb(raised_at), f"{type(error).__name__}: {message_of(error)}\n"]
             )
@@ -118,7 +119,7 @@ def _lines(error: BaseException) -> str | None:
 
 
 def _is_endless(error: BaseException) -> bool:
-    """Tell whether an error has so many before it that to show them all would take long."""
+    """Whether the chain of causes is longer than `_LONGEST_CHAIN`, or circular."""
     current: object = error
     for _ in range(_LONGEST_CHAIN):
         current = peek(current, "__cause__") or peek(current, "__context__")
@@ -138,7 +139,7 @@ def _outcome(error: BaseException, hide: Hide, own: Classification, now: datetim
     if verdict.kind == "skip":
         return Skip(verdict.reason or f"{verdict.rule}: {describe(error, hide)['message']}")
     if isinstance(spoken, RateLimited) and verdict.kind == "rate_limited":
-        # As it was given: a delay that is none is told to who gave it.
+        # Keep the delay as the handler gave it: an invalid one is later reported as the handler's mistake.
         return RateLimited(spoken.after, {**_limited(spoken, hide), **about}, spoken.counted)
     stored = {**describe(error, hide), **about}
     match verdict.kind:
@@ -164,7 +165,7 @@ def _by_rules(chain: list[Seen], own: Classification, now: datetime | None) -> V
 
 
 def _gravity(verdict: Verdict) -> tuple[int, bool, timedelta]:
-    """Order the verdicts on the errors of a group: the gravest first, of waits the longest."""
+    """Return a sort key for the verdicts on a group's errors: the gravest first, then the longest wait."""
     return (
         _GRAVITY.index(verdict.kind),
         verdict.rule == UNCLASSIFIED,

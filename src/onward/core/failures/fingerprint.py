@@ -1,9 +1,8 @@
-"""Which failures are the same one: of one job type, error class and message but for its particulars.
+"""The fingerprint of a failure: equal for failures of one job type, error class, status and message.
 
-An HTTP status is no such particular, wherever in the message it stands: a refused key is not a missing page.
-
-Two failures of one cause differ in numbers, ids, addresses and times. These are replaced before the message
-is compared; what is left is also what a group of dead letters shows.
+Two failures of one cause differ in numbers, ids, addresses and times. Placeholders replace these before
+messages are compared; a group of dead letters shows the message with its placeholders. The HTTP status is
+compared by itself: a refused key is not a missing page.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ _LONGEST_READ = 2000
 _LONGEST = 300
 _MOST = 1_000_000
 
-# In this order: what is first takes what would else be cut into numbers. Each is linear in the text.
+# The order matters: an earlier pattern takes text that a later one would cut into numbers. All are linear.
 _PARTICULARS = {
     "time": (
         r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[ ]?[+-]\d\d:?\d\d)?)?"
         r"|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
     ),
     "uuid": r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",
-    # Only what stands like a quotation: an apostrophe within a word is none.
+    # Quotes must stand at the edge of a word: an apostrophe within a word begins no quotation.
     "text": r"(?<!\w)'[^'\n]*'(?!\w)|(?<!\w)\"[^\"\n]*\"(?!\w)|`[^`\n]*`|“[^”\n]*”|«[^»\n]*»",
     "url": r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s'\"<>]+",
     "email": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})*",
     "path": r"(?<![\w/\\.~])(?:[A-Za-z]:|~|\.{1,2})?[\\/][\w.@-]+(?:[\\/][\w.@-]+)*[\\/]?",
     "hex": r"\b0[xX][0-9a-fA-F]+\b|\b(?=[a-fA-F]*\d)[0-9a-fA-F]{8,}\b",
-    # Such as providers make: long, and with digits among the letters.
+    # The ids of providers are long and mix digits with letters.
     "id": r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}",
     "n": r"[+-]?\d+(?:[.,_]\d+)*",
 }
@@ -38,20 +37,20 @@ _PARTICULAR = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in 
 
 
 def normalised(message: object) -> str:
-    """Give a message with a placeholder for each number, id, quotation, path and time; never fails."""
+    """Return a message with a placeholder for each number, id, quotation, path and time; never fails."""
     text = " ".join(message[:_LONGEST_READ].split()) if isinstance(message, str) else ""
     return _PARTICULAR.sub(lambda found: f"<{found.lastgroup}>", text)[:_LONGEST]
 
 
 def fingerprint(job_type: str, error: Mapping[str, Any]) -> str:
-    """Give the 12 hex digits by which failures of one kind are known; never fails."""
+    """Return the 12 hex digits that identify failures of one kind; never fails."""
     parts = (job_type, error.get("class"), normalised(error.get("message")), error.get("status"))
     text = "\x1f".join("" if part is None else str(part) for part in parts)
     return blake2b(text.encode(errors="backslashreplace"), digest_size=6).hexdigest()
 
 
 def recognised(job_type: str, error: Mapping[str, Any], last: object) -> dict[str, Any]:
-    """Add to an error its fingerprint, and how many in a row have had it; `last` is the error before."""
+    """Return an error with its fingerprint and how many in a row had the same; `last` is the error before."""
     mine = fingerprint(job_type, error)
     before = last.get("repeats") if isinstance(last, Mapping) and last.get("fingerprint") == mine else 0
     repeats = before + 1 if isinstance(before, int) and 0 <= before < _MOST else 1

@@ -1,4 +1,4 @@
-"""What a handler raises to say itself what its error means; the outcomes are in the state machine's file."""
+"""Exceptions that a handler raises to state how its failure is classified."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from onward.core.inputs.duration import Duration, duration
 
 
 class Unrecoverable(Exception):
-    """Trying again would not help: the job is dead at once; `hint` and `link` tell an operator what would."""
+    """No retry would help: the job is dead at once; `hint` and `link` tell an operator what would help."""
 
     def __init__(self, message: str = "", *, hint: str | None = None, link: str | None = None) -> None:
         super().__init__(message)
@@ -15,11 +15,11 @@ class Unrecoverable(Exception):
 
 
 class RuleBroken(Unrecoverable):
-    """A rule of the business forbids it, such as a conflict or a step that this state does not allow."""
+    """A business rule forbids it, such as a conflict, or a step that the current state does not allow."""
 
 
 class Retry(Exception):
-    """The attempt failed and counts; `after` replaces the back-off of its category."""
+    """The attempt failed and counts; `after` replaces the back-off of the job's category."""
 
     def __init__(self, message: str = "", *, after: Duration | None = None) -> None:
         super().__init__(message or "the handler asked for another attempt")

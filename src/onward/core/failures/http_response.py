@@ -1,7 +1,7 @@
-"""The answer of an HTTP server, read off whatever error a client made of it.
+"""The answer of an HTTP server, read from the error that an HTTP client raised for it.
 
-Nothing is read from the network: of the body there is what the client has read already. Whatever an attribute
-is or raises, the worst that comes of it is that there is no answer.
+Nothing is read from the network: the body is what the client has read already. An attribute that is odd or
+raises never causes an error here; at worst no answer is found.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 LONGEST_WAIT = timedelta(hours=24)
-"""The longest wait that a provider can ask for: what is over it is a mistake, or another's clock."""
+"""The longest wait that a provider can ask for: a longer one is a mistake, or a wrong clock."""
 
 SHORTEST_WAIT = timedelta(seconds=1)
 
@@ -22,7 +22,7 @@ _STATUSES = range(100, 600)
 
 
 class Answer(NamedTuple):
-    """What a server said, as far as it matters here."""
+    """The parts of a server's answer that classification uses."""
 
     status: int
     retry_after: str | None
@@ -30,12 +30,12 @@ class Answer(NamedTuple):
     body: str
 
     def wait(self, now: datetime | None) -> timedelta | None:
-        """Give how long it asked to wait; None if it did not say, or nothing sensible."""
+        """Return how long the server asked to wait; None if it did not ask, or not in a valid form."""
         return retry_after(self.retry_after, self.date, now)
 
 
 def peek(thing: object, name: str) -> Any:
-    """Read an attribute; None also if that fails in whatever way."""
+    """Return an attribute; None if it is missing or reading it raises anything."""
     try:
         return getattr(thing, name, None)
     except BaseException:  # noqa: BLE001 - the handler's own properties may raise anything
@@ -43,7 +43,7 @@ def peek(thing: object, name: str) -> Any:
 
 
 def answer_of(error: BaseException) -> Answer | None:
-    """Find the answer that an error tells of: it carries the response, or status and headers themselves."""
+    """Return the answer that an error carries, as a response or as its own status and headers, or None."""
     response = peek(error, "response")
     body = _body(peek(response, "_content")) or _body(peek(error, "body"))
     aiohttp = _is_aiohttp(error)
@@ -53,7 +53,7 @@ def answer_of(error: BaseException) -> Answer | None:
         headers = peek(source, "headers")
         code = _status(peek(source, "status_code"))
         status = code or _status(peek(source, "status"))
-        # A status alone may be anything's, such as an order's.
+        # A `status` without headers may mean something else, such as the status of an order.
         telling = callable(peek(headers, "get")) or (code is not None and source is response)
         if status is not None and (telling or aiohttp):
             return Answer(status, _header(headers, "Retry-After"), _header(headers, "Date"), body)
@@ -61,9 +61,9 @@ def answer_of(error: BaseException) -> Answer | None:
 
 
 def retry_after(text: str | None, date: str | None, now: datetime | None) -> timedelta | None:
-    """Read a Retry-After, seconds or a date, as a wait from one second to one day; None if it is nonsense.
+    """Return a Retry-After, in seconds or as a date, as a wait from one second to one day; None if invalid.
 
-    A date is compared with the server's own, if it sent one: its clock and ours need not agree.
+    A date is compared with the server's own date, if it sent one: its clock and ours need not agree.
     """
     text = (text or "").strip()
     if _SECONDS.fullmatch(text):
@@ -81,7 +81,7 @@ def _moment(text: str) -> datetime | None:
 
     try:
         moment = parsedate_to_datetime(text)
-        # HTTP's dates are in UTC, also those that forget to say so.
+        # HTTP dates are in UTC, also those that name no zone.
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
@@ -99,7 +99,7 @@ def _header(headers: Any, name: str) -> str | None:
     for spelling in (name, name.lower()):
         try:
             value = headers.get(spelling)
-        except BaseException:  # noqa: BLE001 - whatever was put there as headers
+        except BaseException:  # noqa: BLE001 - `headers` may be any object
             return None
         match value:
             case str():
@@ -121,12 +121,12 @@ def _body(content: object) -> str:
 
 
 def _is_aiohttp(error: BaseException) -> bool:
-    # Its headers are optional.
+    # aiohttp's error has a status even where it has no headers.
     return _is_named(error, "ClientResponseError")
 
 
 def _made_up(error: BaseException) -> bool:
-    """Tell whether a status is none of the provider's: aiohttp has one also for what it can't read."""
+    """Whether aiohttp made the status up: it sets one also for a proxy's failure and an unreadable answer."""
     cause = peek(error, "__cause__")
     return _is_named(error, "ClientHttpProxyError") or _is_named(cause, "HttpProcessingError")
 

@@ -1,4 +1,4 @@
-"""When a call to a provider is made again within one attempt: after a rate limit, and after nothing else."""
+"""Repeated calls to a provider within one attempt: only a rate limit causes another call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LONGEST = timedelta(seconds=30)
 
 
 class Calls:
-    """The calls of one request: counts them, and says how long to wait before the next.
+    """Counts the calls of one request, and decides how long to wait before the next.
 
-    `judge` gives the verdict on an error; without a policy there is one call.
+    `judge` returns the verdict on an error; without a policy there is one call.
     """
 
     def __init__(self, policy: RetryPolicy | None, judge: Callable[[BaseException], Verdict]) -> None:
@@ -23,10 +23,10 @@ class Calls:
         self._made = 0
 
     def wait_after(self, error: BaseException, dice: float) -> timedelta | None:
-        """Give the wait before the next call; None if the error is to be raised as it is.
+        """Return the wait before the next call; None if the caller should raise the error.
 
-        What a provider asks for replaces the back-off. If it asks for more than the policy would ever wait,
-        the attempt had better end, and the job wait outside of its slot.
+        The wait that a provider asks for replaces the back-off. If it exceeds the longest wait of the policy,
+        the attempt ends, and the job waits without occupying a slot.
         """
         self._made += 1
         policy = self._policy

@@ -1,6 +1,6 @@
-"""The rules that every application has, in their order; each looks at one error and knows it or does not.
+"""The built-in classification rules, in order; each takes one error and returns a verdict or None.
 
-Classes of clients and drivers are known by name: `package.Class`, wherever in the package it is defined.
+Classes of clients and drivers are recognised by name: `package.Class`, wherever in the package it is defined.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RULE_NAMES = frozenset(
         "wait_timed_out", "unclassified",
     }
 )  # fmt: skip
-"""What the rules here are called; an application's own have other names."""
+"""The names of the built-in rules; an application's rules must have other names."""
 
 _MISSING_SCOPES = re.compile(r"\bMISSING_SCOPES?\b")
 _RATE_LIMIT = re.compile(r"\bRATE_?LIMIT_EXCEEDED\b")
@@ -74,7 +74,7 @@ _CONNECTION = frozenset(
     }
 )  # fmt: skip
 
-# Which Python has no classes for.
+# Python has no exception classes for these.
 _UNREACHABLE = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
@@ -85,7 +85,7 @@ _BY_SQLSTATE = {
     "57P0": "database_lost",
     "55P03": "database_locked",
 }
-# Without a sqlstate no server has answered: there was no connection, or it is gone.
+# An error without a sqlstate did not come from a server: there was no connection, or it broke.
 _NO_SERVER = frozenset(
     {
         "psycopg.OperationalError", "psycopg.InterfaceError", "psycopg2.OperationalError",
@@ -102,7 +102,7 @@ _SQLITE_FULL = re.compile(r"database or disk is full")
 
 
 def raised(seen: Seen, _now: datetime | None) -> Verdict | None:
-    """Know what the handler says itself."""
+    """Return the verdict that a handler states by raising Unrecoverable, Retry or RateLimited, or None."""
     error = seen.error
     match error:
         case Unrecoverable(hint=hint, link=link):
@@ -131,7 +131,7 @@ def _text(value: object) -> str | None:
 
 def _validation(seen: Seen, _now: datetime | None) -> Verdict | None:
     if isinstance(seen.error, InvalidJob):
-        # What our own checks refused once, they refuse again.
+        # Our own checks would refuse the same job again.
         return Verdict("invalid_job", "unrecoverable", reason="invalid_job")
     return Verdict("validation", "unrecoverable") if seen.names & _VALIDATION else None
 
@@ -139,7 +139,7 @@ def _validation(seen: Seen, _now: datetime | None) -> Verdict | None:
 def _ownership(seen: Seen, _now: datetime | None) -> Verdict | None:
     if isinstance(seen.error, NotAllowed):
         return Verdict("not_allowed", "unrecoverable", reason="not_allowed")
-    # One with a number is of the operating system, about a file: that may be mended meanwhile.
+    # A PermissionError with an errno comes from the operating system; file permissions may be corrected.
     own = isinstance(seen.error, PermissionError) and peek(seen.error, "errno") is None
     return Verdict("not_allowed", "unrecoverable") if own or "django.PermissionDenied" in seen.names else None
 
@@ -167,16 +167,16 @@ def _http(seen: Seen, now: datetime | None) -> Verdict | None:
 
 def _timeout(seen: Seen, _now: datetime | None) -> Verdict | None:
     if isinstance(seen.error, WaitTimedOut):
-        # It is remembered: another attempt would find the same.
+        # The time-out is stored with the job: another attempt would find it again.
         return Verdict("wait_timed_out", "unrecoverable", reason="wait_timed_out")
-    # Of urllib3 a refused connection is a time-out, too.
+    # urllib3 derives NewConnectionError, a refused connection, from its time-out class.
     late = seen.names & _TIMEOUT and "urllib3.NewConnectionError" not in seen.names
     return Verdict("timeout", "retry") if late else None
 
 
 def _connection(seen: Seen, _now: datetime | None) -> Verdict | None:
     unreachable = isinstance(seen.error, OSError) and peek(seen.error, "errno") in _UNREACHABLE
-    # What an HTTP error was raised for is no lost connection: there was an answer.
+    # An error that carries an HTTP answer is no lost connection.
     lost = bool(seen.names & _CONNECTION) and seen.answer is None
     return Verdict("connection", "retry") if unreachable or lost else None
 

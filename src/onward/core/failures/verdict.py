@@ -1,4 +1,4 @@
-"""What a rule says of an error, and what an operator is told by it."""
+"""The verdict of a classification rule on an error, and the built-in hints for an operator."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["retry", "unrecoverable", "rate_limited", "skip"]
-"""Try again by the back-off, never again, when the provider allows it, or count it as nothing to do."""
+"""Retry after the back-off, never retry, retry when the provider allows it, or treat it as nothing to do."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What becomes of an attempt, and the name of the rule that says so."""
+    """What happens to a failed attempt, and the name of the rule that decided it."""
 
     rule: str
     kind: Kind
@@ -34,7 +34,7 @@ _LINK = re.compile(r"https?://[^\s/?#\\\x00-\x20\x7f][^\s\\\x00-\x20\x7f<>\"']*"
 
 
 def is_link(text: object) -> bool:
-    """Tell whether a text is a link that may be shown for a click: to a web page, and nothing else."""
+    """Whether a text may be shown as a clickable link: it must be an http or https URL, and nothing else."""
     return isinstance(text, str) and len(text) <= _LONGEST_LINK and _LINK.fullmatch(text) is not None
 
 
@@ -59,4 +59,4 @@ HINTS: Mapping[str, str] = MappingProxyType(
         "wait_timed_out": "no signal came in time; reset that wait (onward effects reset), then replay",
     }
 )
-"""By rule, what an operator may do, unless the error or the application says it better."""
+"""For each rule, what an operator may do; a hint of the error or of the application replaces it."""

@@ -1,1 +1,1 @@
-"""What an application declares: settings, categories, contract, retention."""
+"""The policies that an application declares: settings, categories, contract, retention."""

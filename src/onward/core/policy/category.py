@@ -1,6 +1,6 @@
-"""The policy of a family of jobs: where they go, how they are retried, how long their keys hold.
+"""The policy of a family of jobs: their queue, how they are retried, how long their keys hold.
 
-The presets carry the five documents' numbers; a job type names its category and may override any field.
+The presets' numbers come from the requirements. A job type names its category and may override any field.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ Q_EXPORTS = "q:exports"
 Q_MAINTENANCE = "q:maintenance"
 Q_DEADLETTER = "q:deadletter"
 QUEUES = (Q_CRITICAL, Q_DEFAULT, Q_NOTIFICATIONS, Q_PLANNING, Q_EXPORTS, Q_MAINTENANCE, Q_DEADLETTER)
-"""The queues that every installation has; `q:deadletter` is a view of the dead, no job waits in it."""
+"""The queues that every installation has; `q:deadletter` is a view of the dead jobs, no job waits in it."""
 
 MAX_PAYLOAD_BYTES = 1_048_576
-"""The size limit of a payload, in bytes of JSON, unless its category says otherwise."""
+"""The size limit of a payload, in bytes of JSON, unless its category sets another."""
 
 Lifetime = timedelta | Literal["active", "forever"]
-"""How long a key holds: so long after the enqueue, while its job has not ended, or for ever."""
+"""How long a key holds: for a time after the enqueue, until its job has ended, or for ever."""
 
 OnConflict = Literal["return", "raise", "replace", "reset", "coalesce"]
-"""What an enqueue does that meets a held key."""
+"""What an enqueue does if another job holds its key."""
 
 OnSubjectDelete = Literal["cancel", "delete", "keep"]
-"""What becomes of jobs whose subject is deleted."""
+"""What happens to jobs whose subject is deleted."""
 
 Scheduling = Literal["allow", "explicit", "deny"]
-"""Whether a job may be enqueued for later: by `run_at` and `delay`, by `run_at` only, or not at all."""
+"""Whether a job may be enqueued for later: with `run_at` or `delay`, with `run_at` only, or not at all."""
 
 Capability = Literal["domain", "enqueue", "audit", "artifact"]
-"""What a handler may do: write domain tables, enqueue, add to the audit, keep artifacts."""
+"""What a handler may do: write domain tables, enqueue jobs, write audit events, store artifacts."""
 
 CAPABILITIES: frozenset[Capability] = frozenset({"domain", "enqueue", "audit", "artifact"})
 
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """A promise: this share of jobs starts within that time of being due."""
+    """A service level objective: the share `target` of the jobs starts within `wait` after they are due."""
 
     wait: timedelta
     target: float = 0.99
 
     def __post_init__(self) -> None:
-        """Refuse what nobody could keep or miss."""
+        """Raise InvalidSetting unless `wait` is positive and `target` lies between 0 and 1."""
         if not isinstance(self.wait, timedelta) or self.wait <= timedelta():
             raise InvalidSetting(f"an SLO's wait is {self.wait!r:.80}; give a positive timedelta")
         if not 0 < self.target < 1:
@@ -74,9 +74,9 @@ _DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Category:
-    """A named policy; `key_lifetime=None` means that its jobs have no key unless the enqueue gives one.
+    """A named policy; with `key_lifetime=None` its jobs have no key unless the enqueue gives one.
 
-    `scheduling=None` allows all, and denies in the strict profile; `capabilities=None` are all of them.
+    `scheduling=None` allows everything, and denies it in the strict profile. `capabilities=None` means all.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Category:
     alert: str = "job_dead"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, naming the field."""
+        """Raise InvalidSetting, with the field's name, for a value that makes no sense."""
         if not self.name or not self.queue:
             raise InvalidSetting(f"category {self.name!r} in queue {self.queue!r}: give both a name")
         if not isinstance(self.alert, str) or not self.alert.isidentifier():
@@ -189,7 +189,7 @@ _PRESETS = (
         ),
         key_lifetime="active",
         lease=10 * _MINUTE,
-        # For calls that the provider answers with 429: the first, and five more within one attempt.
+        # For calls that the provider answers with 429: the first call, and five more within one attempt.
         inner_retry=_backoff(1, timedelta(seconds=30), 6),
         rate_limit_burns_attempt=True,
         alert="integration_error",
@@ -201,12 +201,12 @@ CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for p
 
 
 def strict_retry(given: RetryPolicy) -> RetryPolicy:
-    """Give a retry policy as the strict profile has it: it knows poison (S4)."""
+    """Return a retry policy for the strict profile, which always sets `poison_after`."""
     return given if given.poison_after is not None else replace(given, poison_after=_POISON_AFTER)
 
 
 def strictly(given: Category) -> Category:
-    """Give a category as the strict profile has it: what it leaves open is denied; S4's keep S4's rules."""
+    """Return a category for the strict profile: unset scheduling is denied; five presets have own terms."""
     given = replace(given, retry=strict_retry(given.retry))
     said = given.capabilities
     match given.name:
@@ -219,7 +219,7 @@ def strictly(given: Category) -> Category:
             own = frozenset[Capability]({"audit", "artifact"})
             return replace(given, scheduling="deny", capabilities=own)
         case "planning":
-            # Who lets plans write domain tables says so, in a category of that name.
+            # An application that lets plans write domain tables must declare its own category of this name.
             own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if said is None else said
             return replace(given, scheduling="deny", capabilities=own, needs_artifact=True)
         case "import_export":
@@ -228,7 +228,7 @@ def strictly(given: Category) -> Category:
 
 
 def category(name: str, among: Mapping[str, Category] = CATEGORIES) -> Category:
-    """Look up a category, a preset unless others are given; an unknown name is told its nearest neighbour."""
+    """Return a category by name, from the presets by default; the error for an unknown name suggests one."""
     try:
         return among[name]
     except KeyError:

@@ -1,6 +1,6 @@
-"""What a job must carry, and where and when it may go: the checks that the rules of an application ask for.
+"""The contract of an application: which fields a job must carry, and which queues and times it may use.
 
-All of it is known before anything is written, and is the same for many jobs: it is asked once for a shape.
+The checks need no database and depend only on a job's shape, so they run once for many equal jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ACTOR_TYPES = ("user", "system", "api_key")
 
 
 def complete(new: NewJob, rules: Rules) -> NewJob:
-    """Give a job what the contract asks for and can be found out: its correlation, and a key of its input."""
+    """Return a job with the fields that a required contract can derive: correlation id and key."""
     if rules.contract != "required" or not isinstance(new, NewJob):
         return new
     found: dict[str, str | None] = {}
@@ -32,7 +32,7 @@ def complete(new: NewJob, rules: Rules) -> NewJob:
     return msgspec.structs.replace(new, **found) if found else new
 
 
-def check_origin(  # noqa: PLR0917 - as they stand in a shape
+def check_origin(  # noqa: PLR0917 - the order of a shape's fields
     rules: Rules,
     org_id: str | None,
     project_id: str | None,
@@ -40,7 +40,7 @@ def check_origin(  # noqa: PLR0917 - as they stand in a shape
     actor_id: str | None,
     request_id: str | None,
 ) -> None:
-    """Refuse a job that does not say where it comes from, as far as tenancy and contract ask for it."""
+    """Raise ContractBroken for a job without the org, actor or request that tenancy and contract require."""
     check_given(rules, org_id, project_id, actor_type, actor_id)
     if rules.tenancy == "required" and org_id is None:
         raise _missing("org_id is", "tenancy", "org_id=…")
@@ -56,7 +56,7 @@ def check_origin(  # noqa: PLR0917 - as they stand in a shape
 def check_given(
     rules: Rules, org_id: str | None, project_id: str | None, actor_type: str | None, actor_id: str | None
 ) -> None:
-    """Refuse what is given and wrong; what is missing may still come from elsewhere."""
+    """Raise ContractBroken for an invalid value; a missing one may still be inherited."""
     if rules.tenancy == "off" and org_id is not None:
         raise ContractBroken(f"org_id is {org_id!r:.80}, and tenancy='off' knows no orgs; leave it out")
     if rules.strict:
@@ -80,7 +80,7 @@ def _check_actor(rules: Rules, actor_type: str | None, actor_id: str | None) -> 
 
 
 def check_scheduling(category: Category, run_at: datetime | None, delay: timedelta | None) -> None:
-    """Refuse a job for later where its category does not allow it; retries are not asked about."""
+    """Raise ContractBroken if the category forbids this `run_at` or `delay`; retries are not checked."""
     if run_at is None and not delay:
         return
     if category.scheduling == "deny":
@@ -95,7 +95,7 @@ def check_scheduling(category: Category, run_at: datetime | None, delay: timedel
 
 
 def check_queue(rules: Rules, category: str, queue: str) -> None:
-    """Refuse a queue that the job may not wait in."""
+    """Raise ContractBroken for a queue that the job may not wait in."""
     if queue == Q_DEADLETTER:
         raise ContractBroken(f"{Q_DEADLETTER} shows the dead, no job waits in it; give another queue")
     if rules.strict and queue == Q_CRITICAL and category != "critical":
@@ -106,7 +106,7 @@ def check_queue(rules: Rules, category: str, queue: str) -> None:
 
 
 def check_may(job: Job, capability: Capability, rules: Rules) -> None:
-    """Refuse what the category of a running job does not let its handler do."""
+    """Raise NotAllowed if the category of a running job does not grant its handler this capability."""
     allowed = rules.category_of(job).capabilities
     if allowed is not None and capability not in allowed:
         raise NotAllowed(
@@ -116,14 +116,14 @@ def check_may(job: Job, capability: Capability, rules: Rules) -> None:
 
 
 def owed_artifact(job: Job, left: int, rules: Rules) -> str | None:
-    """Say that a job must leave an artifact, if its category asks for one and it has left none."""
+    """Return an error message if the category requires an artifact and the job has stored none; else None."""
     if left or not rules.category_of(job).needs_artifact:
         return None
     return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
 
 
 def check_child(new: NewJob, job: Job, rules: Rules) -> None:
-    """Refuse what a running job may not enqueue."""
+    """Raise NotAllowed for a job that the running job may not enqueue."""
     check_may(job, "enqueue", rules)
     if rules.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
         raise NotAllowed(

@@ -1,4 +1,7 @@
-"""How long what has ended is kept; nothing goes before its time, and what has none stays."""
+"""The retention policy: how long ended jobs and other records are kept.
+
+Nothing is removed before its time, and a record whose time is None is kept for ever.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from onward.core.inputs.fields import LONGEST, check_text
 from onward.errors import InvalidSetting
 
 RUNS_KEPT = 100
-"""So many runs of a schedule stay, whatever their age."""
+"""The number of newest runs of a schedule that are kept, whatever their age."""
 
 Spans = Mapping[str, Duration | None]
 
 _STATES = ("succeeded", "cancelled", "dead")
-# Whoever waits for a job reads how it ended; that must still be there.
+# A caller that waits for a job reads its ended row, which must still be there.
 _LEAST = timedelta(minutes=1)
 _DAY = timedelta(days=1)
 _NONE: Mapping[str, Spans] = MappingProxyType({})
@@ -27,7 +30,7 @@ _NONE: Mapping[str, Spans] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """What the rules ask of a job that has ended."""
+    """The fields of an ended job on which its retention depends."""
 
     id: str
     state: str
@@ -38,10 +41,10 @@ class EndedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long each is kept after its end, or since it was last heard of; None is for ever.
+    """How long each kind of record is kept after its end or its last sign of life; None means for ever.
 
-    The first three are for jobs; `by_queue` and `by_category` name other spans for some of them, and a queue
-    goes before a category. `audit` is for what no category has an `audit_retention` for.
+    The first three are for jobs. `by_queue` and `by_category` set other spans for some jobs; a queue's span
+    precedes a category's. `audit` applies to rows whose category has no `audit_retention`.
     """
 
     succeeded: Duration | None = 7 * _DAY
@@ -56,7 +59,7 @@ class Retention:
     workers: Duration | None = 7 * _DAY
 
     def __post_init__(self) -> None:
-        """Read every span, and refuse what is none, naming it."""
+        """Read every span; raise InvalidSetting, with its name, for a value that is none."""
         for one in fields(self):
             given = getattr(self, one.name)
             made = (
@@ -67,24 +70,24 @@ class Retention:
             object.__setattr__(self, one.name, made)
 
     def span_of(self, kind: str) -> timedelta | None:
-        """Give how long one kind is kept, such as `usage`."""
+        """Return how long one kind of record is kept, such as `usage`; None means for ever."""
         return _read(kind, getattr(self, kind))
 
     def kept(self, state: str, category: str, queue: str) -> timedelta | None:
-        """Give how long a job is kept that ended in this state."""
+        """Return how long a job that ended in this state is kept; None means for ever."""
         for known, name in ((self.by_queue, queue), (self.by_category, category)):
             if name in known and state in known[name]:
                 return _read(state, known[name][state])
         return self.span_of(state)
 
     def is_over(self, job: EndedJob, now: datetime, *, least: timedelta = timedelta()) -> bool:
-        """Tell whether a job has been kept for its time, and for no less than that."""
+        """Whether a job has been kept for its time, and for at least `least`."""
         kept = self.kept(job.state, job.category, job.queue)
         return kept is not None and job.ended_at + max(kept, least) <= now
 
     @property
     def shortest(self) -> timedelta | None:
-        """Give the shortest time that any job is kept; None if all are for ever."""
+        """The shortest time that any job is kept; None if all are kept for ever."""
         return min((kept for kept in self._of_jobs() if kept is not None), default=None)
 
     def _of_jobs(self) -> Iterator[timedelta | None]:

@@ -1,4 +1,4 @@
-"""What an application asks of its jobs: one value that its clients and workers share."""
+"""The settings and declared policies of an application: one value that its clients and workers share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LEAST_SECRET = 32
 
 
 class Settings(TypedDict, total=False):
-    """What `Onward()` takes besides its database."""
+    """The keyword arguments of `Onward()` besides its database."""
 
     tenancy: Mode
     contract: Mode
@@ -70,7 +70,7 @@ class Settings(TypedDict, total=False):
 
 
 def check_secret(secret: Any) -> None:
-    """Refuse what can't sign links to artifacts; empty text says that there is none."""
+    """Raise InvalidSetting for a secret that can't sign links to artifacts; an empty text means no secret."""
     if not isinstance(secret, str):
         raise InvalidSetting(f"the secret of artifact links is a {type(secret).__name__}; give a str")
     try:
@@ -83,10 +83,10 @@ def check_secret(secret: Any) -> None:
         raise InvalidSetting(f"the secret of artifact links is too short; give {_LEAST_SECRET} bytes or more")
 
 
-# Compared by identity: it is part of the key under which checked shapes of jobs are remembered.
+# Compared by identity, because it is part of the cache key of checked job shapes.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rules:
-    """The rules of one application; its own categories and retry policies are added as it defines them."""
+    """The settings of one application; its categories and retry policies are added as it defines them."""
 
     tenancy: Mode = "optional"
     contract: Mode = "off"
@@ -117,7 +117,7 @@ class Rules:
     classification: Classification = field(default_factory=Classification)
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, naming the setting."""
+        """Raise InvalidSetting, with the setting's name, for a value that makes no sense."""
         for name, known in (("tenancy", _MODES), ("contract", _MODES), ("audit", AUDIT_LEVELS)):
             value = getattr(self, name)
             if value not in known:
@@ -136,7 +136,7 @@ class Rules:
 
     @classmethod
     def of(cls, **settings: Unpack[Settings]) -> Rules:
-        """Make the rules that settings ask for; the strict profile is that of S4."""
+        """Return the value for these settings; the strict profile requires tenancy and contract."""
         given: dict[str, Any] = dict(settings)
         profile = given.pop("profile", None)
         if profile not in {None, "strict"}:
@@ -161,7 +161,7 @@ class Rules:
         return rules
 
     def add(self, own: Category) -> Category:
-        """Add a category, or replace the preset of its name; gives it as the profile has it."""
+        """Add a category, or replace the preset of its name; return it as the profile changes it."""
         if not isinstance(own, Category):
             raise InvalidSetting(f"{own!r:.80} is no category; give Category(name=…)")
         if self.strict and own.queue == Q_CRITICAL and own.name != "critical":
@@ -170,33 +170,33 @@ class Rules:
         return added
 
     def add_retry(self, job_type: str, own: RetryPolicy) -> None:
-        """Add the retry policy of a job type, as the profile has it."""
+        """Add the retry policy of a job type, as the profile changes it."""
         self.retries[job_type] = strict_retry(own) if self.strict else own
 
     def category(self, name: str) -> Category:
-        """Look up a category; an unknown name is told its nearest neighbour."""
+        """Return a category by name; the error for an unknown name suggests the nearest one."""
         return category(name, self.categories)
 
     def category_of(self, job: Job) -> Category:
-        """Find the category of a stored job; an unknown one is treated as the default one."""
+        """Return the category of a stored job; the default category if its own is unknown."""
         return self.categories.get(job.category) or self.categories["default"]
 
     def policy_of(self, job: Job) -> RetryPolicy:
-        """Find the retry policy of a job: that of its type, or of its category."""
+        """Return the retry policy of a job: that of its type, else that of its category."""
         own = self.retries.get(job.job_type) if self.retries else None
         return own or self.category_of(job).retry
 
     def end_of(self, job: Job, outcome: Outcome, dice: float, usage: tuple[Usage, ...] = ()) -> End:
-        """Settle a claimed job by what the application asks of its type and category."""
+        """Settle a claimed job by the policies of its type and category."""
         actions = self.actions.get(job.job_type) if self.actions else None
         if isinstance(outcome, Succeeded):
-            # Nothing is tried again: no policy is looked for, and no secret.
+            # The common case: a success needs neither a retry policy nor redaction.
             return End.of_success(job, outcome, usage, actions)
         outcome = self._completed(job, outcome)
         return End.of(job, outcome, self.policy_of(job), dice, usage, actions, self.redact)
 
     def _completed(self, job: Job, outcome: Outcome) -> Outcome:
-        """Add what the outcome leaves to the application: whether a rate limit counts, and hints."""
+        """Return the outcome with what the application decides: whether a rate limit counts, and hints."""
         match outcome:
             case Failed(error, retryable, after) if isinstance(error, Mapping):
                 return Failed(self.classification.completed(error), retryable, after)
@@ -207,18 +207,18 @@ class Rules:
         return outcome
 
     def secrets_of(self, job_type: str) -> Secrets:
-        """Find what is done about a secret in a payload of this job type."""
+        """Return the policy for secrets in payloads of this job type."""
         return self.secrets_by_type.get(job_type) or Secrets(self.secrets, self.secrets_reason)
 
     def queue_of(self, job_type: str, name: str) -> str:
-        """Find the queue of a job that names none: by the first route that fits, or by its category."""
+        """Return the queue for a job that names none: from the first matching route, else its category."""
         for pattern, queue in self.routes:
             if pattern == f"{_CATEGORY}{name}" or fnmatchcase(job_type, pattern):
                 return queue
         return self.category(name).queue
 
     def check_route(self, pattern: str, queue: str) -> None:
-        """Refuse a route that leads nowhere, or where its jobs may not go."""
+        """Raise InvalidSetting for a route with an invalid pattern, or to a queue its jobs may not use."""
         if not pattern:
             raise InvalidSetting("a route has an empty pattern; give a job type, 'mail.*' or 'category:name'")
         try:
@@ -237,4 +237,4 @@ class Rules:
 
 
 DEFAULT_RULES = Rules()
-"""The rules of who has said nothing."""
+"""The settings of an application that configures nothing."""

@@ -1,1 +1,1 @@
-"""Records: audit, usage, artifacts."""
+"""Values of what is recorded about jobs: the audit's hash chain, usage, artifacts."""

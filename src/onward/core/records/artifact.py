@@ -1,6 +1,6 @@
-"""An artifact: a file that a job takes in or leaves, known by its id and by the sha256 of its content.
+"""An artifact: a file that a job reads or writes, identified by its id and by the sha256 of its content.
 
-Its name and content type are data for people; neither ever becomes a path.
+Its name and content type are only shown to people; neither ever becomes a path.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from onward.core.jobs.ids import normalise_id
 from onward.errors import ArtifactCorrupt, InvalidJob, InvalidSetting, NotAllowed
 
 DATABASE = "database"
-"""The place of an artifact that is small enough to be in its own row."""
+"""The place of an artifact whose content is small enough for its database row."""
 
 Expiry = Duration | datetime
-"""When an artifact is no longer kept: after so long, or at that time."""
+"""When an artifact is no longer kept: after a duration, or at an instant."""
 
 LONGEST_NAME = 255
-"""The most bytes of UTF-8 that an artifact's name takes."""
+"""The longest name of an artifact, in bytes of UTF-8."""
 
 _LONGEST_TYPE = 255
 _LONGEST_ROLE = 200
 _MOST_ROLES = 20
 _BINARY = "application/octet-stream"
-# It will be a header of an answer, so nothing that could end one.
+# It is sent as an HTTP header, so it must not contain a line break.
 _CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", re.ASCII)
 _REF = re.compile(r"artifact:([0-9a-fA-F-]{32,36}):sha256:([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """A stored artifact; its content is read through the client, which checks it."""
+    """A stored artifact; the client reads its content and verifies the checksum."""
 
     id: str
     org_id: str | None
@@ -58,11 +58,11 @@ class Artifact:
 
     @property
     def ref(self) -> str:
-        """Name the artifact and its content, for a payload: who reads by it gets these bytes or an error."""
+        """The reference to put into a payload: reading by it returns this content, or raises an error."""
         return f"artifact:{self.id}:sha256:{self.sha256}"
 
     def require_role(self, role: str | None) -> None:
-        """Raise NotAllowed unless the artifact is open to all of its org, or to this role."""
+        """Raise NotAllowed unless the artifact is open to its whole org, or to this role."""
         if self.roles is not None and role not in self.roles:
             who = "without a role" if role is None else f"as {role!r:.80}"
             raise NotAllowed(f"artifact {self.id} can't be read {who}; it is for {', '.join(self.roles)}")
@@ -70,14 +70,14 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """Which artifact is meant and, if it was named by its ref, the content that it must have."""
+    """The id of an artifact and, if the caller gave its ref, the sha256 that its content must have."""
 
     id: str
     sha256: str | None = None
 
     @classmethod
     def of(cls, value: Any) -> ArtifactRef:
-        """Take an id, a ref or an Artifact."""
+        """Return the reference for an id, a ref or an Artifact; raise InvalidSetting for anything else."""
         if isinstance(value, Artifact):
             return cls(value.id, value.sha256)
         if isinstance(value, str) and (found := _REF.fullmatch(value)):
@@ -88,7 +88,7 @@ class ArtifactRef:
             raise InvalidSetting(f"{value!r:.80} is no artifact; give its id or its ref") from None
 
     def require(self, artifact: Artifact) -> None:
-        """Raise ArtifactCorrupt if the artifact is stored with other content than was named."""
+        """Raise ArtifactCorrupt if the stored sha256 differs from that of the ref."""
         if self.sha256 not in {None, artifact.sha256}:
             raise ArtifactCorrupt(
                 f"artifact {artifact.id} has sha256 {artifact.sha256}, and it was asked for by {self.sha256}"
@@ -97,7 +97,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
-    """What is asked of an artifact before it is stored; everything is checked here."""
+    """The checked properties of an artifact that is about to be stored."""
 
     name: str
     content_type: str
@@ -115,7 +115,7 @@ class NewArtifact:
         roles: Sequence[str] | None,
         expires: Expiry | None,
     ) -> NewArtifact:
-        """Check what a caller gave."""
+        """Return the properties that a caller gave; raise an error if one is invalid."""
         check_text("an artifact's name", name, longest=LONGEST_NAME)
         until = zoned("expires", expires) if isinstance(expires, datetime) else None
         keep = None if expires is None or until else duration("expires", expires)
@@ -131,7 +131,7 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPage:
-    """Artifacts, newest first; the cursor asks for the next page and is None on the last one."""
+    """Artifacts, newest first; the cursor leads to the next page and is None on the last one."""
 
     artifacts: tuple[Artifact, ...]
     cursor: str | None
@@ -139,7 +139,7 @@ class ArtifactPage:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a check of stored content found; the cursor goes on where it stopped."""
+    """The result of verifying stored content; the cursor continues where it stopped."""
 
     checked: int
     corrupt: tuple[Artifact, ...]
@@ -148,7 +148,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many artifacts had expired, and how many files that nothing refers to were removed."""
+    """How many expired artifacts were pruned, and how many unreferenced files were removed."""
 
     expired: int
     removed: int

@@ -1,7 +1,7 @@
-"""The hash chain over the audit: each link holds the digest of one row, and of all before it.
+"""The hash chain over the audit: each link covers the digest of one row and the link before it.
 
-The digest covers every column of a row, its number included, so a row that is edited, moved or swapped is
-seen; the link covers the one before, so a row that is taken out or put in is seen, too.
+The digest covers every column of a row, its number included, so an edited, moved or swapped row is detected.
+The link covers the one before it, so a removed or inserted row is detected, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RECORD = (
     "seq", "at", "event", "action", "job_id", "job_type", "org_id", "project_id", "actor_type", "actor_id",
     "request_id", "correlation_id", "attempt", "lease", "worker_id", "detail",
 )  # fmt: skip
-"""The columns of an audit row, in the order in which statements return them."""
+"""The columns of an audit row, in the order in which the SQL statements return them."""
 
 PRUNED = "audit.pruned"
 
@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a chain ends: keep it elsewhere, and whoever cuts the end off is found out, too."""
+    """The end of a chain; a copy that is kept elsewhere reveals that later links were cut off."""
 
     position: int = 0
     link: str = "0" * 64
@@ -40,7 +40,7 @@ class Head:
 
     @classmethod
     def read(cls, text: str) -> Head:
-        """Read POSITION:LINK, as it is written."""
+        """Return the head that the text POSITION:LINK describes; raise InvalidSetting for any other text."""
         position, _, link = text.strip().partition(":")
         if not (position.isascii() and position.isdecimal() and _DIGEST.fullmatch(link)):
             raise InvalidSetting(f"head is {text!r:.80}; give POSITION:LINK as a verification printed it")
@@ -52,7 +52,7 @@ FIRST = Head()
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One row of the chain; `pruned` is the number of the event that tells of the row's removal."""
+    """One row of the chain; `pruned` is the number of the audit event that records the row's removal."""
 
     position: int
     seq: int
@@ -63,7 +63,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong at one place: `seq` in the audit, `position` in the chain."""
+    """One fault of the chain: `seq` is its place in the audit, `position` its place in the chain."""
 
     what: Literal["edited", "removed", "inserted", "restored", "broken", "cut", "unaccounted"]
     message: str
@@ -72,14 +72,14 @@ class Fault:
 
 
 def digest_of(row: Sequence[Any]) -> str:
-    """Give the digest of an audit row, as a statement returns it."""
-    # Without nulls, so that a new column leaves the digests of old rows as they are.
+    """Return the digest of an audit row with the columns of `RECORD`."""
+    # Nulls are left out, so that a new column does not change the digests of old rows.
     said = {name: value for name, value in zip(RECORD, row, strict=True) if value is not None}
     return sha256(_encode(said)).hexdigest()
 
 
 def digest_of_all(digests: Iterable[str]) -> str:
-    """Give one digest for rows that are removed together, in the order of their numbers."""
+    """Return one digest for rows that are removed together, in the order of their numbers."""
     total = sha256()
     for digest in digests:
         total.update(digest.encode())
@@ -87,7 +87,7 @@ def digest_of_all(digests: Iterable[str]) -> str:
 
 
 def links(head: Head, rows: Iterable[Sequence[Any]]) -> Iterator[Link]:
-    """Go on with a chain over these rows."""
+    """Yield the links that continue a chain over these rows."""
     position, last = head.position, head.link
     for row in rows:
         position, digest = position + 1, digest_of(row)
@@ -101,14 +101,14 @@ def _next(last: str, digest: str) -> str:
 
 @dataclass(slots=True)
 class Gap:
-    """The rows that one event of removal accounts for."""
+    """The removed rows that name one removal event, compared with what the event states."""
 
     count: int = 0
     total: Any = field(default_factory=sha256)
     told: Mapping[str, Any] | None = None
 
     def is_accounted_for(self) -> bool:
-        """Tell whether the event names exactly these rows; one from before the chain names none of its."""
+        """Whether the event accounts for exactly these rows; one from before the chain accounts for none."""
         said = self.told or {}
         if not said.get("chained"):
             return self.count == 0
@@ -116,7 +116,7 @@ class Gap:
 
 
 class Walk:
-    """A walk along a chain from its beginning, page by page, of which it keeps nothing but sums."""
+    """The verification of a chain from its beginning, page by page; it keeps only sums in memory."""
 
     def __init__(self, kept: Head | None = None) -> None:
         self.head = FIRST
@@ -124,7 +124,7 @@ class Walk:
         self._gaps: dict[int, Gap] = {}
 
     def follow(self, page: Iterable[tuple[Link, Sequence[Any] | None]]) -> Iterator[Fault]:
-        """Compare the next links with the rows that they stand for."""
+        """Yield the faults found by comparing the next links with their rows."""
         for link, row in page:
             if link.position == self.head.position:
                 yield Fault("inserted", "two rows have this number", link.seq, link.position)
@@ -165,7 +165,7 @@ class Walk:
             self._gaps.setdefault(link.seq, Gap()).told = told if isinstance(told, dict) else {}
 
     def end(self, head: Head) -> Iterator[Fault]:
-        """Look at the whole: where the chain should end, and whether every gap is accounted for."""
+        """Yield the faults of the whole chain: a wrong end, and removed rows that no event accounts for."""
         if head != self.head:
             yield Fault("cut", f"the chain ends at position {self.head.position}, not {head.position}")
         if self._kept is not None and self._kept.position:

@@ -1,4 +1,4 @@
-"""What a run has used: so much of a unit, and what that cost in millionths of a currency."""
+"""The usage of a run: an amount of each unit, and its cost in millionths of a currency."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from onward.core.inputs.fields import check_text
 from onward.errors import InvalidJob, InvalidSetting
 
 MOST_UNITS = 100
-"""The most units that one run can meter: each becomes a row."""
+"""The most units that one run can meter; each becomes a row."""
 
 MOST_COST = 10**15
-"""The highest cost of one run, so that no sum of a day comes near the end of the databases' integers."""
+"""The highest cost of one run: it keeps the sum of a day far below the databases' largest integer."""
 
 _MOST_AMOUNT = 1e15
 _LONGEST_UNIT = 100
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """How much of one unit a run used, and what that cost in millionths of a currency."""
+    """The amount of one unit that a run used, and its cost in millionths of a currency."""
 
     unit: str
     amount: float = 1.0
@@ -31,17 +31,17 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def checked(cls, unit: str, amount: float | Decimal = 1, cost_micros: int = 0) -> Usage:
-        """Refuse what could not be stored or summed."""
+        """Return the usage; raise InvalidSetting for a value that could not be stored or summed."""
         try:
             check_text("unit", unit, longest=_LONGEST_UNIT)
         except InvalidJob as error:
-            # Of a handler's own making: the job is not to blame.
+            # The handler chose the unit: its argument is wrong, not the job.
             raise InvalidSetting(str(error)) from None
         return cls(unit, _amount(amount), whole("cost_micros", cost_micros, 0, MOST_COST))
 
 
 class Meters:
-    """What one run has used so far, merged by unit."""
+    """The usage of one run so far, merged by unit."""
 
     __slots__ = ("_cost", "_units")
 
@@ -50,7 +50,7 @@ class Meters:
         self._cost = 0
 
     def add(self, used: Usage) -> None:
-        """Add to what was used of the same unit; what goes over a limit is refused whole."""
+        """Add usage to that of the same unit; raise InvalidSetting and add nothing if a bound is exceeded."""
         before = self._units.get(used.unit)
         if before is None and len(self._units) >= MOST_UNITS:
             raise InvalidSetting(f"a run meters at most {MOST_UNITS} units, {used.unit!r} is one more")
@@ -63,12 +63,12 @@ class Meters:
         self._units[used.unit] = used
 
     def read(self) -> tuple[Usage, ...]:
-        """Give the sum of each unit."""
+        """Return the sum of each unit."""
         return tuple(self._units.values())
 
 
 def _amount(amount: Any) -> float:
-    # Compared before it is converted: an int may be too large for a float, and nothing is equal to no number.
+    # Compare before converting: an int may be too large for a float. Only NaN differs from itself.
     kind = isinstance(amount, int | float | Decimal) and not isinstance(amount, bool)
     if not kind or amount != amount or not 0 <= amount <= _MOST_AMOUNT:  # noqa: PLR0124
         raise InvalidSetting(f"amount is {amount!r:.80}; give a number from 0 to {math.trunc(_MOST_AMOUNT)}")

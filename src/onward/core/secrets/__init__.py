@@ -1,1 +1,1 @@
-"""What is a secret, and how it is hidden."""
+"""Detection and redaction of secrets."""

@@ -1,9 +1,9 @@
-"""Which names say that their value is a secret.
+"""Which names mark their value as a secret.
 
-The rule: a name is taken as words, parted at all that is no letter or digit and where camelCase begins a
-word. Numbers and a few words such as `old` or `confirmation` are dropped from its end. It names a secret if
-what is left ends with one of the terms below: the last words say what a thing is, the others only which one.
-So `X-Auth-Token` and `newPassword2` name secrets, `token_count`, `password_reset_id` and `secretary` do not.
+A name is split into words at every character that is no letter or digit, and where camelCase begins a word.
+Numbers and a few words such as `old` or `confirmation` are dropped from its end. It names a secret if the
+rest ends with one of the terms below: the last words state what a thing is, the others only which one.
+So `X-Auth-Token` and `newPassword2` name secrets; `token_count`, `password_reset_id` and `secretary` do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ONE_WORD = (
     "apikey", "apikeys", "accesskey", "secretkey", "privatekey", "accesstoken", "refreshtoken", "authtoken",
     "apitoken", "clientsecret", "sshkey",
 )  # fmt: skip
-# A key or a pass may be anything; these are not.
+# "key" and "pass" alone may mean anything; after these words they mean a secret.
 _KEYS = (
     "api",
     "secret",
@@ -40,7 +40,7 @@ _KEYS = (
     "ssh",
 )
 _PASSES = ("db", "database", "smtp", "imap", "ftp", "mail", "user", "admin", "root")
-# Several tokens may be words of a text; these are not.
+# "tokens" alone may be the words of a text; after these words they are secrets.
 _TOKENS = ("access", "refresh", "api", "auth", "bearer", "session")
 _ENDINGS = ("password", "passwd", "passphrase")
 
@@ -51,7 +51,7 @@ TERMS: Terms = frozenset(
     + [(word, "tokens") for word in _TOKENS]
     + [("password", "hash")]
 )
-"""What the name of a secret ends with."""
+"""The endings of the names of secrets."""
 
 _HARMLESS: Terms = frozenset(
     (word, "token")
@@ -60,7 +60,7 @@ _HARMLESS: Terms = frozenset(
         "pad", "eos", "bos", "unk", "stop",
     )
 )  # fmt: skip
-# Names that also say how a thing stands, or whose it is: "authorization": "pending", "secret": "santa".
+# Names whose value may also be an ordinary word: "authorization": "pending", "secret": "santa".
 _OF_WORDS: Terms = frozenset(
     (word,) for word in ("authorization", "authorisation", "credentials", "secret", "secrets")
 )
@@ -83,8 +83,8 @@ _DROPPED = frozenset(
 
 
 def _words(name: str) -> Term:
-    """Take a name as words, without what says nothing at its end."""
-    # Only the end decides, and a name may be as long as a payload.
+    """Return the words of a name, without the meaningless ones at its end."""
+    # Only the end decides, and splitting all of a name as long as a payload would be slow.
     words = [word.lower() for word in _PARTS.split(name[-_LONGEST:]) if word]
     while words and (words[-1] in _DROPPED or _NUMBER.fullmatch(words[-1])):
         words.pop()
@@ -94,7 +94,7 @@ def _words(name: str) -> Term:
 
 
 def is_secret_name(name: str, terms: Terms = TERMS) -> bool:
-    """Tell whether a name says that its value is a secret."""
+    """Whether a name marks its value as a secret."""
     words = _words(name)
     if not words or (words[-2:] in _HARMLESS and words[-2:] not in terms):
         return False
@@ -104,7 +104,7 @@ def is_secret_name(name: str, terms: Terms = TERMS) -> bool:
 
 
 def is_ordinary(name: str, text: str) -> bool:
-    """Tell a text that is no secret though its name is one: a directory, or a word such as `pending`."""
+    """Whether a text under a secret's name is no secret: a directory, or a word such as `pending`."""
     words = _words(name)
     if words == ("pwd",):
         return text.startswith(("/", "~"))
@@ -112,7 +112,7 @@ def is_ordinary(name: str, text: str) -> bool:
 
 
 def more_terms(names: Iterable[str]) -> Terms:
-    """Give the terms with those that a user adds."""
+    """Return the built-in terms and those that an application adds."""
     return TERMS | {words for words in map(_words, names) if words}
 
 

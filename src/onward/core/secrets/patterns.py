@@ -1,9 +1,9 @@
-"""What a secret looks like in a text, whatever its name.
+"""Regular expressions that recognise secrets by their form, whatever their name.
 
-Every pattern takes time in proportion to the text, also to one made to be slow: it begins where a token
-begins, and gives nothing back that it has taken (`++`), or has a bound. Of a group this is said by `(?>…)`:
-early releases of Python 3.11 go on at the wrong place after `(…)*+`. It is tried only where one of its
-markers is: to look for a few letters costs next to nothing.
+Every pattern takes time linear in the text, also in a hostile one: it begins where a token begins, and its
+repetitions never backtrack (`++`) or have a bound. A group uses `(?>…)` instead of `(…)*+`, after which early
+releases of Python 3.11 continue at the wrong place. A pattern is tried only on a text that contains one of
+its markers: a search for a few letters costs next to nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from onward.errors import InvalidSetting
 
 MASK = "[redacted]"
-"""What stands in the place of a secret."""
+"""The text that replaces a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A kind of secret: where its group `secret` is, else all of it, nothing should be read.
+    """A kind of secret: the match's group `secret`, else the whole match, must be hidden.
 
-    `loose` is for texts that are only shown: better once too often than once too few.
+    `loose` is for texts that are only shown, where hiding too much is better than hiding too little.
     """
 
     kind: str
@@ -36,7 +36,7 @@ def _pattern(kind: str, markers: Sequence[str], strict: str, loose: str | None =
 
 
 def own_pattern(source: str | re.Pattern[str]) -> Pattern:
-    """Take a pattern of a user's; it is tried on every text."""
+    """Return an application's regular expression as a pattern that is tried on every text."""
     try:
         compiled = re.compile(source)
         useless = compiled.search("") or compiled.search(MASK)
@@ -53,7 +53,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "a private key",
         ["-----BEGIN"],
-        # To its end, or to that of the text where it was cut off.
+        # Up to its END line, or to the end of the text if the key was cut off.
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"[^-]*+(?>(?:-(?!----END)[^-]*+)*)(?:-----END[A-Z0-9 ]{0,60}-----)?",
     ),
@@ -82,7 +82,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "a bearer token",
         ["earer ", "EARER "],
-        # A bearer of news is none: so long, or with a digit.
+        # At least 20 characters, or a digit among them: "bearer of news" is no token.
         r"(?i:(?<!\w)bearer) {1,4}+(?P<secret>(?:(?=[A-Za-z._~+/=-]{0,40}[0-9])|(?=[\w.~+/=-]{20}))"
         r"[\w.~+/=-]{8,}+)",
         r"(?i:(?<!\w)bearer) {1,4}+(?P<secret>[\w.~+/=-]{3,}+)",
@@ -94,7 +94,7 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
 )
 
-# A name, perhaps in quotes that may be escaped, and the sign after which its value stands.
+# A name, perhaps in quotes that may be escaped, and the sign that precedes its value.
 ASSIGNMENT_MARKERS = ("=", '":', "':")
 ASSIGNMENT = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]++)(?P<quote>\\*+["'])?\]?+(?P<sign>\s{0,4}+(?:=>|:=|=|:)\s{0,4}+)"""
@@ -110,7 +110,7 @@ VALUE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-# What counts when a closing bracket is looked for: brackets, but none within quotes.
+# The parts of a text that matter in the search for a closing bracket: brackets outside quotes.
 BRACKETED = re.compile(
     r"""[\[({\])}] | \\++.? | "(?>(?:[^"\\]++|\\.)*)"? | '(?>(?:[^'\\]++|\\.)*)'?""", re.VERBOSE | re.DOTALL
 )
@@ -120,16 +120,16 @@ PLACEHOLDER = re.compile(
     r"%\(\w+\)s|%s|<[^<>]*>|\*+|\[redacted\]|"
     r"(?i:none|null|true|false)"
 )
-"""What stands where a secret would, but is none."""
+"""Placeholders that stand where a secret would."""
 
 WORD = re.compile(
     r"(?i:str|int|float|bool|bytes|dict|list|tuple|any|object|required|missing|invalid|expired|incorrect|wrong|"
     r"denied|refused|unknown|not|is|was|must|too|field|expected)[,.:)\]]{0,2}"
 )
-"""What is said about a secret in messages, or is its type in a signature."""
+"""Words that messages use about a secret, or its type in a signature; no secrets themselves."""
 
 
-# Not every address on the web: one with a colon before its path. And no "task-1".
+# Narrower than the markers "://" and "sk-": a URL needs a colon before its path, and "task-1" is no key.
 _URL = r"://[^\s/?#:@\"'<>\\]{0,256}+:"
 
 _SK = _APART + "sk-"
@@ -141,15 +141,15 @@ def _any_of(*own: str) -> re.Pattern[str]:
 
 
 MARKED = _any_of(*ASSIGNMENT_MARKERS)
-"""A text without this holds no secret that could be told by its looks."""
+"""A text in which this finds nothing holds no secret that its form reveals."""
 
-# Within a text of JSON a quote is escaped, and a bare one is everywhere.
+# A quote within a JSON string is escaped; unescaped ones are everywhere, so they mark nothing.
 MARKED_JSON = _any_of("=", "\\", "':")
-"""The same for JSON."""
+"""The same as `MARKED`, for texts that are JSON."""
 
 _SK_BEGINS = re.compile(_SK)
 
-# What is rare in each of these kinds, and then their markers.
+# A rare text that each group of markers shares, searched first, and then the markers.
 _RARE = (
     ("A", ("AKIA", "ASIA", "AIza")),
     ("J", ("eyJ",)),
@@ -162,7 +162,7 @@ _RARE = (
 
 
 def may_match(text: str) -> bool:
-    """Do as `MARKED_JSON` does, for much JSON: a search for a letter takes a hundredth of that for a word."""
+    """Whether `MARKED_JSON` may match; a letter is found a hundred times faster than a word in much JSON."""
     return (
         "=" in text
         or "\\" in text

@@ -1,7 +1,7 @@
-"""One list of what is secret, by name and by looks, for payloads, errors, logs and whatever is shown.
+"""The one list of secrets, by name and by form, for payloads, errors, logs and everything that is shown.
 
-`find` looks for what no payload should hold, and is strict. `redact` is for what is stored or shown of a text
-that nobody can take back, and rather hides too much. In what `redact` gives, `find` finds nothing.
+`find` is strict: it reports only what no payload should hold. `redact` prefers to hide too much: a text that
+was stored or shown can't be taken back. `find` finds nothing in what `redact` returns.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ _ASSIGNED = "a name and its value in a text"
 _MOST_PASSES = 5
 _OPENING, _CLOSING = "([{", ")]}"
 
-# What a name says of the texts below it: the last is what is within an object or a list.
+# What a name means for the texts below it: not secret, secret text, all texts in an object or list secret.
 _OPEN, _DIRECT, _ALL = range(3)
 
 Trail = tuple[Any, ...]
 
 Hide = Callable[[str], str]
-"""Gives a text without its secrets."""
+"""Returns a text without its secrets."""
 
 
 class Found(NamedTuple):
-    """Where a secret is, and how it was known."""
+    """The path of a secret, and how it was recognised."""
 
     path: str
     kind: str
 
 
 class Redaction:
-    """The built-in list, with the names and patterns that an application adds.
+    """The built-in list of secrets, with the names and patterns that an application adds.
 
-    A name is compared as the built-in ones are, by its last words. Of a pattern all that fits is hidden, or
-    its group `secret`; it is tried on every text, so it should be one that is never slow.
+    An added name matches by its last words, as the built-in ones do. Everything that a pattern matches is
+    hidden, or only its group `secret`. It is tried on every text, so it must never be slow.
     """
 
     def __init__(self, *, names: Iterable[str] = (), patterns: Iterable[str | re.Pattern[str]] = ()) -> None:
@@ -82,7 +82,7 @@ class Redaction:
         self._harmless: set[str] = set()
 
     def find(self, value: object) -> Found | None:
-        """Find the first secret in a payload: its path, and what told it."""
+        """Return the path of the first secret in a payload and how it was recognised; None if it has none."""
         for text, flag, trail in _texts(value, self.is_secret_name):
             named = flag and _is_value(text) and not (flag == _DIRECT and is_ordinary(str(trail[-1]), text))
             kind = _NAMED if named else self.find_in_text(text)
@@ -92,7 +92,7 @@ class Redaction:
         return None
 
     def find_in_text(self, text: str) -> str | None:
-        """Say what secret a text holds."""
+        """Return the kind of the first secret in a text; None if there is none."""
         if not self.patterns and MARKED.search(text) is None:
             return None
         for pattern in self._patterns:
@@ -103,7 +103,7 @@ class Redaction:
         if any(marker in text for marker in ASSIGNMENT_MARKERS):
             for match, value in _assigned(text, ASSIGNMENT, self.is_secret_name):
                 sign = match["sign"]
-                # Prose has a colon: "token: see below".
+                # A bare colon may be prose ("token: see below"), so the name must be quoted there.
                 tight = match["quote"] is not None if ":" in sign else sign == "="
                 inner = _inner(value.text)
                 if tight and inner and not is_ordinary(match["name"], inner):
@@ -111,18 +111,18 @@ class Redaction:
         return None
 
     def any_may_hold(self, payloads: Collection[dict[str, Any]], text: str) -> bool:
-        """Tell whether one of many flat payloads may hold a secret; `text` is the JSON of all."""
+        """Whether one of many flat payloads may hold a secret; `text` is the JSON of all."""
         return not self._are_harmless(set().union(*payloads)) or bool(self.patterns) or may_match(text)
 
     def texts_may_hold(self, texts: Collection[str]) -> bool:
-        """Tell whether one of many texts may hold a secret."""
+        """Whether one of many texts may hold a secret."""
         if not texts:
             return False
         text = "\n".join(texts)
         return bool(self.patterns) or may_match(text) or '":' in text
 
     def may_hold(self, payload: dict[str, Any], text: str) -> bool:
-        """Tell whether a payload may hold a secret; `text` is its JSON. The ordinary case is nearly free."""
+        """Whether a payload may hold a secret; `text` is its JSON. Cheap for an ordinary payload."""
         if self.patterns or MARKED_JSON.search(text) is not None:
             return True
         names: Collection[str] = payload
@@ -131,7 +131,7 @@ class Redaction:
         return not (self._harmless.issuperset(names) or self._are_harmless(names))
 
     def secrets_of(self, payload: object) -> frozenset[str]:
-        """Give the secrets of a payload, to be hidden wherever their text turns up."""
+        """Return the secrets of a payload, to be hidden wherever their text occurs."""
         found: set[str] = set()
         for text, flag, _ in _texts(payload, self.is_secret_name):
             if flag and _is_value(text):
@@ -141,7 +141,7 @@ class Redaction:
         return frozenset(value for value in found if len(value) >= _SHORTEST)
 
     def hider(self, payload: object) -> Hide:
-        """Give what hides the secrets of a text, and those of this payload; it is read when first needed."""
+        """Return a function that hides a text's secrets and those of this payload, read on first use."""
         secrets: list[frozenset[str]] = []
 
         def hide(text: str) -> str:
@@ -152,7 +152,7 @@ class Redaction:
         return hide
 
     def redact(self, value: Any, also: Collection[str] = ()) -> Any:
-        """Copy JSON values with every secret replaced."""
+        """Return a copy of JSON values with every secret replaced."""
         top: list[Any] = [None]
         work: list[tuple[Any, int, Any, Any]] = [(value, _OPEN, top, 0)]
         copies: dict[tuple[int, int], Any] = {}
@@ -161,7 +161,7 @@ class Redaction:
             if isinstance(item, str):
                 target[key] = MASK if flag and item.strip() else self.redact_text(item, also)
             elif isinstance(item, dict | list | tuple | set | frozenset):
-                # By what it is below, too: the same list may be secret in one place and not in another.
+                # The key includes the flag: the same list may be secret in one place and not in another.
                 known = copies.get((id(item), flag))
                 if known is None:
                     known = copies[id(item), flag] = {} if isinstance(item, dict) else [None] * len(item)
@@ -172,9 +172,9 @@ class Redaction:
         return top[0]
 
     def redact_text(self, text: str, also: Collection[str] = ()) -> str:
-        """Replace what looks like a secret in a text, and these values wherever they are."""
+        """Return a text in which all that looks like a secret, and the values of `also`, are replaced."""
         text = _without(str(text), also)
-        # What was hidden may bring together a name and a value that were apart.
+        # A replacement may bring together a name and a value that were apart, so repeat.
         for _ in range(_MOST_PASSES):
             before, text = text, self._hidden(text)
             if text == before:
@@ -204,13 +204,13 @@ class Redaction:
                 name = self.redact_text(key, also)
                 while name in copy:
                     name += " "
-            copy[name] = None  # holds the place: the order of the keys stays
-            # By both: what is left of a name may be a secret one when it was none.
+            copy[name] = None  # keeps the order of the keys
+            # Check both names: redaction may turn an ordinary name into a secret one.
             below = max(_below(each, flag, member, self.is_secret_name) for each in {key, name})
             yield member, below, copy, name
 
     def _within(self, text: str) -> Iterator[str]:
-        """Give the secrets that a text holds by their looks."""
+        """Yield the secrets that a text holds, recognised by their form."""
         for pattern in self._patterns:
             if any(marker in text for marker in pattern.markers):
                 for match in pattern.strict.finditer(text):
@@ -220,7 +220,7 @@ class Redaction:
             yield from (_inner(value.text) for _, value in _assigned(text, ASSIGNMENT, self.is_secret_name))
 
     def _are_harmless(self, names: Collection[str]) -> bool:
-        """Tell names of which none says that its value is a secret; most were asked about before."""
+        """Whether none of the names marks or holds a secret; names that were checked before are cached."""
         if self._harmless.issuperset(names):
             return True
         new = [name for name in names if name not in self._harmless]
@@ -238,7 +238,7 @@ def _cached(terms: Terms) -> Callable[[str], bool]:
 
 
 def _texts(value: object, is_name: Callable[[str], bool]) -> Iterator[tuple[str, int, Trail]]:
-    """Give all texts of a payload in their order, keys too, and what the names above say of each."""
+    """Yield every text of a payload in order, keys too, with the flag of the names above it and its path."""
     work: list[tuple[object, int, Trail]] = [(value, _OPEN, ())]
     seen: set[tuple[int, int]] = set()
     while work:
@@ -257,7 +257,7 @@ def _texts(value: object, is_name: Callable[[str], bool]) -> Iterator[tuple[str,
 
 
 def _all_names(payload: dict[str, Any]) -> set[str]:
-    """Give the names of a payload that is known to be JSON, and so to end."""
+    """Return the names in a payload that came from JSON and so has no cycles."""
     names: set[str] = set()
     work: list[Any] = [payload]
     while work:
@@ -270,7 +270,7 @@ def _all_names(payload: dict[str, Any]) -> set[str]:
 
 
 def _below(key: object, flag: int, member: object, is_name: Callable[[str], bool]) -> int:
-    """Tell what a key says of its member: a text is secret, and every text in an object or a list."""
+    """Return the flag of a key's member: a secret's name covers a text, or all texts in an object or list."""
     if flag == _ALL or not isinstance(key, str) or not is_name(key):
         return flag
     return _DIRECT if isinstance(member, str) else _ALL
@@ -285,7 +285,7 @@ def _keys(trail: Trail) -> list[Any]:
 
 
 def _is_value(text: str) -> bool:
-    """Tell a value from nothing, and from what only stands for one."""
+    """Whether a text is a value: neither blank nor a placeholder."""
     return bool(text.strip()) and PLACEHOLDER.fullmatch(text) is None
 
 
@@ -294,7 +294,7 @@ def _secret(match: re.Match[str]) -> str:
 
 
 def _masked(match: re.Match[str]) -> str:
-    """Replace the secret of a match, and keep what is around it."""
+    """Return a match with its secret replaced and the text around it kept."""
     whole, secret = match[0], _secret(match)
     if secret is whole or secret == whole:
         return MASK
@@ -303,7 +303,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 class _Value(NamedTuple):
-    """A value that stands in a text after its name."""
+    """A value that follows its name in a text."""
 
     text: str
     start: int
@@ -313,7 +313,7 @@ class _Value(NamedTuple):
 def _assigned(
     text: str, pattern: re.Pattern[str], is_name: Callable[[str], bool]
 ) -> Iterator[tuple[re.Match[str], _Value]]:
-    """Give each secret name in a text that is followed by a value, with that value."""
+    """Yield each secret name in a text that is followed by a value, with that value."""
     at = 0
     while match := pattern.search(text, at):
         at = match.end()
@@ -323,7 +323,7 @@ def _assigned(
 
 
 def _end_of_value(text: str, at: int) -> int:
-    """Tell where a value ends that begins here; one that begins with a bracket, where that is closed."""
+    """Return where the value that begins at `at` ends; a bracketed value ends where its bracket is closed."""
     end = at
     if text.startswith(tuple(_OPENING), at):
         depth = 0
@@ -341,7 +341,7 @@ def _end_of_value(text: str, at: int) -> int:
 
 
 def _inner(value: str) -> str:
-    """Give a value without its quotes; empty if it is none."""
+    """Return a value without its quotes; an empty text if it is a placeholder or an ordinary word."""
     inner = value.strip("\\\"'")
     return inner if _is_value(inner) and WORD.fullmatch(inner) is None else ""
 
@@ -359,7 +359,7 @@ def _reassigned(text: str, pattern: re.Pattern[str], is_name: Callable[[str], bo
 
 
 def _without(text: str, values: Collection[str]) -> str:
-    """Replace values wherever they are in a text, also as they look when escaped."""
+    """Return a text in which these values are replaced wherever they occur, also in escaped form."""
     if len(values) > _MOST_VALUES:
         return MASK
     forms = {form for value in values if len(value) >= _SHORTEST for form in _forms(value)}
@@ -380,13 +380,13 @@ def _forms(value: str) -> tuple[str, ...]:
 
 
 REDACTION = Redaction()
-"""The built-in list."""
+"""The built-in list of secrets."""
 
 redact = REDACTION.redact
 redact_text = REDACTION.redact_text
 
 
 def find_secret(payload: object) -> str | None:
-    """Give the path of the first secret in a payload, such as `$.auth.password`."""
+    """Return the path of the first secret in a payload, such as `$.auth.password`; None if there is none."""
     found = REDACTION.find(payload)
     return None if found is None else found.path

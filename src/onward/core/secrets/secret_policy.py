@@ -1,4 +1,4 @@
-"""What is done about a secret in a payload."""
+"""The policy for secrets in payloads: reject the job, redact the secret, or allow it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ SecretPolicy = Literal["reject", "redact", "allow"]
 
 
 class Secrets(NamedTuple):
-    """A policy; the reason is for who asks later why secrets are allowed."""
+    """A policy; the reason documents why secrets are allowed."""
 
     policy: SecretPolicy
     reason: str | None = None
 
     @classmethod
     def of(cls, policy: Any, reason: Any, *, where: str = "") -> Secrets:
-        """Check a policy: to allow secrets takes a reason, and nothing else takes one."""
+        """Return a checked policy; raise InvalidSetting unless 'allow', and only 'allow', has a reason."""
         if policy not in get_args(SecretPolicy):
             raise InvalidSetting(f"{where}secrets is {policy!r:.80}; give 'reject', 'redact' or 'allow'")
         given = isinstance(reason, str) and bool(reason.strip())
@@ -31,4 +31,4 @@ class Secrets(NamedTuple):
 
 
 REJECT = Secrets("reject")
-"""What holds where nothing is said."""
+"""The default policy."""

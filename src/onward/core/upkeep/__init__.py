@@ -1,1 +1,1 @@
-"""Why a queue is stuck, or a job has not run: rules over facts."""
+"""The diagnosis of a stuck queue or a job that has not run: checks over facts that were read before."""

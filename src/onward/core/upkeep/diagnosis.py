@@ -1,4 +1,7 @@
-"""What is wrong with a queue, said so that a person can mend it."""
+"""The finding of a diagnosis, and how its texts and commands are written.
+
+A command can be pasted into a shell: nothing in a name or a statement runs by itself.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ import msgspec
 from onward.core.inputs.plain_text import CONTROLS
 
 Severity = Literal["ok", "warning", "problem"]
-"""All is well; something will go wrong, or goes slowly; jobs do not run."""
+"""`ok`: as it should be; `warning`: it will fail, or is slow; `problem`: jobs do not run."""
 
 _RANKS: Mapping[Severity, int] = {"problem": 0, "warning": 1, "ok": 2}
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAYS = timedelta(days=2)
-# What is not plain between double quotes.
+# Characters that a shell interprets between double quotes, and controls.
 _SPECIAL = re.compile(r"[\"$`\\!\x00-\x1f]")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer to "why is my queue stuck?": what was seen, what shows it, and the command that mends it."""
+    """One answer to "why is my queue stuck?": what is wrong, the evidence, and the command that mends it."""
 
     code: str
     severity: Severity
@@ -34,38 +37,38 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found(code: str, severity: Severity, title: str, remedy: str | None = None, **evidence: Any) -> Finding:
-    """Make a finding; instants in its evidence become text, as in all JSON of ours."""
+    """Return a finding; instants in its evidence become text, as in all of Onward's JSON."""
     shown = {name: stamp(value) if isinstance(value, datetime) else value for name, value in evidence.items()}
     return Finding(code=code, severity=severity, title=title, evidence=shown, remedy=remedy)
 
 
 def problem(code: str, title: str, remedy: str | None = None, **evidence: Any) -> Finding:
-    """Say why jobs do not run."""
+    """Return a finding that jobs do not run."""
     return found(code, "problem", title, remedy, **evidence)
 
 
 def warning(code: str, title: str, remedy: str | None = None, **evidence: Any) -> Finding:
-    """Say what will go wrong, or goes slowly."""
+    """Return a finding that something will fail, or is slow."""
     return found(code, "warning", title, remedy, **evidence)
 
 
 def fine(code: str, title: str, remedy: str | None = None, **evidence: Any) -> Finding:
-    """Say what is as it should be."""
+    """Return a finding that something is as it should be."""
     return found(code, "ok", title, remedy, **evidence)
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Put what keeps jobs from running first."""
+    """Return the findings sorted by severity, problems first."""
     return sorted(findings, key=lambda finding: _RANKS[finding.severity])
 
 
 def stamp(at: datetime) -> str:
-    """Write an instant as text that a program can read."""
+    """Return an instant as ISO 8601 text."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def lasting(length: timedelta) -> str:
-    """Write a length of time as people say it."""
+    """Return a length of time in the largest fitting unit, such as `5 min`."""
     length = max(length, timedelta())
     if length < 2 * _MINUTE:
         return f"{round(length.total_seconds())} s"
@@ -75,7 +78,7 @@ def lasting(length: timedelta) -> str:
 
 
 def quoted(name: str) -> str:
-    """Write a name as a word of a shell's command; it stays the same name where controls are not shown."""
+    """Return a name as one word of a shell command; control characters are escaped, so the name survives."""
     if not CONTROLS.search(name):
         return quote(name)
     safe = name.replace("\\", "\\\\").replace("'", "\\'")
@@ -83,12 +86,12 @@ def quoted(name: str) -> str:
 
 
 def positional(name: str) -> str:
-    """Write a name as the last word of a command, where one that begins with a dash is no option."""
+    """Return a name as the last word of a command; after `--` if it begins with a dash, as an option does."""
     return f"-- {quoted(name)}" if name.startswith("-") else quoted(name)
 
 
 def psql(statement: str) -> str:
-    """Write a statement as a command in which a shell finds nothing to run."""
+    """Return a `psql` command for a statement, quoted so that the shell runs nothing within it."""
     plain = not _SPECIAL.search(statement)
     return f'psql -c "{statement}"' if plain else f"psql -c {quoted(statement)}"
 

@@ -1,4 +1,4 @@
-"""Why one job has not run, or has not had its effect: its state, and whatever stands in its way."""
+"""The explanation why one job has not run, or has not had its effect: its state and its obstacles."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from onward.core.upkeep.wait_findings import waits_for_signal
 from onward.core.upkeep.worker_findings import patience, servers
 
 UNAUTHORISED = frozenset({"http_401", "http_403", "missing_scopes"})
-"""The rules that say: the provider refused the key."""
+"""The classification rules for a key that the provider refused."""
 
 _FAILURES = frozenset({JobState.SCHEDULED, JobState.QUEUED, JobState.DEAD})
 
 
 def explain(facts: JobFacts) -> list[Finding]:
-    """Say where a job stands, what keeps it from running, and why it may have had no effect."""
+    """Return findings on a job's state, what keeps it from running, and why it may have had no effect."""
     return ranked([*_standing(facts), *_refused(facts), *_effects(facts)])
 
 
@@ -102,7 +102,7 @@ def _queued(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _hindrances(facts: JobFacts) -> Iterator[Finding]:
-    """Whatever would keep a job from being claimed now."""
+    """Yield a finding for everything that keeps a job from being claimed now."""
     job = facts.job
     own = {"gate": "", "queue": job.queue, "job_type": job.job_type, "org": job.org_id, "budget": job.org_id}
     for hold in facts.holds:
@@ -170,7 +170,7 @@ def _dead(job: Job, resolution: str | None) -> Finding:
 
 
 def _refused(facts: JobFacts) -> Iterator[Finding]:
-    """S0's invalid or expired API key: no retry helps before somebody renews it."""
+    """Yield a finding if the provider refused the API key: no retry helps before an operator renews it."""
     job = facts.job
     if job.state in _FAILURES and (rule := _said(job, "rule")) in UNAUTHORISED:
         yield problem(

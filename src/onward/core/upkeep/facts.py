@@ -1,4 +1,4 @@
-"""What a diagnosis is made of: values that were read from the database, and from this process."""
+"""The facts on which a diagnosis is based: values read from the database and from this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onward.core.work.wait import Awaited as AwaitedSignal
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """The closed gate, a pause, or the spent budget of an org: who set it, when and why."""
+    """The closed gate, a pause, or the spent budget of an org: its actor, time and reason."""
 
     scope: Literal["gate", "queue", "org", "job_type", "budget"]
     name: str
@@ -27,7 +27,7 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as its row tells; queues and job types are None where it serves, or may know, all of them."""
+    """The row of a worker; `queues` is None if it serves all, `job_types` None if it may know all."""
 
     id: str
     kind: str = "worker"
@@ -44,34 +44,34 @@ class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
     lost_at: datetime | None = None
 
     def lives(self, now: datetime) -> bool:
-        """Tell whether its lease holds."""
+        """Whether its lease is valid."""
         return self.lost_at is None and self.lease_until > now
 
     @property
     def retired(self) -> bool:
-        """Tell whether it ended in good order: its lease ended when it said so, not by itself."""
+        """Whether it shut down in good order: it ended its lease itself, before the lease ran out."""
         return self.lost_at == self.lease_until
 
     @property
     def last_seen_at(self) -> datetime:
-        """Tell when it last showed life."""
+        """When it last reported."""
         return max(self.seen_at, self.lost_at) if self.lost_at and self.retired else self.seen_at
 
     def serves(self, queue: str) -> bool:
-        """Tell whether it claims from a queue."""
+        """Whether it claims from a queue."""
         return self.queues is None or queue in self.queues
 
     def knows(self, job_type: str) -> bool:
-        """Tell whether it has a handler for a job type."""
+        """Whether it has a handler for a job type."""
         return self.job_types is None or job_type in self.job_types
 
     def defines(self, schedule: str) -> bool:
-        """Tell whether its code defines a schedule."""
+        """Whether its code defines a schedule."""
         return self.schedules is None or schedule in self.schedules
 
 
 class QueueSeen(msgspec.Struct, frozen=True):
-    """A queue with ready jobs: how many, up to a cap, and since when the oldest is due."""
+    """A queue with ready jobs: their number, up to a cap, and when the oldest became due."""
 
     name: str
     jobs: int
@@ -79,7 +79,7 @@ class QueueSeen(msgspec.Struct, frozen=True):
 
 
 class QueueLoad(msgspec.Struct, frozen=True):
-    """A queue with bounds: how many of it run, up to as many as may, and how long none may start."""
+    """A queue with a policy: how many jobs run, up to `concurrency`, and for how long none may start."""
 
     name: str
     running: int
@@ -89,17 +89,17 @@ class QueueLoad(msgspec.Struct, frozen=True):
 
     @property
     def full(self) -> bool:
-        """Tell whether as many run as may."""
+        """Whether its concurrency is reached."""
         return self.concurrency is not None and self.running >= self.concurrency
 
     @property
     def reached(self) -> bool:
-        """Tell whether its bounds keep jobs back; with a rate they do, but for moments."""
+        """Whether its policy holds jobs back; a rate counts as reached, since it is free only for moments."""
         return self.full or self.rate is not None
 
 
 class TypeSeen(msgspec.Struct, frozen=True):
-    """A job type among the next jobs of a queue."""
+    """A job type among the next ready jobs of a queue."""
 
     queue: str
     job_type: str
@@ -109,7 +109,7 @@ class TypeSeen(msgspec.Struct, frozen=True):
 
 
 class RunningSeen(msgspec.Struct, frozen=True):
-    """How many jobs of a queue a worker runs, of those that were looked at."""
+    """How many jobs of a queue a worker runs, among the jobs that were read."""
 
     worker_id: str
     queue: str
@@ -117,7 +117,7 @@ class RunningSeen(msgspec.Struct, frozen=True):
 
 
 class HolderSeen(msgspec.Struct, frozen=True):
-    """Running jobs whose worker is silent: since when (None: nobody knows it), how many, up to a cap."""
+    """Running jobs of a silent worker: since when (None if it has no row), and their number, up to a cap."""
 
     worker_id: str
     since: datetime | None
@@ -125,7 +125,7 @@ class HolderSeen(msgspec.Struct, frozen=True):
 
 
 class FailureSeen(msgspec.Struct, frozen=True):
-    """A job type whose jobs wait to run again after an error of this class; one of them."""
+    """Jobs of a type that wait to run again after an error of this class; `job_id` is one of them."""
 
     job_type: str
     error_class: str | None
@@ -134,7 +134,7 @@ class FailureSeen(msgspec.Struct, frozen=True):
 
 
 class DeadSeen(msgspec.Struct, frozen=True):
-    """Dead jobs of a type that wait for somebody: all, those of the last hour, those of the one before."""
+    """Unresolved dead jobs of a type: all, those of the last hour, and those of the hour before."""
 
     job_type: str
     error_class: str | None
@@ -145,7 +145,7 @@ class DeadSeen(msgspec.Struct, frozen=True):
 
 
 class ParentSeen(msgspec.Struct, frozen=True):
-    """A job for which another waits; one that was removed has neither type nor state."""
+    """A job for which another waits; a removed job has neither type nor state."""
 
     id: str
     job_type: str
@@ -153,7 +153,7 @@ class ParentSeen(msgspec.Struct, frozen=True):
 
 
 class FollowedDead(msgspec.Struct, frozen=True):
-    """A dead job for whose replay others wait, and how many."""
+    """A dead job for whose replay other jobs wait, and their number."""
 
     id: str
     job_type: str
@@ -161,7 +161,7 @@ class FollowedDead(msgspec.Struct, frozen=True):
 
 
 class SlotHolder(msgspec.Struct, frozen=True):
-    """A job that holds a slot of a limit: it is ready, or runs on a worker."""
+    """A job that holds a permit of a limit: it is ready, or runs on a worker."""
 
     id: str
     state: str
@@ -169,7 +169,7 @@ class SlotHolder(msgspec.Struct, frozen=True):
 
 
 class SlotWaiting(msgspec.Struct, frozen=True):
-    """A key of a limit for which jobs wait: how many, up to a cap, and since when the oldest is due."""
+    """A key of a limit for which jobs wait: their number, up to a cap, and when the oldest became due."""
 
     slot: SlotSeen
     jobs: int
@@ -177,7 +177,7 @@ class SlotWaiting(msgspec.Struct, frozen=True):
 
 
 class SinkSeen(msgspec.Struct, frozen=True):
-    """A sink of alerts that did not take messages: how many wait or were given up, and what it said last."""
+    """A sink that failed to send alerts: how many wait or were given up, and its last error."""
 
     name: str
     messages: int
@@ -186,7 +186,7 @@ class SinkSeen(msgspec.Struct, frozen=True):
 
 
 class ScheduleSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that is overdue, or whose last slot came late, was refused or failed."""
+    """A schedule that is overdue, or whose last occurrence was late, was refused or failed."""
 
     name: str
     job_type: str
@@ -202,7 +202,7 @@ class ScheduleSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Burn(msgspec.Struct, frozen=True):
-    """How many jobs of a category came late in the last hour, of how many."""
+    """The jobs of a category in the last hour, and how many started late, or are late and still wait."""
 
     category: str
     slo: Slo
@@ -211,7 +211,7 @@ class Burn(msgspec.Struct, frozen=True):
 
 
 class VacuumHolder(msgspec.Struct, frozen=True):
-    """What keeps PostgreSQL from removing dead rows: a transaction, a replication slot, a prepared one."""
+    """What keeps PostgreSQL from removing dead rows: a transaction, a prepared one, or a replication slot."""
 
     kind: str
     name: str | None
@@ -222,7 +222,7 @@ class VacuumHolder(msgspec.Struct, frozen=True):
 
 
 class DatabaseSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the database says of itself; what only one of the two kinds has is None for the other."""
+    """The state of the database; a field of only one of the two kinds is None or empty for the other."""
 
     kind: Literal["sqlite", "postgres"]
     version: str
@@ -240,7 +240,7 @@ class DatabaseSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that `check` looks at; `now` is by the database's clock, `here` by this process's."""
+    """The facts that `check` uses; `now` is the database's clock, `here` this process's."""
 
     now: datetime
     here: datetime
@@ -266,16 +266,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gate(self) -> Hold | None:
-        """Give the closed gate."""
+        """The closed gate; None if it is open."""
         return next((hold for hold in self.holds if hold.scope == "gate"), None)
 
     def living(self) -> list[WorkerSeen]:
-        """Give the workers whose lease holds."""
+        """Return the workers whose lease is valid."""
         return [worker for worker in self.workers if worker.lives(self.now)]
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that `explain` looks at; `workers` is None where a client may not ask about them."""
+    """The facts that `explain` uses; `workers` is None if the client may not see them."""
 
     job: Job
     now: datetime

@@ -1,6 +1,6 @@
-"""Why a queue is stuck: one rule for each finding, over facts that were read before.
+"""The diagnosis of a stuck queue: one function for each kind of finding, over facts that were read before.
 
-Rules only look: no clock, no database. What holds jobs back is said once, where it is the cause.
+These functions use no clock and no database. Each obstacle is reported once, where it is the cause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = 10
 
 
 def diagnose(facts: Facts) -> list[Finding]:
-    """Say all that is wrong, the worst first, and what is well."""
+    """Return all findings, the worst first, with what is as it should be at the end."""
     return ranked(finding for rule in _RULES for finding in rule(facts))
 
 
@@ -49,7 +49,7 @@ def _unserved(facts: Facts) -> Iterator[Finding]:
             waits = facts.now - queue.oldest
             yield found(
                 "unserved_queue",
-                # Whoever serves it may be starting anew.
+                # The worker that serves this queue may be restarting.
                 "problem" if waits > _RESTART else "warning",
                 f"no worker serves queue {queue.name}, where {_jobs(queue)} wait",
                 f"onward worker APP -q {quoted(queue.name)}",
@@ -67,7 +67,7 @@ def _unknown_types(facts: Facts) -> Iterator[Finding]:
         serving = [worker for worker in counted_on if worker.serves(seen.queue)]
         if serving and not any(worker.knows(seen.job_type) for worker in serving):
             told.add(seen.job_type)
-    # A worker that took one gave it back, for one of another version that may know it.
+    # A worker without the handler released the job, since a worker of another version may have it.
     told |= {
         failure.job_type
         for failure in facts.failures
@@ -86,7 +86,7 @@ def _unknown_types(facts: Facts) -> Iterator[Finding]:
 
 
 def _unclaimed(facts: Facts) -> Iterator[Finding]:
-    """Jobs that wait although somebody serves them: no slot is free, or nobody takes them."""
+    """Yield findings for jobs that wait in a served queue: no slot is free, or no worker claims them."""
     living = facts.living()
     for queue in facts.ready:
         wait = facts.now - queue.oldest
@@ -212,7 +212,7 @@ def _failing(facts: Facts) -> Iterator[Finding]:
                 "jobs_failing",
                 f"{count(failure.jobs, 'job', 'wait', of=f'of type {failure.job_type}')} to run again after "
                 f"{failure.error_class or 'an error'}",
-                # Not by its event in the audit: a limit of rate has another one, and some levels have none.
+                # No search of the audit: a rate limit has another event, and some audit levels have none.
                 None if failure.job_id is None else f"onward doctor {failure.job_id}",
                 job_type=failure.job_type,
                 error_class=failure.error_class,
@@ -228,7 +228,7 @@ def _breakers(facts: Facts) -> Iterator[Finding]:
 def _burning(facts: Facts) -> Iterator[Finding]:
     for burn in facts.burns:
         allowed = 1 - burn.slo.target
-        # Rounded: 1 - 0.9 is a little less than a tenth.
+        # Rounded, because in floating point 1 - 0.9 is a little less than a tenth.
         if burn.jobs < _LEAST_BURN or burn.late <= round(burn.jobs * allowed, 6):
             continue
         yield warning(
@@ -302,7 +302,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
 
 
 def _free(worker: WorkerSeen, queue: str, facts: Facts) -> int:
-    """Tell how many jobs of a queue a worker could take now; one that does not say its slots may take one."""
+    """Return how many jobs of a queue a worker could claim now; one if it does not report its slots."""
     own = [seen for seen in facts.running if seen.worker_id == worker.id]
     slots = worker.concurrency
     free = 1 if slots is None else slots - sum(seen.jobs for seen in own)

@@ -1,4 +1,4 @@
-"""What keeps a job that follows others: which of them have not ended, and which never will by themselves."""
+"""Findings about jobs that follow others: which parents have not ended, and which are dead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 10
 
 
 def waits_for(job: Job, awaited: Sequence[ParentSeen]) -> Finding:
-    """Say for which jobs one waits, and what to do where one of them is dead."""
+    """Return the finding for a job that waits for others, with the remedy if one of them is dead."""
     about: dict[str, Any] = {
         "job_id": job.id,
         "job_type": job.job_type,
@@ -34,7 +34,7 @@ def waits_for(job: Job, awaited: Sequence[ParentSeen]) -> Finding:
 
 
 def dead_followed(dead: Sequence[FollowedDead]) -> Iterator[Finding]:
-    """Say which dead jobs others still wait for."""
+    """Yield a finding for each dead job that other jobs still wait for."""
     for one in dead[:_SHOWN]:
         yield warning(
             "dead_followed",

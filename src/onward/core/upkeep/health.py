@@ -1,4 +1,4 @@
-"""Whether a database can do its work: one rule for each finding."""
+"""The diagnosis of a database: one function for each kind of finding."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from onward.errors import (
 DATABASE_CODES = frozenset({
     "database_missing", "database_unreachable", "schema_behind", "schema_missing", "schema_too_new",
 })  # fmt: skip
-"""What keeps anybody from asking more: the command line ends with 5."""
+"""Findings that prevent any further check; the command line exits with code 5."""
 
 _NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 _LARGE_LOG = 256 * 2**20
 _MANY_DEAD_ROWS = 100_000
 _LONG_TRANSACTION = 300
 _OLD_SLOT = 1_000_000
-# The oldest release of each line in which a reset of the write-ahead log can no longer damage the file.
+# The first release of each line without the bug in which a reset of the write-ahead log damages the file.
 _MENDED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
 
 
 def examine(seen: DatabaseSeen) -> list[Finding]:
-    """Say what is wrong with a database that answers, and that it does."""
+    """Return the findings on a database that answers, including that it does."""
     return [finding for rule in _RULES for finding in rule(seen)]
 
 
 def trouble(error: OnwardError) -> Finding:  # noqa: PLR0911 - one for each
-    """Say what an error of the database keeps us from seeing."""
+    """Return the finding for an error that ended a check of the database."""
     text = redact_text(str(error))
     said = {"error": error.code, "message": text}
     match error:
@@ -67,7 +67,7 @@ def trouble(error: OnwardError) -> Finding:  # noqa: PLR0911 - one for each
 
 
 def missing_file(path: str) -> Finding:
-    """Say that there is no database file; it was not made."""
+    """Return the finding for a missing database file; the check does not create it."""
     return problem(
         "database_missing", f"there is no database file {path}; the first worker or enqueue makes it",
         "onward migrate", path=path,
@@ -75,20 +75,20 @@ def missing_file(path: str) -> Finding:
 
 
 def app_broken(name: str | None, error: Exception) -> Finding:
-    """Say that the app can't be imported here, so that what follows is by default rules."""
+    """Return the finding for an app that can't be imported: the other findings use default settings."""
     cause = error.__cause__ or error
     module = (name or "").partition(":")[0]
     return problem(
         "app_broken",
         f"{redact_text(str(error))}; the rest is by default rules",
-        # Shows where it fails.
+        # Its traceback shows where the import fails.
         f'python -c "import {module}"' if error.__cause__ else "name the app: --app module:attribute",
         app=name, error=type(cause).__name__, message=redact_text(str(cause)),
     )  # fmt: skip
 
 
 def dry_run() -> Finding:
-    """Say that effects are only pretended."""
+    """Return the finding that the dry run is on: effects are not done."""
     return warning(
         "dry_run", "the dry run is on: jobs succeed, and their effects are not done", "Onward(dry_run=False)"
     )
@@ -189,7 +189,7 @@ def _described(holder: VacuumHolder) -> str:
 
 
 def _ended_by(holder: VacuumHolder) -> str:
-    # Whoever may prepare a transaction names it as he likes.
+    # The name of a prepared transaction is any text that its session chose, so quote it.
     name = (holder.name or "").replace("'", "''")
     match holder.kind:
         case "replication slot":

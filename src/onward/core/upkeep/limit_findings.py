@@ -1,4 +1,4 @@
-"""What keeps a limited job: slots that are held, what its rate allows, or a limit that nobody knows."""
+"""Findings about limited jobs: permits that are held, a reached rate, or a limit that no worker declared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONG = timedelta(minutes=1)
 
 
 def waits_for_slot(job: Job, slot: SlotSeen, holders: Sequence[SlotHolder]) -> Finding:
-    """Say what a job that needs a slot waits for."""
+    """Return the finding for a job that waits for a permit of its limit."""
     about: dict[str, Any] = {
         "job_id": job.id,
         "job_type": job.job_type,
@@ -46,7 +46,7 @@ def waits_for_slot(job: Job, slot: SlotSeen, holders: Sequence[SlotHolder]) -> F
 
 
 def limits_reached(waiting: Sequence[SlotWaiting], now: datetime) -> Iterator[Finding]:
-    """Say for which limits jobs have waited long, and which of them nobody knows."""
+    """Yield a finding for each limit that jobs have waited for long, or that no worker declared."""
     for one in waiting[:_SHOWN]:
         slot, wait = one.slot, now - one.oldest
         evidence = {"limit_key": slot.key, "jobs": one.jobs, "oldest": one.oldest}

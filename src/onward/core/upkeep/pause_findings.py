@@ -1,4 +1,4 @@
-"""What holds jobs back by somebody's will, or by a provider's: the gate, pauses, budgets and breakers."""
+"""Findings about jobs that are held on purpose: the gate, pauses, budgets and breakers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onward.core.upkeep.facts import Hold
 
 
 def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
-    """Say what a closed gate, a pause or a spent budget holds back."""
+    """Return the finding for a closed gate, a pause or a spent budget."""
     who = f" by {hold.actor}" if hold.actor else ""
     why = f"{who}: {hold.reason}"
     evidence = {"since": hold.since, "reason": hold.reason, "actor": hold.actor}
@@ -44,7 +44,7 @@ def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
 
 
 def breaker_open(breaker: Breaker) -> Finding:
-    """Say which provider's jobs are held."""
+    """Return the finding for a breaker that holds the jobs of a provider or a queue."""
     until = "until somebody closes it" if breaker.forced or breaker.until is None else "for a while"
     why = f": {breaker.reason}" if breaker.reason else ""
     return found(

@@ -1,4 +1,4 @@
-"""What keeps the jobs of a queue that has a rule: as many run as may, or its rate lets none start yet."""
+"""Findings about queues with a policy: their concurrency is reached, or their rate lets no job start yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onward.core.upkeep.facts import QueueLoad, QueueSeen
 
 
 def waits_for_queue(job: Job, load: QueueLoad) -> Finding | None:
-    """Say that a ready job waits for its queue, if it does."""
+    """Return the finding for a ready job that waits for its queue's policy; None if it does not."""
     about: dict[str, Any] = {"job_id": job.id, "job_type": job.job_type, "subject": job.subject}
     if load.full:
         return fine(
@@ -32,7 +32,7 @@ def waits_for_queue(job: Job, load: QueueLoad) -> Finding | None:
 
 
 def queue_bound(queue: QueueSeen, load: QueueLoad, waited: str) -> Finding:
-    """Say that the jobs of a queue wait for the bounds that somebody gave it."""
+    """Return the finding for a queue whose policy makes its jobs wait."""
     bounds = f"runs {load.running} of {load.concurrency}" if load.full else f"starts {load.rate}"
     return warning(
         "queue_bound",

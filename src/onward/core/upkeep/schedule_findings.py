@@ -1,4 +1,4 @@
-"""Which schedules are not as they should be: nobody fires them, their slots come late, or their runs fail."""
+"""Findings about schedules: no worker fires them, their occurrences are late, or their runs fail."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from onward.core.upkeep.facts import Facts, ScheduleSeen, WorkerSeen
 
 
 def silent_schedules(facts: Facts, patience: timedelta, servers: Sequence[WorkerSeen]) -> Iterator[Finding]:
-    """Say the worst of each schedule; `servers` are the workers that can be counted on."""
+    """Yield the worst finding of each schedule; `servers` are the workers expected to run jobs."""
     for one in facts.schedules:
         due = None if one.next_at is None else one.next_at + one.warm_up
         built_in = one.job_type in BUILT_IN
         if due is not None and facts.now - due > patience:
-            # Where nobody works that is said elsewhere, and Onward's own jobs do not matter.
+            # Without workers another finding reports it, and Onward's own schedules would only add noise.
             if servers or not built_in:
                 yield _not_fired(one, facts.now - due, servers)
         elif one.outcome in {"dead", "refused"}:

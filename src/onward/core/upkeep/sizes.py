@@ -1,4 +1,4 @@
-"""What the tables of a database take up, how much of it is of no use, and what to do about that."""
+"""The sizes of the tables of a database, the unused share of them, and advice on how to reclaim it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _UNSEEN = timedelta(days=1)
 
 
 class TableSize(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of PostgreSQL: what it takes up, by the statistics of its last analysis."""
+    """The size of a PostgreSQL table, by the statistics of its last ANALYZE."""
 
     name: str
     bytes: int
-    """With its indexes, and with what is kept apart because it is large."""
+    """Includes its indexes and its TOAST table."""
     heap_bytes: int
     live_rows: int
     dead_rows: int
     row_bytes: int | None
-    """The width of a row on average; None before the first analysis."""
+    """The average width of a row; None before the first ANALYZE."""
     fill: int = 100
     vacuumed_at: datetime | None = None
     analyzed_at: datetime | None = None
 
     @property
     def bloat(self) -> float | None:
-        """Estimate the share of its pages that holds nothing; None where no analysis tells."""
+        """The estimated empty share of its pages; None before the first ANALYZE."""
         if self.row_bytes is None or not self.heap_bytes:
             return None
         needed = self.live_rows * (self.row_bytes + _ROW_BYTES) / (self.fill / 100)
@@ -43,7 +43,7 @@ class TableSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexSize(msgspec.Struct, frozen=True, kw_only=True):
-    """An index of PostgreSQL."""
+    """The size of a PostgreSQL index."""
 
     name: str
     table: str
@@ -53,7 +53,7 @@ class IndexSize(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bloat(self) -> float | None:
-        """Estimate the share of a B-tree that holds nothing; None where no analysis tells."""
+        """The estimated empty share of a B-tree; None before the first ANALYZE."""
         if self.key_bytes is None or not self.bytes:
             return None
         needed = self.entries * (self.key_bytes + _ENTRY_BYTES) / _PAGE_SHARE
@@ -61,26 +61,26 @@ class IndexSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole database; for SQLite with what is free in its file, and with its log."""
+    """The size of the whole database; for SQLite also the free part of its file, and its write-ahead log."""
 
     bytes: int
     free_bytes: int = 0
     log_bytes: int = 0
     oldest_transaction: int | None = None
-    """On PostgreSQL: how many transactions ago the oldest row was written that is not frozen."""
+    """On PostgreSQL: the age of the oldest row that is not frozen, in transactions."""
     held_back: int | None = None
-    """On PostgreSQL: how many transactions ago the oldest snapshot was taken that somebody still uses."""
+    """On PostgreSQL: the age of the oldest snapshot that is still in use, in transactions."""
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """Something worth doing, and the statement that does it, to be pasted."""
+    """A recommended action, and the SQL statement for it."""
 
     what: str
     sql: str
 
 
 class SizeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tables take up, the largest first, and what to do about it."""
+    """The sizes of the tables, the largest first, and what to do about them."""
 
     file: FileSize
     tables: tuple[TableSize, ...] = ()
@@ -89,7 +89,7 @@ class SizeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advise(report: SizeReport, now: datetime) -> list[Advice]:
-    """Say what is worth doing."""
+    """Return the recommended actions."""
     return [*_of_file(report.file), *_of_tables(report, now), *_of_indexes(report)]
 
 

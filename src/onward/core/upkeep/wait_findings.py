@@ -1,4 +1,4 @@
-"""What keeps a job whose handler waits: an instant, or a signal that has not come."""
+"""The finding about a job whose handler waits for a signal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onward.core.work.wait import Awaited
 
 
 def waits_for_signal(job: Job, awaited: Awaited) -> Finding:
-    """Say which signal a job waits for, until when, and how it could be sent."""
+    """Return the finding for a job that waits for a signal: its event, its key, and until when."""
     key = "" if awaited.key is None else f", key {awaited.key}"
     until = "for as long as it takes" if awaited.until is None else f"until {stamp(awaited.until)}"
     return fine(

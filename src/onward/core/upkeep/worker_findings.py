@@ -1,4 +1,4 @@
-"""Who works here: workers that live, ticks that keep their rhythm, or nobody."""
+"""Findings about workers: living workers, ticks that a cron calls regularly, or neither."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem,
 from onward.core.upkeep.facts import Facts, WorkerSeen
 
 OVERDUE = timedelta(seconds=60)
-"""How late a promoter may be before nobody seems to promote; how far two clocks may be apart (R19)."""
+"""How late promotion may be before no worker seems to promote; how far two clocks may differ."""
 
 _LEASE = 30
 _LEAST_SILENCE = timedelta(minutes=5)
@@ -20,33 +20,33 @@ _RHYTHM = 6
 
 
 def servers(workers: Sequence[WorkerSeen], now: datetime) -> list[WorkerSeen]:
-    """Give who can be counted on: living workers, and the last tick while ticks keep their rhythm."""
+    """Return the workers that can be expected to run jobs: living ones, and a regular cron's last tick."""
     ticks = ticks_of(workers)
     keeping = ticks[:1] if ticks and now - ticks[0].last_seen_at <= _longest_silence(ticks) else []
     return [worker for worker in workers if worker.lives(now) or worker in keeping]
 
 
 def patience(workers: Sequence[WorkerSeen], now: datetime) -> timedelta:
-    """Tell how late a job may be made ready: where only ticks come by, as late as the next one may be."""
+    """Return how late a job may be made ready: where only ticks run, as late as the next tick may be."""
     counted_on = servers(workers, now)
     only_ticks = counted_on and all(one.kind == "tick" for one in counted_on)
     return _longest_silence(ticks_of(workers)) if only_ticks else OVERDUE
 
 
 def last_seen(workers: Sequence[WorkerSeen], kind: str) -> datetime | None:
-    """Tell when a worker, or a tick, was last seen."""
+    """Return when a worker of this kind, `worker` or `tick`, was last seen; None if there was none."""
     return max((worker.last_seen_at for worker in workers if worker.kind == kind), default=None)
 
 
 def ticks_of(workers: Sequence[WorkerSeen]) -> list[WorkerSeen]:
-    """Give the ticks, the latest first."""
+    """Return the ticks, the latest first."""
     return sorted(
         (one for one in workers if one.kind == "tick"), key=lambda one: one.last_seen_at, reverse=True
     )
 
 
 def who_works(facts: Facts) -> Iterator[Finding]:
-    """Say who works; a cron that is switched off looks like this: nobody has come for long."""
+    """Yield the finding on workers and ticks; a cron that is switched off shows as a long silence."""
     tick, worker = last_seen(facts.workers, "tick"), last_seen(facts.workers, "worker")
     evidence: dict[str, Any] = {"last_worker": worker, "last_tick": tick}
     counted_on = servers(facts.workers, facts.now)
@@ -87,7 +87,7 @@ def who_works(facts: Facts) -> Iterator[Finding]:
 
 
 def _one_tick(ago: timedelta, evidence: Mapping[str, Any]) -> Finding:
-    """Tell of a tick by hand, most likely: nothing says yet that there will be another."""
+    """Return a warning for a single tick, most likely run by hand: no other tick can be expected."""
     title = (
         f"no worker runs, and only one tick has come, {lasting(ago)} ago; what is ready waits for the next"
     )
@@ -95,7 +95,7 @@ def _one_tick(ago: timedelta, evidence: Mapping[str, Any]) -> Finding:
 
 
 def _longest_silence(ticks: Sequence[WorkerSeen]) -> timedelta:
-    """Tell how long a cron may be silent: twice its own rhythm, and never less than minutes."""
-    # The middle of the last few: one tick by hand, or one night without any, is no rhythm.
+    """Return how long a cron may be silent: twice its usual interval, but at least `_LEAST_SILENCE`."""
+    # The median of the last intervals: one tick by hand, or one night without ticks, must not change it.
     gaps = sorted(later.started_at - one.started_at for later, one in pairwise(ticks[:_RHYTHM]))
     return max(_LEAST_SILENCE, 2 * gaps[len(gaps) // 2]) if gaps else _LEAST_SILENCE
