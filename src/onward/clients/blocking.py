@@ -1,4 +1,4 @@
-"""Call what blocks: in the caller's thread, or beside the event loop."""
+"""Call functions that block: in the caller's thread, or in a thread beside the event loop."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 async def call_async(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function in a thread, so that the loop goes on."""
+    """Call a function in a thread, so that it does not block the event loop."""
     return await asyncio.to_thread(function, *args, **kwargs)

@@ -1,6 +1,7 @@
-"""Callers that enqueue at the same time share a statement, and so a commit.
+"""Let callers that enqueue at the same time share one statement, and so one commit.
 
-Who comes alone goes at once. While some are under way the next ones gather, and go together when one is back.
+A caller sends its own statement at once while fewer than `_UNDER_WAY` are under way. Later callers gather,
+and go together in one statement as soon as a statement under way has ended.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from onward.errors import DuplicateJob, InvalidJob, StoreError
 Ask = TypeVar("Ask")
 Answer = TypeVar("Answer")
 
-# Two at once keep the server busy while answers travel; more would make the groups smaller.
+# Two statements at once keep the server busy while answers travel; more would make the groups smaller.
 _UNDER_WAY = 2
 _MOST_AT_ONCE = 1000
-# These are about one of the group, and have changed nothing: the others must not suffer.
+# These errors concern one caller of the group and have changed nothing: the other callers must not fail with
+# it.
 _OF_ONE = (InvalidJob, DuplicateJob)
 
 
 class AsyncGathering(Generic[Ask, Answer]):
-    """For tasks of one event loop."""
+    """Groups the calls of tasks on one event loop."""
 
     def __init__(
         self,
@@ -38,7 +40,7 @@ class AsyncGathering(Generic[Ask, Answer]):
         self._groups: set[asyncio.Task[None]] = set()
 
     async def ask(self, asked: Ask) -> Answer:
-        """Give the answer to one ask, whoever shared its statement."""
+        """Return the answer to one call, whichever callers shared its statement."""
         if self._under_way >= _UNDER_WAY:
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             self._gathered.append((asked, future))
@@ -53,7 +55,7 @@ class AsyncGathering(Generic[Ask, Answer]):
         self._under_way -= 1
         if self._gathered:
             self._under_way += 1
-            # A task of its own: no caller's being cancelled is to be felt by the others.
+            # The group runs in its own task, so that cancelling one caller does not cancel the others.
             group = asyncio.create_task(self._go())
             self._groups.add(group)
             group.add_done_callback(self._groups.discard)
@@ -80,7 +82,7 @@ class AsyncGathering(Generic[Ask, Answer]):
     async def _alone(self, asked: Ask, future: asyncio.Future[Answer]) -> None:
         try:
             answer = await self._one(asked)
-        except Exception as error:  # noqa: BLE001 - it is its caller's
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             if not future.done():
                 future.set_exception(error)
         else:
@@ -89,7 +91,7 @@ class AsyncGathering(Generic[Ask, Answer]):
 
 
 class Gathering(Generic[Ask, Answer]):
-    """For threads."""
+    """Groups the calls of threads."""
 
     def __init__(
         self, one: Callable[[Ask], Answer], many: Callable[[Sequence[Ask]], Sequence[Answer]]
@@ -101,7 +103,7 @@ class Gathering(Generic[Ask, Answer]):
         self._gathered: list[tuple[Ask, Future[Answer | None]]] = []
 
     def ask(self, asked: Ask) -> Answer:
-        """Give the answer to one ask, whoever shared its statement."""
+        """Return the answer to one call, whichever callers shared its statement."""
         future: Future[Answer | None] | None = None
         with self._lock:
             if self._under_way < _UNDER_WAY:
@@ -142,7 +144,7 @@ class Gathering(Generic[Ask, Answer]):
     def _alone(self, asked: Ask, future: Future[Answer | None]) -> None:
         try:
             future.set_result(self._one(asked))
-        except Exception as error:  # noqa: BLE001 - it is its caller's
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             future.set_exception(error)
 
     def _land(self) -> None:
@@ -155,7 +157,10 @@ class Gathering(Generic[Ask, Answer]):
 
 
 def _passed_on(error: BaseException) -> Exception:
-    """Give the error of the one who went to those that it went for; its being cancelled is not theirs."""
+    """Return the error for callers whose jobs another caller sent.
+
+    They get its error, but not its cancellation, which concerns that caller alone.
+    """
     if isinstance(error, Exception):
         return error
     return StoreError("the statement was cut short; whether the job was stored is not known")

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class AsyncNouns:
-    """A database, the rules of an application, and what can be done there, by noun."""
+    """A database, the settings of an application, and the operations on them, by noun."""
 
     def __init__(
         self, url: str | None = None, *, store: AsyncStore | None = None, rules: Rules = DEFAULT_RULES
@@ -49,12 +49,12 @@ class AsyncNouns:
 
     @property
     def rules(self) -> Rules:
-        """The rules of the application that this client belongs to."""
+        """The settings of the application that this client belongs to."""
         return self._binding.rules
 
     @property
     def org_id(self) -> str | None:
-        """The org to which this client is confined; None for all of them."""
+        """The org to which this client is confined; None for a client of all orgs."""
         return self._binding.org_id
 
     @property
@@ -63,7 +63,7 @@ class AsyncNouns:
         return self._binding.bound
 
     async def __aenter__(self) -> Self:
-        """Use the client as a context, which closes it."""
+        """Return the client; leaving the block closes it."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -71,14 +71,14 @@ class AsyncNouns:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the database; a client that is confined to an org leaves it open for the others."""
+        """Close the store; a client confined to an org leaves it open for the other clients."""
         if self.org_id is None:
             await self.store.close()
 
     def within(self, tx: object) -> Self:
         """Return this client bound to the caller's open transaction.
 
-        Nothing is committed, rolled back or swallowed here: what the caller's transaction does decides.
+        The client never commits, rolls back or swallows an error: the caller's transaction decides.
         """
         return self._like(self._binding.within(tx))
 
@@ -97,13 +97,13 @@ class AsyncNouns:
         return self._like(self._binding.having(actor=Actor.of(actor)))
 
     def at(self, instant: datetime | None) -> Self:
-        """Return this client at another time than the database's, for tests; None is the database's clock."""
+        """Return this client at a fixed time, for tests; None restores the database's clock."""
         return self._like(
             self._binding.having(instant=None if instant is None else zoned("instant", instant))
         )
 
     async def migrate(self) -> Plan:
-        """Bring the schema up to this code; return what was to do before."""
+        """Bring the schema up to this code; return the plan as it stood before."""
         self._binding.require_all_orgs("migrate")
         return await self.store.migrate()
 
@@ -119,87 +119,87 @@ class AsyncNouns:
 
     @property
     def alerts(self) -> AsyncAlerts:
-        """Give the alerts: what somebody was told or will be, and what is muted."""
+        """The alerts: what operators were told or will be told, and which alerts are muted."""
         return AsyncAlerts(self._binding)
 
     @property
     def artifacts(self) -> AsyncArtifacts:
-        """Give the files that jobs take in and leave."""
+        """The files that jobs read and produce."""
         return AsyncArtifacts(self._binding)
 
     @property
     def audit(self) -> AsyncAudit:
-        """Give the audit: to read, export, seal, verify and prune it."""
+        """The audit: read, export, seal, verify and prune it."""
         return AsyncAudit(self._binding)
 
     @property
     def batches(self) -> AsyncBatches:
-        """Give the batches: to make them, and to see how far they have come."""
+        """The batches: make them, and follow their progress."""
         return AsyncBatches(self._binding)
 
     @property
     def breakers(self) -> AsyncBreakers:
-        """Give the circuit breakers: what is held because its provider pushes back."""
+        """The circuit breakers: which jobs are held because their provider pushes back."""
         return AsyncBreakers(self._binding)
 
     @property
     def dead(self) -> AsyncDead:
-        """Give the dead letters: to look at them, and to replay, discard or fix them."""
+        """The dead letters: look at them, and replay, discard or fix them."""
         return AsyncDead(self._binding)
 
     @property
     def doctor(self) -> AsyncDoctor:
-        """Give the doctor, who tells why jobs do not run."""
+        """The diagnosis of why jobs do not run."""
         return AsyncDoctor(self._binding)
 
     @property
     def effects(self) -> AsyncEffects:
-        """Give what handlers have done once and what they remember: to look at it, and to reset it."""
+        """The effects and remembered steps of handlers: look at them, and reset them."""
         return AsyncEffects(self._binding)
 
     @property
     def flows(self) -> AsyncFlows:
-        """Give the flows: which jobs wait for which."""
+        """The flows: which jobs wait for which."""
         return AsyncFlows(self._binding)
 
     @property
     def keys(self) -> AsyncKeys:
-        """Give the ledger of idempotency keys."""
+        """The ledger of idempotency keys."""
         return AsyncKeys(self._binding)
 
     @property
     def limits(self) -> AsyncLimits:
-        """Give the limits: how many jobs that share something run at once or start in a period."""
+        """The limits: how many jobs that share something run at once or start in a period."""
         return AsyncLimits(self._binding)
 
     @property
     def maintenance(self) -> AsyncMaintenance:
-        """Give the maintenance: to remove what was kept for its time, and to see what the tables take up."""
+        """The maintenance: remove rows past their retention, and report the sizes of tables."""
         return AsyncMaintenance(self._binding, self.audit, self.artifacts)
 
     @property
     def queues(self) -> AsyncQueues:
-        """Give the rules of queues: how many jobs at once, how fast, and in whose turn."""
+        """The policies of queues: how many jobs run at once, how fast they start, and the turns of orgs."""
         return AsyncQueues(self._binding)
 
     @property
     def schedules(self) -> AsyncSchedules:
-        """Give the schedules: to add, pause, run and remove them, and to see what became of their runs."""
+        """The schedules: add, pause, run and remove them, and read their runs."""
         return AsyncSchedules(self._binding)
 
     @property
     def signals(self) -> AsyncSignals:
-        """Give the signals: to send them, and to see who waits for them."""
+        """The signals: send them, and see which jobs wait for them."""
         return AsyncSignals(self._binding)
 
     @property
     def usage(self) -> AsyncUsage:
-        """Give what runs have used and cost, and the budgets of orgs."""
+        """What attempts have used and cost, and the budgets of orgs."""
         return AsyncUsage(self._binding)
 
     def _like(self, binding: AsyncBinding) -> Self:
         made = type(self)(store=self.store, rules=self.rules)
-        made._binding = binding  # noqa: SLF001 - one of its own kind
+        made._binding = binding  # noqa: SLF001 - an instance of this class
         return made
 
     async def _run(

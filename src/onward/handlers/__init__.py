@@ -1,1 +1,1 @@
-"""Job types and the functions that run them: defined, checked, enqueued."""
+"""Job types and their handlers: defined, checked and enqueued."""

@@ -1,4 +1,4 @@
-"""What a job type calls its events in the audit, besides their own names."""
+"""The names that a job type gives its audit events, besides their own names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The handlers of the built-in jobs: they work in short rounds, with pauses, and make way for real work."""
+"""The handlers of the built-in jobs.
+
+They work in short rounds with pauses, and make way for the jobs of the application.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ log = get_logger("onward.maintenance")
 _IDLE_SECONDS = 30.0
 _BUSY_SECONDS = 2.0
 _LATER = 5.0
-# A round is followed by a pause as long as itself; by one of nine times that where jobs wait.
+# A round is followed by a pause as long as the round; nine times as long while other jobs are ready.
 _BUSY_PAUSE = 9
 _LEAST_PAUSE = 0.01
 _LOWEST_PRIORITY = 10
 
 
 def built_in(clients: Clients) -> dict[str, Handler]:
-    """Give the handlers that a worker has besides those of its application."""
+    """Return the handlers that a worker has besides those of its application."""
 
     async def prune() -> dict[str, int]:
         async with clients.open_async() as client:
@@ -47,7 +50,7 @@ def built_in(clients: Clients) -> dict[str, Handler]:
 
 
 def served(queues: Mapping[str, int | None] | None) -> Mapping[str, int | None] | None:
-    """Give the queues of a worker, with that of the built-in jobs: one at a time of those."""
+    """Return the queues of a worker, with the queue of the built-in jobs at one job at a time."""
     return queues if not queues or Q_ONWARD in queues else {**queues, Q_ONWARD: 1}
 
 
@@ -58,7 +61,7 @@ async def prune_in_rounds(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> dict[str, int]:
-    """Remove what was kept for its time; raises Snooze when it has taken long enough, and goes on later."""
+    """Remove what is past its retention; raises Snooze when its time is over, and goes on later."""
     client = client.acting_as(Actor("system", PRUNE))
     began = clock()
     counts: Counter[str] = Counter()
@@ -81,7 +84,7 @@ async def prune_in_rounds(
 
 
 async def check_up(client: AsyncClient) -> dict[str, Any]:
-    """See to the partitions of the next months, and say what else somebody should see to."""
+    """Create the partitions of the next months; log and return advice for the operator."""
     tended = await client.maintenance.tend()
     for one in tended:
         if one.done == "failed":

@@ -1,4 +1,4 @@
-"""What becomes of many enqueues of one key in a short time: debounce and throttle."""
+"""Debounce and throttle: many enqueues of one key in a short time become one job."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ _MERGING = (None, "replace", "coalesce")
 
 
 class Burst(msgspec.Struct, frozen=True):
-    """How long it must be quiet before the one job of a burst runs, or how long one job stands for others."""
+    """How the enqueues of one key in a short time are merged.
+
+    `debounce` is how long the key must be quiet before its one job runs, but at most `debounce_max` after the
+    first enqueue that is not served yet. `throttle` is how long one job stands for all later enqueues.
+    """
 
     debounce: timedelta | None = None
     debounce_max: timedelta | None = None
     throttle: timedelta | None = None
 
     def check(self) -> None:
-        """Refuse what does not go together."""
+        """Raise InvalidJob for settings that contradict each other."""
         if self.debounce is not None and self.throttle is not None:
             raise InvalidJob("debounce and throttle are both set; give one of them")
         if self.debounce_max is not None and (self.debounce is None or self.debounce_max < self.debounce):
@@ -37,18 +41,18 @@ class Burst(msgspec.Struct, frozen=True):
             )
 
     def applied(self, new: NewJob, rules: Rules) -> NewJob:
-        """Give a job that is treated so; its key is that of its type, if it has none."""
+        """Return the job with this burst's settings; a job without a key gets the key of its type."""
         if self.debounce is not None:
             return _debounced(new, self.debounce, self.debounce_max, rules)
         return new if self.throttle is None else _throttled(new, self.throttle, rules)
 
 
 def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
-    """Take what these options say of bursts out of them; where they say nothing, it is as before."""
+    """Remove the burst options from `options` and return the burst; without any, return `before`."""
     said = {name: _span(name, options.pop(name)) for name in _OPTIONS if name in options}
     if not said:
         return before
-    # The two are ways to treat a burst: the later call decides.
+    # Debounce and throttle exclude each other: the later call decides.
     if said.get("throttle") and "debounce" not in said:
         said |= {"debounce": None, "debounce_max": None}
     if said.get("debounce") and "throttle" not in said:
@@ -66,13 +70,13 @@ def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, rules: 
     if new.run_at is not None or new.delay is not None or new.unique is not None:
         raise InvalidJob("debounce says when the job runs and how long its key is held; leave out run_at, "
                          "delay and unique")  # fmt: skip
-    # By the database's clock, unless the category asks for an instant.
+    # A delay counts by the database's clock, but a category may require an explicit instant.
     explicit = rules.category(new.category).scheduling == "explicit"
     first = {"run_at": datetime.now(UTC) + quiet} if explicit else {"delay": quiet}
     return msgspec.structs.replace(
         new,
         key=_key(new, "debounce", rules),
-        # Held no longer than by the job: what is asked for after its end must not be lost.
+        # The key is held only while the job is live: an enqueue after its end must not be lost.
         unique="active",
         on_conflict="replace" if new.merge is None else "coalesce",
         debounce=quiet,
@@ -92,7 +96,7 @@ def _throttled(new: NewJob, period: timedelta, rules: Rules) -> NewJob:
 
 
 def _key(new: NewJob, mode: str, rules: Rules) -> str:
-    """Give the key whose jobs are a burst: within an org and a project, as every key is."""
+    """Return the key whose jobs are one burst; like every key, it is unique within an org and a project."""
     if new.key is not None:
         return new.key
     if new.subject is not None and rules.category(new.category).unique_by == "subject":

@@ -1,4 +1,4 @@
-"""The clients of one database: new ones for who closes them, and shared ones that open on first use."""
+"""The clients of one database: new ones that the caller closes, and shared ones that open on first use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _importing = False
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Mark that a script is imported by a child of the process that runs it."""
+    """Mark that a child process imports the script that its parent runs."""
     global _importing  # noqa: PLW0603 - one process, one script
     _importing = True
     try:
@@ -35,7 +35,10 @@ def importing() -> Iterator[None]:
 
 
 def check_not_importing() -> None:
-    """Refuse what a script would do again in each of its children, which only look for a handler there."""
+    """Raise Unrecoverable while a child process imports the script of its parent.
+
+    The child only looks for a handler there. Enqueueing or starting a worker would repeat in every child.
+    """
     if _importing:
         raise Unrecoverable(
             "the script enqueues jobs or starts a worker when it is imported, and its child processes have "
@@ -44,7 +47,7 @@ def check_not_importing() -> None:
 
 
 class Clients:
-    """Where jobs are kept; connects when the first client is used."""
+    """The database of an application; connects when the first client is used."""
 
     def __init__(
         self,
@@ -65,13 +68,13 @@ class Clients:
         self._current: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
 
     def open(self, *, steady: bool = False) -> Client:
-        """Give a new client, for the caller to close; a steady one plans each statement once."""
+        """Return a new client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
         store = open_store(self.url, schema=self.schema, steady=steady, row_security=self.row_security)
         return Client(store=store, rules=self.rules)
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
-        """Give a new async client, likewise."""
+        """Return a new async client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
         security = self.row_security
         store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)
@@ -79,14 +82,14 @@ class Clients:
 
     @property
     def sync(self) -> Client:
-        """Give the client that all threads share; after `close()` it is a new one."""
+        """The client that all threads share; after `close()` a new one is opened."""
         client = self._sync
         if client is None or self._process != os.getpid():
             client = self._open_sync()
         return client
 
     def current(self) -> AsyncClient:
-        """Give the client of the running event loop; after `aclose()` it is a new one."""
+        """Return the client of the running event loop; after `aclose()` a new one is opened."""
         loop = asyncio.get_running_loop()
         client = self._current.get(loop)
         if client is None:
@@ -110,7 +113,7 @@ class Clients:
 
     def _open_sync(self) -> Client:
         with self._opening:
-            # What was opened before a fork belongs to the parent, who still uses it.
+            # A client that was opened before a fork belongs to the parent process, which still uses it.
             if self._sync is None or self._process != os.getpid():
                 self._sync = self.open()
                 self._process = os.getpid()
@@ -118,5 +121,5 @@ class Clients:
 
 
 def confined(client: ClientT, job: Job) -> ClientT:
-    """Give a client for the org of a job alone; for a job without an org the same client."""
+    """Return the client confined to the org of a job; for a job without an org, the same client."""
     return client if job.org_id is None or client.rules.tenancy == "off" else client.for_org(job.org_id)

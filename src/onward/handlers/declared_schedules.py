@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def schedule_in_code(
     name: str, options: Defaults, request: Request, signature: Signature, rules: Rules
 ) -> NewSchedule | None:
-    """Give the schedule of a job type that defines one; it has the job type's name."""
+    """Return the schedule that a job type defines, under the job type's name; None if it has none."""
     said = {key: value for key, value in options.items() if key in ScheduleOptions.__annotations__}
     if not said:
         return None
@@ -57,14 +57,14 @@ def schedule_of(
     *,
     jobs: Mapping[str, JobType[..., Any]],
 ) -> NewSchedule:
-    """Give a schedule to be added at run time, for a job type, by itself or by its name, or for a job."""
+    """Return a schedule to add at run time, for a job, a job type or the name of a job type."""
     check_names("schedule()", options, ScheduleOptions.__annotations__)
     if isinstance(job, NewJob):
         return checked_schedule(name, job_of(job, payload, ()), options, rules)
     job = _job_type(name, job, jobs)
     request, arguments = job.asked_for(dict(payload or {}))
     new = _new(request, arguments, rules)
-    # Its runs are nobody's who happens to be here; but they are of the org that it is made for.
+    # A run does not inherit the actor of the code that adds the schedule, only its org and project.
     here = filled(new, rules)
     new = replace(new, org_id=here.org_id, project_id=here.project_id)
     return checked_schedule(name, new, options, rules, allowed=request.allowed)
@@ -86,5 +86,5 @@ def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> Job
 
 
 def _new(request: Request, payload: dict[str, Any], rules: Rules) -> NewJob:
-    # A deadline counts from each run's slot, and a key is that of the slot.
+    # A deadline counts from each occurrence, and the key of a job is that of its occurrence.
     return replace(request, allowed=None, key_of=None).build(payload, rules)

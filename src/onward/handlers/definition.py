@@ -1,4 +1,4 @@
-"""Make a job type of a function, as `@app.job` does."""
+"""Make a job type from a function, as `@app.job` does."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _MOST_MEMORY = 2**50
 
 
 class _Anything:
-    """What only a parameter without an annotation, or with object or Any, accepts."""
+    """A type that only a parameter without an annotation, or with object or Any, accepts."""
 
 
 class JobDecorator:
-    """`@app.job` and `@app.job(…)`: each call with options gives a decorator that has them."""
+    """`@app.job` and `@app.job(…)`: a call with options returns a decorator with those options."""
 
     def __init__(
         self,
@@ -54,8 +54,9 @@ class JobDecorator:
         self._add = add
         self._options = options or {}
 
-    # A first parameter without an annotation may be a Context or not, so its job type takes any arguments.
-    # Then with a Context and without; each time first a coroutine, whose result is what awaiting it gives.
+    # The order of the overloads matters. A first parameter without an annotation may be a Context or not, so
+    # its job type takes any arguments. Then come functions with a Context, and without. Each time the async
+    # function comes first, since its result is what awaiting it returns.
     @overload
     def __call__(
         self, function: Callable[Concatenate[_Anything, P], Coroutine[Any, Any, R]], /
@@ -81,7 +82,7 @@ class JobDecorator:
     @overload
     def __call__(self, /, **options: Unpack[Defaults]) -> JobDecorator: ...
     def __call__(self, function: Any = None, /, **options: Any) -> Any:
-        """Define a job type, or give a decorator with these options."""
+        """Define a job type, or return a decorator with these options."""
         if function is None:
             return JobDecorator(self._clients, self._add, {**self._options, **options})
         job_type = define(function, self._clients, cast("Defaults", {**self._options, **options}))
@@ -90,7 +91,7 @@ class JobDecorator:
 
 
 def define(function: Callable[..., Any], clients: Clients, options: Defaults) -> AnyJobFunction:
-    """Make a job type; what could never run is refused here, not when its first job does."""
+    """Make a job type; raises InvalidSetting now for a job that could never run."""
     check_names("job()", options, Defaults.__annotations__)
     if not inspect.isfunction(function):
         raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
@@ -136,7 +137,8 @@ def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -
         check_kind("retry", retry, RetryPolicy, "give RetryPolicy(kind=…, base=…)")
     key_of = key_maker(name, options, signature)
     request = Request(new, key_of=key_of, limit=read_limit(name, options.get("limit"))).using(said)
-    # The checks of an enqueue, so that a wrong default is seen at once; who enqueues is not known yet.
+    # Run the checks of an enqueue, so that a wrong default fails at once. Org and actor are not known yet, so
+    # the checks of tenancy and contract are off.
     anyone = replace(rules, tenancy="optional", contract="off")
     if request.burst is not None:
         request.burst.applied(request.new, anyone)

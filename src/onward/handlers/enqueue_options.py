@@ -1,4 +1,4 @@
-"""What one enqueue may say besides the arguments, and a definition for all enqueues of its job type."""
+"""The options of one enqueue besides its arguments, and the defaults of a job type for all its enqueues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from onward.origin import filled
 _MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 
-# Options that are a job's fields as they stand: what most enqueues say, if they say anything.
+# Options that are fields of a job without conversion. Most enqueues use no others, and take a faster path.
 _AS_GIVEN = frozenset({
     "key", "org_id", "project_id", "request_id", "correlation_id", "subject", "traceparent", "parent_id",
     "queue", "max_attempts",
@@ -40,7 +40,7 @@ _AS_GIVEN = frozenset({
 
 
 class Options(TypedDict, total=False):
-    """What `.using()` takes; None is the same as leaving it out."""
+    """The options of `.using()`; None is the same as leaving an option out."""
 
     tx: object
     run_at: datetime | None
@@ -73,7 +73,7 @@ class Options(TypedDict, total=False):
 
 
 class Defaults(TypedDict, total=False):
-    """What `@app.job()` takes."""
+    """The options of `@app.job()`."""
 
     name: str
     category: str
@@ -109,9 +109,9 @@ class Defaults(TypedDict, total=False):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A job but for its payload, the transaction to store it in, and the time from enqueue to deadline.
+    """A job without its payload, the transaction to store it in, and the time from enqueue to deadline.
 
-    `key_of` makes the key of a job that was given none; `limit` says whose slots it needs.
+    `key_of` makes the key of a job that has none; `limit` is the limit whose permit the job needs.
     """
 
     new: NewJob
@@ -122,7 +122,7 @@ class Request(msgspec.Struct, frozen=True):
     burst: Burst | None = None
 
     def using(self, options: Mapping[str, Any]) -> Request:
-        """Give the same with these options; what an earlier call said about the same is replaced."""
+        """Return this request with these options, which replace those of earlier calls."""
         if options.keys() <= _AS_GIVEN:
             return msgspec.structs.replace(self, new=msgspec.structs.replace(self.new, **options))
         check_names("using()", options, Options.__annotations__)
@@ -133,7 +133,7 @@ class Request(msgspec.Struct, frozen=True):
             allowed, changes["deadline"] = _deadline(changes["deadline"])
         for name in changes.keys() & {"delay", "timeout", "unique"}:
             changes[name] = _span(name, changes[name])
-        # The two say the same thing: the later call decides.
+        # `delay` and `run_at` both set the start: the later call decides.
         if ("delay" in changes) != ("run_at" in changes):
             changes["run_at" if "delay" in changes else "delay"] = None
         if changes.get("reset_from") is not None:
@@ -150,7 +150,7 @@ class Request(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, new=new, tx=tx, allowed=allowed, burst=burst)
 
     def build(self, payload: dict[str, Any], rules: Rules = DEFAULT_RULES) -> NewJob:
-        """Give the job to be stored."""
+        """Return the job to be stored."""
         if self.allowed is None:
             new = msgspec.structs.replace(self.new, payload=payload)
         else:
@@ -159,7 +159,7 @@ class Request(msgspec.Struct, frozen=True):
         keyed = self.key_of is not None and new.key is None
         if not keyed and self.limit is None:
             return new if self.burst is None else self.burst.applied(new, rules)
-        # Both may name the org, which may be inherited.
+        # A key and a limit may both contain the org, which may be inherited.
         new = filled(new, rules)
         if self.key_of is not None and keyed:
             new = msgspec.structs.replace(new, key=self.key_of(new))
@@ -173,7 +173,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def _read_others(changes: dict[str, Any]) -> None:
-    """Read who acts, and what the job belongs to or waits for, in their place."""
+    """Replace the actor, the batch and the jobs to wait for by the fields of a job, in place."""
     if "actor" in changes:
         actor = changes.pop("actor")
         read = None if actor is None else Actor.of(actor, InvalidJob)
@@ -186,7 +186,7 @@ def _read_others(changes: dict[str, Any]) -> None:
 
 
 def check_names(where: str, given: Collection[str], known: Collection[str]) -> None:
-    """Refuse an option that does not exist, naming its nearest neighbour."""
+    """Raise InvalidSetting for an option that does not exist, with the closest known name."""
     for name in given:
         if name not in known:
             near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, 1)

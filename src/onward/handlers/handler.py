@@ -17,16 +17,16 @@ from onward.core.work.retry import RetryPolicy
 Executor = Literal["async", "thread", "process"]
 
 Provider = str | Callable[[Job], str | None]
-"""Whom a job type calls, for its circuit breaker: one name, or a name for each job, or (None) nobody."""
+"""The provider that a job type calls, for its breaker: a name, or a function of the job (None: none)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
     """The function of a job type, and how to call it.
 
-    `arguments` checks a payload against the signature and gives keyword arguments; `context` names the
-    parameter that takes the Context; `reference` is `module:qualname`, by which another process
-    finds the job type.
+    `arguments` checks a payload against the signature and returns keyword arguments. `context` is the name of
+    the parameter that takes the Context. `reference` is `module:qualname`, by which another process finds the
+    job type.
     """
 
     job_type: str
@@ -46,52 +46,52 @@ class Handler:
 
 
 class Run(Protocol):
-    """One attempt of a job, as the worker that runs it sees it; a Context asks it.
+    """One attempt of a job, as its worker sees it; a Context is built on it.
 
-    `artifacts` counts what it has left.
+    `artifacts` counts the artifacts that the attempt has stored.
     """
 
     artifacts: int
 
     @property
     def job(self) -> Job:
-        """Give the job as it was claimed."""
+        """The job as it was claimed."""
         ...
 
     @property
     def cancel_reason(self) -> str | None:
-        """Say why the handler should give way; None while it should not."""
+        """Why the handler should give way; None while it should not."""
         ...
 
     @property
     def provider(self) -> Provider | None:
-        """Say whom the job type calls, whose breaker does the waiting."""
+        """The provider that the job type calls; the breaker of that provider does the waiting."""
         ...
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block until the handler should give way; False when the time is over."""
+        """Block until the handler should give way; False when `timeout` seconds are over."""
         ...
 
     def meter(self, used: Usage) -> None:
-        """Take note of what the handler has used; may be called from any thread."""
+        """Record what the handler has used; may be called from any thread."""
         ...
 
     def usage(self) -> tuple[Usage, ...]:
-        """Give what the run has used so far."""
+        """Return what the attempt has used so far."""
         ...
 
     def beginning(self) -> None:
-        """Learn that the handler begins a transaction, which may lock the row of its job."""
+        """Note that the handler begins a transaction, which may lock the row of its job."""
         ...
 
     def undone(self) -> None:
-        """Learn that it was rolled back."""
+        """Note that the handler's transaction was rolled back."""
         ...
 
     def completing(self, end: End) -> None:
-        """Learn that the handler is about to commit its own end: from here on only the database knows."""
+        """Note that the handler is about to commit its own end: from now on only the database knows."""
         ...
 
     def completed(self, spent: frozenset[str]) -> None:
-        """Learn that it has, and which orgs have spent their budget by it."""
+        """Note that the handler has committed its end, and which orgs spent their budget by it."""
         ...

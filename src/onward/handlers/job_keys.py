@@ -1,4 +1,4 @@
-"""How a job type makes the keys of its jobs: by a template, of a notification, or of all its arguments."""
+"""How a job type makes the keys of its jobs: from a template, a notification, or all arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KeyMaker = Callable[[NewJob], str]
 class NotificationKey:
     """One notification for each org, recipient, template, content and bucket of time.
 
-    `recipient` and `template` name arguments; without a template the job type is one.
+    `recipient` and `template` are names of arguments. Without `template` the job type takes its place.
     """
 
     recipient: str
@@ -40,7 +40,7 @@ class NotificationKey:
 
 @dataclass(frozen=True, slots=True)
 class NotificationKeys:
-    """Makes the keys of notifications, each of which is held at least to the end of its bucket."""
+    """Makes the keys of notifications; each key is held at least to the end of its bucket."""
 
     recipient: str
     template: str | None
@@ -48,16 +48,17 @@ class NotificationKeys:
     defaults: Mapping[str, Any]
 
     def __call__(self, new: NewJob) -> str:
-        """Make the key of one."""
+        """Return the key of one notification."""
         arguments = {**self.defaults, **new.payload}
         kind = new.job_type if self.template is None else _text(new, self.template, arguments)
         recipient = _text(new, self.recipient, arguments)
         return notification_key(new.org_id, recipient, kind, new.payload, self._start(new, datetime.now(UTC)))
 
     def lifetime(self, new: NewJob, rules: Rules) -> Lifetime | None:
-        """Say how long a key is held: as enqueue or category say, if that is to the end of its bucket.
+        """Return how long a key is held: at least to the end of its bucket.
 
-        Else a notification that has been sent would be sent again in the same bucket.
+        An explicit `unique` of the enqueue is kept, and so is a longer lifetime of the category. A shorter
+        lifetime would let a notification be sent again in the same bucket.
         """
         usual = rules.category(new.category).key_lifetime or "active"
         if new.unique is not None or usual == "forever":
@@ -71,7 +72,7 @@ class NotificationKeys:
 
 
 def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
-    """Read how a definition makes keys; a name that no argument has is refused."""
+    """Return how a definition makes keys; raises InvalidSetting for a field that is no argument."""
     template, notification = options.get("key"), options.get("notification_key")
     if template is not None and notification is not None:
         raise InvalidSetting(f"job type {name!r}: key and notification_key are both set; give one of them")
@@ -114,7 +115,7 @@ def _of_notification(name: str, given: object, signature: Signature) -> KeyMaker
 
 
 def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
-    """Find an argument that a key is made of; gives its default, or None."""
+    """Return the default, or None, of an argument that a key contains; raises InvalidSetting if unknown."""
     if field not in signature.defaults and not signature.open:
         near = get_close_matches(field, signature.defaults, 1)
         advice = f'Did you mean "{near[0]}"?' if near else f"It is {signature.text}."
@@ -123,7 +124,7 @@ def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
 
 
 def _refuse_secrets(name: str, option: str, fields: Iterable[str | None], options: Mapping[str, Any]) -> None:
-    """Refuse a key made of a secret: a key is stored, shown and logged as it is."""
+    """Raise InvalidSetting for a key made of a secret: keys are stored, shown and logged as they are."""
     secret = next((field for field in fields if field is not None and is_secret_name(field)), None)
     if secret is not None and options.get("secrets") != "allow":
         raise InvalidSetting(

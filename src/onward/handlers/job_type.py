@@ -1,4 +1,4 @@
-"""A job type: its function, which can still be called, and its ways into the queue."""
+"""A job type: its function, which can still be called, and the ways to enqueue its jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ S = TypeVar("S")
 log = get_logger("onward.enqueue")
 
 NO_JOB = "00000000-0000-7000-8000-000000000000"
-"""The id in the handle of a job that could not be stored, and that nobody has to have."""
+"""The id in the handle of a best-effort job that could not be stored."""
 
 
 class JobType(Generic[P, R]):
@@ -41,19 +41,19 @@ class JobType(Generic[P, R]):
         return f"<job type {self.name}: {self._signature.text}>"
 
     def using(self, **options: Unpack[Options]) -> JobType[P, R]:
-        """Give the same job type with options for its enqueues."""
+        """Return the same job type with options for its enqueues."""
         return JobType(self.handler, self._signature, self.clients, self._request.using(options))
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Check the arguments and give the job that would be stored, for `enqueue_many`."""
+        """Check the arguments and return the job that would be stored, for `enqueue_many`."""
         return filled(self._new(args, kwargs), self.clients.rules)
 
     def asked_for(self, kwargs: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
-        """Check the arguments and give them apart from the rest of a job, for who makes many of it later."""
+        """Check the arguments; return the request and the payload, for a caller that makes jobs later."""
         return self._request, self._signature.payload((), kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Check the arguments and store a job, or find the one that holds its key."""
+        """Check the arguments and store a job, or find the job that holds its key."""
         new = self._new(args, kwargs)
         client = self.clients.sync
         if self._request.tx is not None:
@@ -64,7 +64,7 @@ class JobType(Generic[P, R]):
             return Handle(self._forgone(new, error), self.clients)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Do the same, awaited."""
+        """Check the arguments and store a job, or find the job that holds its key."""
         new = self._new(args, kwargs)
         client = self.clients.current()
         if self._request.tx is not None:
@@ -78,11 +78,11 @@ class JobType(Generic[P, R]):
         return self._request.build(self._signature.payload(args, kwargs), self.clients.rules)
 
     def _forgone(self, new: NewJob, error: StoreError) -> Enqueued:
-        """Go on without a job of a best-effort category: what it is about must not fail because of it."""
+        """Go on without a job of a best-effort category, so that its caller does not fail with it."""
         rules = self.clients.rules
         if not rules.category(new.category).best_effort:
             raise error
-        # What is wrong with the job itself is told, also where the database came first.
+        # An invalid job still raises its own error, although the database failed first.
         [whole] = inherit([new], rules)
         asked_row(whole, NO_JOB, rules)
         log.error("a job of type %s could not be stored, and is forgone: %s", new.job_type, error)
@@ -90,15 +90,15 @@ class JobType(Generic[P, R]):
 
 
 class JobFunction(JobType[P, R], Generic[Q, S, P, R]):
-    """A job type as it was defined: called, it runs its function here and now, without a queue."""
+    """A job type as it was defined: calling it runs its function here and now, without a queue."""
 
     __wrapped__: Any
 
     def __init__(self, handler: Handler, signature: Signature, clients: Clients, request: Request) -> None:
-        # First, since it also copies the function's own attributes, whatever their names.
+        # First: it copies the function's attributes, which could overwrite ours if it came later.
         update_wrapper(self, handler.function)
         super().__init__(handler, signature, clients, request)
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> S:
-        """Run the function itself, with a Context of the caller's if it takes one."""
+        """Run the function itself; the caller passes a Context if it takes one."""
         return self.handler.function(*args, **kwargs)  # type: ignore[no-any-return]

@@ -1,4 +1,7 @@
-"""The parameters of a handler and their types; what could never be called from a payload is refused here."""
+"""The parameters of a handler and their types.
+
+A function that could never be called from a payload is refused here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ _TEXT_KEYS = (inspected.StrType, inspected.AnyType)
 class Parameters:
     """The parameters that a payload fills, each with its resolved type.
 
-    `open` says that any other argument is taken too; `hooks` are what their conversion needs.
+    `open` means that the function accepts any other argument too; `hooks` are the options of their
+    conversion.
     """
 
     parameters: list[inspect.Parameter]
@@ -35,7 +39,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., Any]) -> Parameters:
-    """Read the signature of a function, also one whose annotations are text."""
+    """Read the signature of a function; its annotations may be strings."""
     name = function.__name__
     hints = _hints(function)
     parameters: list[inspect.Parameter] = []
@@ -58,7 +62,7 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    # Without what it returns, which no payload needs and whose name may exist for type checkers only.
+    # Without the return annotation: no payload needs it, and its name may exist for type checkers only.
     annotations = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     space = getattr(inspect.unwrap(function), "__globals__", {})
     try:
@@ -90,7 +94,7 @@ def _is_context(hint: Any) -> bool:
 
 
 def _shown(function: Callable[..., Any], context: str | None, hints: dict[str, Any]) -> str:
-    """Write the signature as its caller sees it: without the Context, and without the modules of types."""
+    """Return the signature as its caller sees it: without the Context, and without the modules of types."""
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(
@@ -113,7 +117,7 @@ class _Shown:
 
 
 def _hooks(name: str, parameters: list[inspect.Parameter]) -> dict[str, Any]:
-    """Give what the conversion needs besides the types, and refuse types that no JSON can become."""
+    """Return the options that the conversion needs, and refuse types that can't be read from JSON."""
     hooks: dict[str, Any] = {}
     for parameter in parameters:
         try:
@@ -122,7 +126,7 @@ def _hooks(name: str, parameters: list[inspect.Parameter]) -> dict[str, Any]:
             raise InvalidSetting(f'{name}(): argument "{parameter.name}": {error}') from error
         for part in known:
             match part:
-                # Keys of JSON are text. Said only where it matters: it doubles the time of a conversion.
+                # Keys of JSON are strings. Set only where needed: it doubles the time of a conversion.
                 case inspected.DictType(key_type=key) if not isinstance(key, _TEXT_KEYS):
                     hooks["str_keys"] = True
                 case inspected.CustomType(cls=cls) if cls is object or hasattr(cls, "model_validate"):
@@ -136,7 +140,7 @@ def _hooks(name: str, parameters: list[inspect.Parameter]) -> dict[str, Any]:
 
 
 def _within(part: Any, seen: set[int]) -> Iterator[inspected.Type]:
-    """Give a type and all types that it is made of."""
+    """Yield a type and all types that it contains."""
     if isinstance(part, tuple):
         for item in part:
             yield from _within(item, seen)
@@ -149,7 +153,7 @@ def _within(part: Any, seen: set[int]) -> Iterator[inspected.Type]:
 
 
 def _validated(kind: type[Any], value: Any) -> Any:
-    """Make a pydantic model; known by its method, since pydantic need not be installed."""
+    """Return a pydantic model, recognised by its method, since pydantic need not be installed."""
     if kind is object:
         return value
     try:
@@ -157,6 +161,6 @@ def _validated(kind: type[Any], value: Any) -> Any:
     except ValueError as error:
         if not hasattr(error, "errors"):
             raise
-        # Its own message would show the values, which may be secret.
+        # Pydantic's own message would show the values, which may be secret.
         found = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         raise ValueError("; ".join(found)) from None

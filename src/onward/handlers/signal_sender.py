@@ -1,4 +1,4 @@
-"""What may be said of a signal besides its event, its key and what it brings."""
+"""The options of a signal besides its event, its key and its payload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnyClient = TypeVar("AnyClient", Client, AsyncClient)
 
 
 class SignalOptions(TypedDict, total=False):
-    """What `app.signal()` takes; None is the same as leaving it out."""
+    """The options of `app.signal()`; None is the same as leaving an option out."""
 
     org_id: str | None
     keep: Duration
@@ -24,20 +24,20 @@ class SignalOptions(TypedDict, total=False):
 
 
 class Said(NamedTuple):
-    """The options of a signal as a client takes them, who sends it, and the transaction to store it in."""
+    """The options of a signal as a client takes them, its actor, and the transaction to store it in."""
 
     named: dict[str, Any]
     actor: Actor | None
     tx: object
 
     def bound(self, client: AnyClient) -> AnyClient:
-        """Return a client in the transaction of the signal, acting for who sends it."""
+        """Return the client in the transaction of the signal, acting for the actor that sends it."""
         client = client if self.tx is None else client.within(self.tx)
         return client if self.actor is None else client.acting_as(self.actor)
 
 
 def read_signal(options: SignalOptions) -> Said:
-    """Read the options of one signal; a name that does not exist is refused."""
+    """Read the options of one signal; raises InvalidSetting for an unknown option."""
     check_names("signal()", options, SignalOptions.__annotations__)
     named: dict[str, Any] = {
         name: options[name] for name in ("org_id", "keep") if options.get(name) is not None

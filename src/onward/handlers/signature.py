@@ -1,6 +1,6 @@
-"""What a handler takes, read from its signature: payloads become arguments, and a call becomes a payload.
+"""The arguments of a handler, read from its signature: payloads become arguments, and calls become payloads.
 
-A call is checked at enqueue just as the worker will check it, so what was accepted can run.
+An enqueue checks a call just as the worker will, so a job that was accepted can run.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from onward.core.secrets.redaction import REDACTION, redact_text
 from onward.errors import InvalidArguments, InvalidSetting
 from onward.handlers.parameters import Parameters, read_parameters
 
-# What is a value of JSON as it stands; most arguments are.
+# Types that are JSON values without conversion. Most arguments are, so they skip it.
 _PLAIN = frozenset({str, int, bool, type(None)})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 
 
 class Signature:
-    """The arguments of one function; `context` names the parameter that takes the Context.
+    """The arguments of one function; `context` is the name of the parameter that takes the Context.
 
-    `defaults` has every argument, with None for one that has no default; an `open` one takes any others too.
+    `defaults` has every argument, with None for an argument without a default. An `open` signature accepts
+    any other argument too.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -44,7 +45,7 @@ class Signature:
         self._check = self._read if self.arguments == self._all else self.arguments
 
     def _choose(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        """Choose the cheapest way from a payload to arguments: a worker takes it for every job."""
+        """Return the cheapest way from a payload to arguments: a worker takes it for every job."""
         if not self._names:
             return dict if self.open else self._nothing
         if self.open:
@@ -54,7 +55,7 @@ class Signature:
         return self._all
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Bind a call's arguments as the function would, and give them as JSON values."""
+        """Bind a call's arguments as the function would, and return them as JSON values."""
         payload = given = self._bound(args, kwargs) if args else dict(kwargs)
         if not _PLAIN.issuperset(map(type, given.values())):
             try:
@@ -90,7 +91,7 @@ class Signature:
             raise self._explained(payload, error) from None
         if len(payload) == len(given) and not self.open:
             return given
-        # Left to the function, whose default need not be JSON.
+        # Unset arguments are left to the function: their defaults need not be JSON.
         return {name: value for name, value in given.items() if value is not msgspec.UNSET}
 
     def _nothing(self, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class Signature:
                 return self._refused(f'needs the argument "{name}".')
         text = str(error)
         place = _PLACE.search(text)
-        # An enum says which value it does not know.
+        # The message of an enum contains the unknown value, which may be secret.
         text = redact_text(text[: place.start() if place else None], REDACTION.secrets_of(payload))
         message = " ".join(text.replace("`", "").split())
         return self._refused(f'argument "{place[1] if place else ""}": {message[:1].lower()}{message[1:]}')
@@ -118,7 +119,7 @@ class Signature:
         return self._refused(f'has no argument "{name}".{advice}')
 
     def _unstorable(self, given: Mapping[str, Any]) -> InvalidArguments:
-        """Find the argument that no JSON can hold."""
+        """Return an error for the argument that can't be stored as JSON."""
         for name, value in given.items():
             try:
                 msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
@@ -135,8 +136,8 @@ _asdict = msgspec.structs.asdict
 
 
 def _form(name: str, read: Parameters) -> type[msgspec.Struct]:
-    """Make one type of all parameters, so that a payload is checked in one call."""
-    # UNSET is no value of the field's type, but defaults are never checked.
+    """Return one type for all parameters, so that a payload is checked in one call."""
+    # UNSET is not a value of the field's type, but msgspec never checks defaults.
     fields: Iterable[Any] = (
         (p.name, p.annotation) if p.default is p.empty else (p.name, p.annotation, msgspec.UNSET)
         for p in read.parameters
@@ -148,14 +149,14 @@ def _form(name: str, read: Parameters) -> type[msgspec.Struct]:
 
 
 def _dumped(value: Any) -> Any:
-    """Give a pydantic model as JSON values; known by its method, since pydantic need not be installed."""
+    """Return a pydantic model as JSON values; recognised by its method, since pydantic is optional."""
     if hasattr(value, "model_dump") and not inspect.isclass(value):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} is no type of JSON; give what identifies it, such as an id")
 
 
 def _listed(value: Any) -> Any:
-    """Give tuples as the lists that JSON makes of them."""
+    """Return the value with every tuple as a list, as JSON would read it back."""
     if isinstance(value, list | tuple):
         return [_listed(item) for item in value]
     if isinstance(value, dict):

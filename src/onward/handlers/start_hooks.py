@@ -1,4 +1,4 @@
-"""What an application has done when a worker starts, by `@app.on_start`."""
+"""The functions that an application runs when a worker starts, by `@app.on_start`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ H = TypeVar("H", bound=Callable[[], object])
 
 
 class StartHook:
-    """A function that is called once in each worker process, so long after the worker has started."""
+    """A function that is called once in each worker process, `delay` after the worker has started."""
 
     def __init__(self, function: Callable[[], Any], delay: Duration = timedelta()) -> None:
         if not callable(function):
@@ -34,18 +34,18 @@ class StartHook:
 
     @property
     def is_async(self) -> bool:
-        """Tell whether it is to be awaited."""
+        """Whether the function must be awaited."""
         return inspect.iscoroutinefunction(self.function)
 
     def begin(self) -> bool:
-        """Take the one call of this process; False if there was one."""
+        """Claim the one call in this process; False if it was already made."""
         first = self._process != os.getpid()
         self._process = os.getpid()
         return first
 
 
 class StartHooks:
-    """`@app.on_start` and `@app.on_start(delay=…)`; a worker calls what they were put above."""
+    """`@app.on_start` and `@app.on_start(delay=…)`; a worker calls the decorated functions."""
 
     def __init__(self) -> None:
         self._hooks: list[StartHook] = []
@@ -58,9 +58,9 @@ class StartHooks:
     @overload
     def __call__(self, /, *, delay: Duration = ...) -> Callable[[H], H]: ...
     def __call__(self, function: Any = None, /, *, delay: Duration = timedelta()) -> Any:
-        """Have a function called once in each worker process, so long after its start.
+        """Register a function to be called once in each worker process, `delay` after its start.
 
-        What it raises is logged, and the worker goes on.
+        An error that it raises is logged, and the worker goes on.
         """
 
         def add(hook: H) -> H:

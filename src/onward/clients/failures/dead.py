@@ -1,4 +1,4 @@
-"""Dead letters: look at what died, and replay, discard or fix it."""
+"""Dead letters: look at the jobs that died, and replay, discard or fix them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onward.operations.failures.dead_letters import (
 )
 
 Progress = Callable[[ResolvedMany], None]
-"""Is told after each page how far it has come."""
+"""Called after each page with the totals so far."""
 
 _MANY = 10_000
 
@@ -43,7 +43,10 @@ def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobI
 
 
 class AsyncDead:
-    """Every death of a job is resolved once, in one of three ways, by somebody, for a reason that is kept."""
+    """Every death of a job is resolved once: by replay, discard or fix forward.
+
+    The actor and the reason are kept.
+    """
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
@@ -57,7 +60,7 @@ class AsyncDead:
         cursor: JobId | None = None,
         **where: Unpack[DeadFilter],
     ) -> DeadLetterPage:
-        """Read a page of dead jobs, newest first: unresolved ones, resolved ones, or (None) both."""
+        """Read a page of dead jobs, newest first: unresolved, resolved, or (None) both."""
         return await self._run(
             lambda: dead_letters.list_letters(where, resolved=resolved, limit=limit, cursor=cursor),
             write=False,
@@ -66,7 +69,7 @@ class AsyncDead:
     async def groups(
         self, *, limit: int = 50, cursor: JobId | None = None, **where: Unpack[DeadFilter]
     ) -> GroupPage:
-        """Read a page of groups of what waits for somebody; that of the newest job comes first.
+        """Read a page of groups of unresolved dead jobs; the group with the newest job comes first.
 
         `group` may be the beginning of a fingerprint.
         """
@@ -75,30 +78,30 @@ class AsyncDead:
         )
 
     async def find(self, beginning: str, *, limit: int = 2) -> Sequence[JobId]:
-        """Find dead jobs by how their ids begin."""
+        """Find at most `limit` dead jobs whose ids start with `beginning`."""
         return await self._run(lambda: dead_bulk.find_ids(beginning, limit), write=False)
 
     async def get(self, job_id: JobId | UUID) -> DeadLetter:
-        """Read a dead job and what became of it; raises JobNotFound."""
+        """Read a dead job and how it was resolved; raises JobNotFound."""
         asked = normalise_id(job_id)
         return await self._run(lambda: dead_letters.get_letter(asked), write=False)
 
     async def origin(self, successor_id: JobId | UUID) -> DeadLetter | None:
-        """Find the dead job that this one was made to replace; None if there is none."""
+        """Find the dead job that this job was made to replace; None if there is none."""
         asked = normalise_id(successor_id)
         return await self._run(lambda: dead_letters.origin(asked), write=False)
 
     async def history(self, job_id: JobId | UUID) -> Sequence[Resolution]:
-        """Read what became of each earlier death of a job, oldest first."""
+        """Read how each earlier death of a job was resolved, oldest first."""
         asked = normalise_id(job_id)
         return await self._run(lambda: dead_letters.history(asked), write=False)
 
     async def replay(
         self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str, reset_attempts: bool = True
     ) -> Resolved:
-        """Let dead jobs run again under their own ids: from the first attempt, or for one more.
+        """Let dead jobs run again under their own ids: from the first attempt, or for one more attempt.
 
-        One whose key another job has meanwhile is refused.
+        A job is refused if another job holds its key by now.
         """
         asked = _normalised(ids)
         return await self._run(
@@ -125,9 +128,9 @@ class AsyncDead:
         priority: int | None = None,
         max_attempts: int | None = None,
     ) -> DeadLetter:
-        """Enqueue an edited copy of a dead job, which takes its key over; the dead one stays as it is.
+        """Enqueue an edited copy of a dead job, which takes over its key; the dead job stays as it is.
 
-        `patch` is merged into the payload, and null removes. Raises JobNotFound and AlreadyResolved.
+        `patch` is merged into the payload; a null removes a field. Raises JobNotFound and AlreadyResolved.
         """
         asked, successor_id = normalise_id(job_id), _make_id()
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
@@ -148,7 +151,10 @@ class AsyncDead:
         limit: int = 5,
         **where: Unpack[DeadFilter],
     ) -> Sequence[FixPreview]:
-        """Tell what a fix would change of one dead job, or of the newest ones of a filter; writes nothing."""
+        """Return what a fix would change in one dead job, or in the newest jobs of a filter.
+
+        Writes nothing.
+        """
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         if job_id is None:
             return await self._run(
@@ -173,14 +179,16 @@ class AsyncDead:
         progress: Progress | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
-        """Replay what waits for somebody and fits the filter, oldest job first, a page in each transaction.
+        """Replay unresolved jobs that match the filter, oldest first, one page in each transaction.
 
-        At a `rate`, such as "10/s", the jobs are due one after another. With `dry_run` they are only counted.
+        With a `rate`, such as "10/s", the jobs become due one after another. With `dry_run` they are only
+        counted.
         """
         every = NO_TIME if rate is None else interval("rate", rate)
 
         async def resolve(ids: Collection[JobId], so_far: ResolvedMany) -> Resolved:
-            # Counted from the clock of each page, which only moves on: the rate is never exceeded.
+            # The delay counts from the clock of each page. That clock only moves forward, so the rate is
+            # never exceeded.
             delay = dead_bulk.turn_of(so_far.done, every)
             return await self._run(
                 lambda: dead_letters.replay(
@@ -205,7 +213,7 @@ class AsyncDead:
         progress: Progress | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
-        """Discard what waits for somebody and fits the filter, a page in each transaction."""
+        """Discard unresolved jobs that match the filter, one page in each transaction."""
 
         async def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
             return await self.discard(ids, reason=reason)
@@ -226,7 +234,7 @@ class AsyncDead:
         progress: Progress | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
-        """Fix by one patch what waits for somebody and fits the filter, each job in its own transaction."""
+        """Fix unresolved jobs that match the filter by one patch, each in its own transaction."""
         Edit(patch=patch).check()
         mend = partial(
             self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts
@@ -257,7 +265,7 @@ class AsyncDead:
             picked = await self._run(pick, write=False)
             resolved = Resolved(frozenset(), {})
             if resolve is not None and picked.ids:
-                # A transaction of its own: what is done stays done, whatever becomes of the next page.
+                # One transaction for each page: what is resolved stays resolved if a later page fails.
                 resolved = await resolve(picked.ids, answer)
             answer = answer.plus(picked, resolved)
             if progress is not None:

@@ -1,4 +1,4 @@
-"""Cancel many jobs by one request."""
+"""Cancel many jobs in one request."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onward.operations.jobs import cancel
 from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
 
 Progress = Callable[[CancelledMany], None]
-"""Is told after each page how far it has come."""
+"""Called after each page with the totals so far."""
 
 _MANY = 10_000
 
 
 class AsyncCancelling(AsyncWorking):
-    """Waiting jobs are cancelled at once, running ones are asked to give way; each request is audited."""
+    """Cancels waiting jobs at once and asks running jobs to give way; each request is audited."""
 
     async def cancel_where(
         self,
@@ -32,7 +32,10 @@ class AsyncCancelling(AsyncWorking):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CancelledMany:
-        """Cancel what fits a filter, oldest first, a page in each transaction; a dry run only counts it."""
+        """Cancel the jobs that match a filter, oldest first, one page in each transaction.
+
+        With `dry_run` they are only counted.
+        """
         request = Request(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return await self._cancel(request, begin, dry_run=dry_run, progress=progress)
@@ -55,22 +58,25 @@ class AsyncCancelling(AsyncWorking):
     async def cancel_batch(
         self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY, progress: Progress | None = None
     ) -> CancelledMany:
-        """Cancel the jobs of a batch, and close it: nothing is added to it any more.
+        """Cancel the jobs of a batch and close it, so that no job can be added any more.
 
-        Its callbacks are enqueued when those that run have given way. Raises BatchNotFound.
+        Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
         asked = normalise_id(batch_id)
         request = Request(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
         request = await self._run(partial(cancel.refuse_more, request, asked))
         answer = await self._cancel(request, progress=progress)
-        # Who was adding has come through by then.
+        # Closing waits for callers that are adding jobs; the last pass cancels the jobs that they added.
         await self._run(lambda: batches.close(asked), atomic=True)
         return answer.joined(await self._pages(request, CancelledMany(), None, progress))
 
     async def cancel_flow(
         self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False, progress: Progress | None = None
     ) -> CancelledMany:
-        """Cancel a job, all that wait for it, and all that it has enqueued, and so on for each of them."""
+        """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
+
+        The same holds for each of those jobs.
+        """
         asked = normalise_id(job_id)
         chosen = await self._run(lambda: cancel.of_flow(asked), write=False)
         request = Request(chosen=chosen, reason=reason)
@@ -85,7 +91,7 @@ class AsyncCancelling(AsyncWorking):
                 answer, found = answer.plus(page, await self._page(request, page, found)), None
                 if progress is not None:
                     progress(answer)
-            # What ran may have enqueued more meanwhile.
+            # Jobs that were running may have enqueued more in the meantime.
             ids = await self._run(lambda: cancel.find_flow(asked), write=False)
         return answer
 
@@ -110,7 +116,7 @@ class AsyncCancelling(AsyncWorking):
     ) -> CancelledMany:
         while True:
             picked = await self._run(partial(cancel.pick, request, answer), write=False)
-            # A transaction of its own: what is cancelled stays so, whatever becomes of the next page.
+            # One transaction for each page: what is cancelled stays cancelled if a later page fails.
             answer, found = answer.plus(picked, await self._page(request, picked, found)), None
             if progress is not None:
                 progress(answer)

@@ -1,4 +1,4 @@
-"""The rules of queues: to read them, to set other bounds for a time, and to claim by them."""
+"""The policies of queues: read them, override their bounds for a time, and claim by them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from onward.operations.work.policy_claim import RuledClaim
 
 
 class AsyncQueues:
-    """How queues are worked off: how many jobs at once, how fast, and in whose turn."""
+    """The policy of a queue: how many jobs run at once, how fast they start, and the turns of orgs."""
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
         self._rules = binding.rules
 
     async def list(self, *, limit: int = 1000) -> Sequence[Queue]:
-        """Read the queues of which an application declared or an operator set something, by name."""
+        """Read the queues that an application has declared or an operator has bounded, by name."""
         return await self._run(lambda: queues.list_queues(limit=limit), write=False)
 
     async def get(self, name: str) -> Queue:
-        """Read the rule of a queue; one of which nothing was said has none."""
+        """Read the policy of a queue; an unknown queue has an empty one."""
         return await self._run(lambda: queues.get_queue(name), write=False)
 
     async def limit(
@@ -36,7 +36,7 @@ class AsyncQueues:
         burst: int | None = None,
         reason: str,
     ) -> Queue:
-        """Set other bounds than the declared ones, until `reset`; "none" lifts a bound."""
+        """Override the declared bounds until `reset`; "none" lifts a bound."""
         bounds = {"concurrency": concurrency, "rate": rate, "burst": burst}
         return await self._run(
             lambda: queues.limit_queue(name, **bounds, reason=reason),  # type: ignore[arg-type]
@@ -44,11 +44,11 @@ class AsyncQueues:
         )
 
     async def reset(self, name: str, *, reason: str) -> bool:
-        """Let the declared bounds hold again; False if none were set."""
+        """Remove the override, so that the declared bounds hold again; False if there was none."""
         return await self._run(lambda: queues.reset_queue(name, reason=reason), atomic=True)
 
     async def declare(self) -> None:
-        """Write, as a worker does at its start, what the application declares of its queues."""
+        """Write, as a worker does at its start, the policies that the application declares."""
         await self._run(lambda: queues.declare(self._rules.queues))
 
     async def claim(
@@ -60,7 +60,7 @@ class AsyncQueues:
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
     ) -> RuledClaim:
-        """Claim, as a worker does, from a queue that has a rule; says also why there were not more."""
+        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._rules.queues.get(queue)
         return await self._run(

@@ -1,4 +1,7 @@
-"""The content of the artifacts of one database: put, read back and checked, removed; all of it blocks."""
+"""The content of the artifacts of one database: written, read back and checked, and removed.
+
+Every function here blocks.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Shelf:
         return Kept(blob.sha256, blob.size, self._blobs.name)
 
     def read(self, artifact: Artifact) -> Iterator[bytes]:
-        """Give the content of an artifact in pieces, unchecked."""
+        """Yield the content of an artifact in pieces, unchecked."""
         key = key_of(folder_of(self._installation, artifact.org_id), artifact.sha256)
         try:
             yield from self._blobs.read(key)
@@ -42,30 +45,30 @@ class Shelf:
             ) from None
 
     def old(self, before: float) -> Iterator[str]:
-        """Give the keys of all files that were last put before that time."""
+        """Return the keys of all files that were last written before a time."""
         return self._blobs.keys(self._installation, before=before)
 
     def remove_unused(
         self, keys: Collection[str], used: Iterable[tuple[str | None, str]], *, before: float
     ) -> int:
-        """Remove files that no artifact has; tells how many."""
+        """Remove files that no artifact uses; return how many."""
         kept = {key_of(folder_of(self._installation, org_id), sha256) for org_id, sha256 in used}
         return sum(self._blobs.remove(key, before=before) for key in keys if key not in kept)
 
 
 def some(keys: Iterator[str]) -> list[str]:
-    """Take the next few keys; none when there are no more."""
+    """Return the next keys, at most `_AT_ONCE`; an empty list at the end."""
     return list(islice(keys, _AT_ONCE))
 
 
 def inlined(content: bytes) -> Kept:
-    """Give small content as it is kept in its row."""
+    """Return small content in the form in which its row stores it."""
     blob = copied([content], None)
     return Kept(blob.sha256, blob.size, data=base64.b64encode(content).decode())
 
 
 def outlined(artifact: Artifact, data: str) -> Iterator[bytes]:
-    """Give content that was in its row."""
+    """Yield content that was stored in its row."""
     try:
         yield base64.b64decode(data, validate=True)
     except ValueError:
@@ -73,8 +76,8 @@ def outlined(artifact: Artifact, data: str) -> Iterator[bytes]:
 
 
 def opened(artifact: Artifact, chunks: Iterable[bytes]) -> IO[bytes]:
-    """Copy content into a file without a name and give that, once it was found to be what was stored."""
-    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=CHUNK))  # noqa: SIM115 - the caller's to close
+    """Return content as an unnamed temporary file, after checking that it is what was stored."""
+    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=CHUNK))  # noqa: SIM115 - the caller closes it
     try:
         check(artifact, chunks, file)
         file.seek(0)
@@ -85,14 +88,14 @@ def opened(artifact: Artifact, chunks: Iterable[bytes]) -> IO[bytes]:
 
 
 def whole_content(artifact: Artifact, chunks: Iterable[bytes]) -> bytes:
-    """Give content as one, once it was found to be what was stored."""
+    """Return content as one bytes object, after checking that it is what was stored."""
     file = io.BytesIO()
     check(artifact, chunks, file)
     return file.getvalue()
 
 
 def check(artifact: Artifact, chunks: Iterable[bytes], target: IO[bytes] | None = None) -> None:
-    """Copy content, if there is a target, and raise ArtifactCorrupt if it is not what was stored."""
+    """Copy content to `target`, if given, and raise ArtifactCorrupt if it is not what was stored."""
     blob = copied(chunks, target)
     if (blob.sha256, blob.size) != (artifact.sha256, artifact.size):
         raise _changed(artifact)

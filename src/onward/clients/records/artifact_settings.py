@@ -1,4 +1,4 @@
-"""What an application says of its artifacts: where they are kept, what is small, and what signs links."""
+"""The settings of an application for its artifacts: their place, the size kept inline, and the secret."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_INLINE = 2**20
 _DIRECTORY = "onward-artifacts"
 
 new_artifact_id = IdMaker(time.time_ns, os.urandom).make
-"""Make the id of an artifact: a UUIDv7, as a job's."""
+"""Make the id of an artifact: a UUIDv7, like the id of a job."""
 
 
 class Keeping:
-    """What the rules say of artifacts or, where they say nothing, the environment."""
+    """The application's settings for artifacts or, where they are unset, those of the environment."""
 
     def __init__(self, store: Store | AsyncStore, rules: Rules) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class Keeping:
 
     @property
     def inline_bytes(self) -> int:
-        """Tell up to which size content is kept in the database."""
+        """The largest size of content that is kept in the database."""
         most = self._rules.artifact_inline_bytes
         if type(most) is not int or not 0 <= most <= _MOST_INLINE:
             raise InvalidSetting(f"artifact_inline_bytes is {most!r:.80}; give 0 to {_MOST_INLINE}")
@@ -37,12 +37,12 @@ class Keeping:
 
     @property
     def blobs(self) -> Blobs:
-        """Give the place for what is larger: the setting, ONWARD_ARTIFACTS, or beside the database."""
+        """The place for larger content: the setting, ONWARD_ARTIFACTS, or beside the database."""
         return open_blobs(self._rules.artifacts or os.environ.get("ONWARD_ARTIFACTS") or self._default())
 
     @property
     def secret(self) -> str:
-        """Give what signs links: the setting, ONWARD_ARTIFACT_SECRET, or the file of …_SECRET_FILE."""
+        """The secret that signs links: the setting, ONWARD_ARTIFACT_SECRET, or …_SECRET_FILE's content."""
         found = self._rules.artifact_secret or os.environ.get("ONWARD_ARTIFACT_SECRET")
         file = os.environ.get("ONWARD_ARTIFACT_SECRET_FILE")
         if not found and file:

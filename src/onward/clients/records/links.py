@@ -1,6 +1,6 @@
-"""Links that open one artifact for a time: a signed token that names it, its org, its content and its end.
+"""Links that open one artifact for a time: a signed token with the artifact, its org, its hash and an expiry.
 
-One algorithm, and one error for all that can be wrong: who tries learns nothing.
+There is one algorithm, and one error for every fault, so that a failed attempt reveals nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a token that is ours says."""
+    """The claims of a token that we signed."""
 
     artifact_id: str
     org_id: str | None
@@ -28,7 +28,7 @@ class Link:
 
 
 def signed(artifact: Artifact, expires_at: datetime, secret: str) -> str:
-    """Make a token."""
+    """Return a signed token for an artifact."""
     claims = {
         "aud": _AUDIENCE,
         "sub": artifact.id,
@@ -51,7 +51,7 @@ def read_link(token: Any, secret: str, at: datetime) -> Link:
             secret,
             algorithms=[_ALGORITHM],
             audience=_AUDIENCE,
-            # Its end is compared below, with the caller's clock.
+            # The expiry is checked below, by the caller's clock.
             options={"require": ["exp", "aud", "sub"], "verify_exp": False},
         )
     except jwt.PyJWTError:
@@ -64,7 +64,7 @@ def read_link(token: Any, secret: str, at: datetime) -> Link:
 
 
 def invalid() -> InvalidLink:
-    """Say no more than that the link does not work."""
+    """Return the one error for every link that does not work."""
     return InvalidLink("the link is not valid, or no longer; ask for a new one")
 
 

@@ -1,1 +1,1 @@
-"""What a handler is given while it runs."""
+"""What a handler is given while it runs: the Context, and what stands behind its methods."""

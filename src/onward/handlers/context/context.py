@@ -1,4 +1,4 @@
-"""What a handler may ask of the worker that runs it."""
+"""The Context of a handler: what it may ask of the worker that runs it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = get_logger("onward.job")
-# Who leaves out the name is told so, rather than that Python misses an argument.
+# The default lets `ctx.once(fn)`, which leaves out the name, reach a check whose error says so; Python would
+# only report a missing argument.
 _NONE_GIVEN: Any = None
 
 
 class Context:
-    """The running job, as its handler sees it; a parameter with this annotation is given one."""
+    """The running job, as its handler sees it; a parameter with this annotation receives it."""
 
     __slots__ = ("_adapter", "_clients", "_opening", "_run", "_told", "_waits")
 
@@ -64,21 +65,25 @@ class Context:
 
     @property
     def job(self) -> Job:
-        """Give the job as it was claimed."""
+        """The job as it was claimed."""
         return self._run.job
 
     @property
     def client(self) -> Client:
-        """Give a client for the org of this job alone; for a job without an org, that of the application.
+        """A client confined to the org of this job; for a job without an org, the application's client.
 
-        It can change other jobs, so the category of this one must have the capability "domain".
+        It can change other jobs, so the category of this job must have the capability "domain".
         """
         self.require("domain")
         return self._sync
 
     @property
     def aclient(self) -> AsyncClient:
-        """Give the same for the running event loop."""
+        """An async client for the running event loop, confined to the org of this job.
+
+        For a job without an org it is the application's client. It can change other jobs, so the category of
+        this job must have the capability "domain".
+        """
         self.require("domain")
         return self._current
 
@@ -97,8 +102,9 @@ class Context:
     def transaction(self, connection: Any = None) -> Opening:
         """Begin a transaction, by `with` or `async with`, that ends this job and commits with its block.
 
-        It is on a connection of yours that `within()` would take, or on one that is opened for it. What `ctx`
-        does inside belongs to it. An error rolls it back, and so does a lost lease, which raises LeaseLost.
+        It runs on your connection, of any kind that `within()` takes, or on a new one. What `ctx` does inside
+        the block belongs to the transaction. An error rolls it back. So does a lost lease, which raises
+        LeaseLost.
         """
         self.require("domain")
         self._opening = Opening(self._run, self._clients, connection, self._opening)
@@ -106,7 +112,7 @@ class Context:
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """Give a logger whose records carry `job_id`, `job_type` and `attempt`."""
+        """A logger whose records carry `job_id`, `job_type` and `attempt`."""
         if self._adapter is None:
             job = self._run.job
             about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
@@ -116,7 +122,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Tell whether the handler should give way."""
+        """Whether the handler should give way."""
         self._told = self._told or self._run.cancel_reason is not None
         return self._told
 
@@ -126,12 +132,12 @@ class Context:
             raise Cancelled(self._run.cancel_reason or "cancelled")
 
     def _give_way(self) -> None:
-        # Once: a handler that knows of it may still undo what it did, by steps and effects.
+        # Raised once only: a handler that knows of it may still undo its work, by steps and effects.
         if not self._told:
             self.check_cancelled()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep in a sync handler; raises Cancelled as soon as it should give way."""
+        """Sleep in a sync handler; raises Cancelled as soon as the handler should give way."""
         if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
             raise InvalidSetting("ctx.sleep() would block the event loop; use await asyncio.sleep(…) here")
         if self._run.wait_cancelled(seconds):
@@ -144,9 +150,9 @@ class Context:
     @overload
     def call_provider(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     def call_provider(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-        """Call a function, and again when the provider says that there were too many calls.
+        """Call a function, and repeat the call while the provider reports too many calls.
 
-        It waits by `retry`, or by the `inner_retry` of the category; any other error is raised at once.
+        The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
         check_plain(function)
         calls = calls_of(self._run, self._clients.rules, kwargs)
@@ -161,65 +167,81 @@ class Context:
         self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
     async def acall_provider(self, function: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
-        """Do the same, awaited."""
+        """Await a function's call, and repeat it while the provider reports too many calls.
+
+        The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
+        """
         calls = calls_of(self._run, self._clients.rules, kwargs)
         return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
 
     def progress(self, items: Iterable[T]) -> Iterator[T]:
-        """Give the items one by one, each time with a look whether to give way."""
+        """Yield the items one by one; raises Cancelled before an item if the handler should give way."""
         for item in items:
             self.check_cancelled()
             yield item
 
     def audit(self, action: str, /, **detail: Any) -> None:
-        """Add a line to the audit of this job, at every level of it; raises LeaseLost if it is late."""
+        """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
         self._sync.audit.note(self._run.job, action, detail)
 
     async def aaudit(self, action: str, /, **detail: Any) -> None:
-        """Do the same, awaited."""
+        """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
         await self._current.audit.note(self._run.job, action, detail)
 
     @property
     def dry_run(self) -> bool:
-        """Tell whether effects are left undone, because the application or ONWARD_DRY_RUN says so."""
+        """Whether effects are skipped, because the application or ONWARD_DRY_RUN says so."""
         return self._clients.rules.dry_run
 
     def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
-        """Do an effect that a retry does not repeat; gives its result, as JSON keeps it.
+        """Do an effect that a retry does not repeat; return its result, as JSON stores it.
 
-        A function that needs an argument is given the idempotency key, the same on every try until it is
-        done. Raises LeaseLost if it is late. In a dry run nothing is called, and None is given.
+        A function that takes an argument gets the idempotency key, which stays the same until the effect is
+        done. Raises LeaseLost if the lease is lost. In a dry run the function is not called, and the result
+        is None.
         """
         self.require("domain")
         self._give_way()
         return perform(once(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
     async def aonce(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
-        """Do the same, awaited; the function may be async or plain."""
+        """Do an effect that a retry does not repeat; return its result, as JSON stores it.
+
+        The function may be async or plain. If it takes an argument, it gets the idempotency key, which stays
+        the same until the effect is done. Raises LeaseLost if the lease is lost. In a dry run the function is
+        not called, and the result is None.
+        """
         self.require("domain")
         return await perform_async(once(self._acting(self._current, asyncio.sleep), name, function))
 
     def step(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
-        """Give what the function gives, remembered over retries, as JSON keeps it."""
+        """Return the function's result, as JSON stores it; a retry returns the stored result."""
         self._give_way()
         return perform(step(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
     async def astep(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
-        """Do the same, awaited; the function may be async or plain."""
+        """Return the function's result, as JSON stores it; a retry returns the stored result.
+
+        The function may be async or plain.
+        """
         return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
 
     def sleep_until(self, instant: datetime) -> Over:
-        """Leave the slot until an instant, unless that is over; the handler then runs from its start.
+        """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
 
-        What it did before must be remembered, by `step` or `once`. Awaited in an async handler.
+        Work done before the wait must be remembered, by `step` or `once`. An async handler awaits the call.
         """
         self._check_may_leave()
         return sleep_until(instant, self._run.job.started_at)
 
     def sleep_for(self, length: Duration, *, name: str | None = None) -> Any:
-        """Do the same until so long after the handler first came here; known by its name, or as the nth."""
+        """Leave the slot until `length` after the handler first came here; it then runs from its start.
+
+        A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
+        must be remembered, by `step` or `once`. An async handler awaits the call.
+        """
         waits = self._check_may_leave()
         return self._performed(lambda acting, _: sleep_for(acting, waits, length, name))
 
@@ -231,16 +253,16 @@ class Context:
         timeout: Duration | None = None,
         default: Any = MISSING,
     ) -> Any:
-        """Leave the slot until `app.signal(event, key=…)` is sent in the org of the job; gives its payload.
+        """Leave the slot until `app.signal(event, key=…)` is sent in the job's org; return its payload.
 
-        A signal that came before counts while it is kept, and each wait has one of its own. After the
-        time-out raises WaitTimedOut, or gives the default. In an async handler it is awaited.
+        A signal sent earlier counts while it is kept, and each wait takes a signal of its own. After
+        `timeout` the call raises WaitTimedOut, or returns the default. An async handler awaits the call.
         """
         waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
         return self._performed(lambda acting, client: wait_for(acting, client.signals, waits, awaited))
 
     def _performed(self, acts: Callable[[Acting, Client | AsyncClient], Acts]) -> Any:
-        # An async handler awaits what a sync one has at once.
+        # An async handler gets a coroutine to await; a sync handler gets the result.
         if asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
             current = self._current
             return perform_async(acts(self._acting(current, asyncio.sleep), current))
@@ -257,16 +279,17 @@ class Context:
         return Acting(self._run.job, client.effects, self.log, wait, client.audit.note, self.dry_run)
 
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
-        """Count what this run uses, and what that costs in millionths of a currency.
+        """Count what this attempt uses, and its cost in millionths of a currency.
 
-        It is written with the end of the attempt, whatever that is; a worker that dies before loses it.
+        It is written with the end of the attempt, whatever the outcome. If the worker dies before, it is
+        lost.
         """
         self._run.meter(Usage.checked(unit, amount, cost_micros))
 
     def artifact(
         self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
     ) -> Artifact:
-        """Keep a file that this job made, by `path=`, `text=` or bytes; raises LeaseLost if it is late."""
+        """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
         made = self._sync.artifacts.add(self._run.job, name, data, **options)
         self._run.artifacts += 1
@@ -275,7 +298,7 @@ class Context:
     async def aartifact(
         self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
     ) -> Artifact:
-        """Do the same, awaited."""
+        """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
         made = await self._current.artifacts.add(self._run.job, name, data, **options)
         self._run.artifacts += 1
@@ -286,37 +309,41 @@ class Context:
         return self._sync.artifacts.open(artifact, role=role, job=self._run.job)
 
     async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
-        """Do the same, awaited."""
+        """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
         return await self._current.artifacts.open(artifact, role=role, job=self._run.job)
 
     def enqueue(self, new: NewJob) -> Handle[Any]:
-        """Store a child of this job, which carries on its org, project, actor, correlation and trace."""
+        """Store a child of this job, which inherits its org, project, actor, correlation and trace."""
         with running(self._run.job):
             client = self._sync if self._asks_for_parent(new) else self._clients.sync
             return Handle(client.enqueue(new), self._clients)
 
     async def aenqueue(self, new: NewJob) -> Handle[Any]:
-        """Do the same, awaited."""
+        """Store a child of this job, which inherits its org, project, actor, correlation and trace."""
         with running(self._run.job):
             client = self._current if self._asks_for_parent(new) else self._clients.current()
             return Handle(await client.enqueue(new), self._clients)
 
     @property
     def batch(self) -> BatchHandle:
-        """Give the batch of this job, or after which it comes: to see how far it is, and to add jobs."""
+        """The batch that this job is in, or whose callback it is.
+
+        It shows the batch's progress, and adds jobs to it.
+        """
         asking = Asking(self._run.job, lambda: self._sync, lambda: self._current, self.require)
         return OwnBatch(asking, self._clients)
 
     def parents(self) -> list[Job]:
-        """Give the jobs that this one has waited for, with `job_type`, `state` and `result`, oldest first."""
+        """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
         return self._sync.flows.parents(self._run.job.id)
 
     async def aparents(self) -> list[Job]:
-        """Do the same, awaited."""
+        """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
         return await self._current.flows.parents(self._run.job.id)
 
     def _asks_for_parent(self, new: NewJob) -> bool:
-        # A client of one org asks whose it is, which costs a look; a transaction has no other client.
+        # A client confined to an org checks that the parent belongs to it, which costs a read. It is needed
+        # for another job's child, and inside a transaction, which has no other client.
         others = isinstance(new, NewJob) and new.parent_id not in {None, self._run.job.id}
         return others or self._opening is not None
 

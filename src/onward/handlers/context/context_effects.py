@@ -1,6 +1,6 @@
-"""What `ctx.once()` and `ctx.step()` do, written once for handlers that wait and those that do not.
+"""What `ctx.once()` and `ctx.step()` do, written once for sync and async handlers.
 
-An effect is a generator that yields what to do next, and is sent what came of it; it does no I/O itself.
+An effect is a generator that does no I/O: it yields what to call next, and is sent the result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _in_progress: set[tuple[str, int, str]] = set()
 
 
 class Do(NamedTuple):
-    """Something to call, and to await if it gives what can be; `whole` is not to be cut off."""
+    """A call to make, and to await if its result is awaitable; a `whole` one must not be interrupted."""
 
     call: Callable[[], Any]
     whole: bool = False
@@ -54,9 +54,10 @@ Acts = Generator[Do, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Who does an effect, where it is recorded, and where it is told.
+    """The job that does an effect, where the effect is recorded, and where it is logged.
 
-    `wait` waits so many seconds, and gives True if the handler should give way; `note` adds to the audit.
+    `wait` waits for a number of seconds, and returns True if the handler should give way; `note` adds to the
+    audit.
     """
 
     job: Job
@@ -67,14 +68,14 @@ class Acting:
     dry_run: bool = False
 
     def tell(self, event: str, name: str, message: str, *, level: int = logging.INFO) -> None:
-        """Log what became of an effect, with fields by which a formatter can give it another name."""
-        # An adapter puts its own fields in the place of these.
+        """Log what became of an effect, with fields by which a formatter can rename the event."""
+        # Log through the adapter's logger: the adapter would replace these fields with its own.
         about = {**(self.log.extra or {}), "event": event, "effect": name}
         self.log.logger.log(level, "effect %r %s", name, message, extra=about)
 
 
 def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
-    """Do an effect unless it was done; gives its result, as it is remembered."""
+    """Do an effect unless it is done already; return its result, as it is stored."""
     _check_order("once", name)
     arguments = _arguments(function, name, most=1)
     check_name(name)
@@ -101,7 +102,7 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
 
 
 def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
-    """Give the result that is remembered, or call the function and remember what it gives."""
+    """Return the stored result of a step, or call the function and store its result."""
     _check_order("step", name)
     _arguments(function, name, most=0)
     check_name(name)
@@ -112,17 +113,18 @@ def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
             return found.result
         given = yield from _called(acting, name, function, ())
         result = plain(given, f"the result of step {name!r:.80}")
-        # Made from what a dry run did not do, it must not be found by a real run.
+        # Not stored in a dry run: the result depends on effects that were skipped, and a real run must not
+        # reuse it.
         if not acting.dry_run:
             yield from recorded(acting, lambda: effects.remember(job, name, result, after=found))
         return result
 
 
 def recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
-    """Record what has happened; while the database is away, try again for a while.
+    """Record what has happened; while the database is unreachable, retry for `_PATIENCE` seconds.
 
-    To record it twice does no harm. In the handler's own transaction the driver's errors come through: what
-    is broken there can't be tried again.
+    Recording twice does no harm. In the handler's own transaction the driver's errors pass through: a broken
+    transaction can't be retried.
     """
     pause, until = _FIRST_PAUSE, 0.0
     while True:
@@ -137,7 +139,7 @@ def recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
 
 
 def perform(acts: Acts) -> Any:
-    """Do what an effect asks for, in a thread that may wait."""
+    """Carry out an effect in a thread that may block."""
     try:
         do = next(acts)
         while True:
@@ -152,7 +154,7 @@ def perform(acts: Acts) -> Any:
 
 
 async def perform_async(acts: Acts) -> Any:
-    """Do the same on the event loop."""
+    """Carry out an effect on the event loop."""
     cut: asyncio.CancelledError | None = None
     try:
         do = next(acts)
@@ -162,8 +164,8 @@ async def perform_async(acts: Acts) -> Any:
                 if do.whole:
                     task, cut = await _whole(given)
                     if cut is not None and (task.cancelled() or task.exception() is not None):
-                        # Whoever has to give way does not try again.
-                        raise cut  # noqa: TRY301 - it is the generator's to deal with
+                        # A handler that has to give way does not retry.
+                        raise cut  # noqa: TRY301 - the generator handles it
                     given = task.result()
                 elif inspect.isawaitable(given):
                     given = await given
@@ -178,12 +180,12 @@ async def perform_async(acts: Acts) -> Any:
 
 
 async def _whole(given: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any], asyncio.CancelledError | None]:
-    """Run something to its end, also when the handler is cancelled meanwhile; says whether it was."""
-    # The effect has happened: unrecorded, the next attempt would repeat it.
+    """Run a coroutine to its end even if the handler is cancelled; return its task and the cancellation."""
+    # The effect has happened. If it were not recorded, the next attempt would repeat it.
     task, cut, until = asyncio.ensure_future(given), None, 0.0
     while not task.done():
         try:
-            # Not for ever once it was: its database may never answer.
+            # Bounded once the handler is cancelled: the database may never answer.
             await asyncio.wait({task}, timeout=until - time.monotonic() if cut else None)
         except asyncio.CancelledError as error:
             cut, until = error, until or time.monotonic() + _PATIENCE
@@ -204,7 +206,7 @@ def _called(acting: Acting, name: str, function: Callable[..., Any], arguments: 
 
 
 def _check_ready(name: str, given: object) -> None:
-    """Refuse what nobody has awaited, and so has not happened."""
+    """Raise InvalidSetting for a result that was never awaited: its work has not happened."""
     if inspect.isawaitable(given):
         if isinstance(given, Coroutine):
             given.close()
@@ -215,7 +217,7 @@ def _check_ready(name: str, given: object) -> None:
 
 
 def _storable(acting: Acting, name: str, given: object) -> Any:
-    """Give a result as it is remembered; one that can't be is null, since the effect has happened."""
+    """Return a result as it is stored; null if it can't be, because the effect has already happened."""
     try:
         return plain(given, "the result")
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
@@ -225,7 +227,7 @@ def _storable(acting: Acting, name: str, given: object) -> Any:
 
 @contextmanager
 def alone(job: Job, name: str) -> Iterator[None]:
-    """Refuse a second call of a name while the first one runs: only one of the two could be recorded."""
+    """Raise InvalidSetting for a second call of a name while the first runs: only one could be recorded."""
     mark = (job.id, job.lease, name)
     with _lock:
         if mark in _in_progress:
@@ -246,13 +248,13 @@ def _check_order(method: str, name: object) -> None:
 
 
 def _arguments(function: Callable[..., Any], name: str, *, most: int) -> int:
-    """Tell how many arguments a function has to be given; those with a default are its own business."""
+    """Return how many arguments a function requires; parameters with a default are left to it."""
     if not callable(function):
         raise InvalidSetting(f"effect {name!r:.80}: {function!r:.80} can't be called; give a function")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        # Some of those in C tell nothing of themselves.
+        # Some functions in C have no signature.
         return 0
     needed = [
         parameter
@@ -270,7 +272,7 @@ def _arguments(function: Callable[..., Any], name: str, *, most: int) -> int:
 
 
 def dry_run_asked() -> bool:
-    """Tell what ONWARD_DRY_RUN says; nothing is no."""
+    """Whether ONWARD_DRY_RUN asks for a dry run; unset means no."""
     said = os.environ.get("ONWARD_DRY_RUN", "").strip().lower()
     if not said:
         return False

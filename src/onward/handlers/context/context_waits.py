@@ -1,7 +1,8 @@
-"""What `ctx.sleep_until()`, `ctx.sleep_for()` and `ctx.wait_for()` do, for handlers that wait and others.
+"""What `ctx.sleep_until()`, `ctx.sleep_for()` and `ctx.wait_for()` do, for sync and async handlers.
 
-A wait that is not over ends the run by `Parked`. When the job comes back, its handler runs from the start,
-and finds what is remembered of each wait by its place: its kind, its names, and how often it came before.
+A wait that is not over ends the attempt by `Parked`. When the job comes back, its handler runs from the
+start. It finds what is remembered of each wait by its place: its kind, its names, and its number among those
+alike.
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ from onward.operations.flows.signals import check_name
 from onward.operations.work.effects import check_name as check_place
 
 MISSING: Any = object()
-"""No default was given."""
+"""The caller gave no default."""
 
 _BEGUN, _SIGNAL, _TIMED_OUT = "begun", "signal", "timed_out"
 
 
 class Over:
-    """A wait that is over: there is nothing to await, but one may."""
+    """A wait that is over; an async handler may await it."""
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """Go on at once."""
+        """Return at once."""
         yield from ()
 
 
 @dataclass(slots=True)
 class Waits:
-    """The waits of one run so far: how often each came, and the signals that it had."""
+    """The waits of one attempt so far: how often each kind came, and the signals that were received."""
 
     places: Counter[tuple[str | None, ...]] = field(default_factory=Counter)
     seen: dict[tuple[str, str | None], list[str]] = field(default_factory=dict)
 
     def next(self, kind: str, *names: str | None) -> str:
-        """Give the place of the next wait of these names."""
+        """Return the place of the next wait of this kind and these names."""
         self.places[kind, *names] += 1
         return place_of(kind, *names, nth=self.places[kind, *names])
 
 
 class Awaiting(NamedTuple):
-    """What one call waits for, and what it gives when that does not come in time."""
+    """What one call waits for, and its result if that does not come in time."""
 
     event: str
     key: str | None
@@ -60,14 +61,14 @@ class Awaiting(NamedTuple):
 
 
 def sleep_until(instant: datetime, claimed_at: datetime | None) -> Over:
-    """Park the job until an instant, unless that is over."""
+    """Park the job until an instant, unless it has passed."""
     if not is_over(zoned("instant", instant), claimed_at):
         raise Parked(instant)
     return Over()
 
 
 def sleep_for(acting: Acting, waits: Waits, length: Duration, name: str | None) -> Acts:
-    """Park the job until so long after the first time that its handler came here."""
+    """Park the job until `length` after its handler first came here."""
     wait = _length("length", length)
     place = waits.next("sleep_for") if name is None else check_place(f"sleep_for:{name}")
     with alone(acting.job, place):
@@ -83,7 +84,7 @@ def wait_for(
     waits: Waits,
     awaited: Awaiting,
 ) -> Acts:
-    """Give what a signal brought; parks the job until there is one that no wait before this has had."""
+    """Return a signal's payload; parks the job until there is a signal that no earlier wait took."""
     names, timeout = (awaited.event, awaited.key), awaited.timeout
     check_name(*names)
     longest = None if timeout is None else _length("timeout", timeout)
@@ -118,7 +119,7 @@ def wait_for(
 
 
 def _begun(acting: Acting, place: str, found: Effect | None) -> Acts:
-    """Give the instant at which the handler first came to a wait, by the database's clock."""
+    """Return the instant at which the handler first came to a wait, by the database's clock."""
     job, effects = acting.job, acting.effects
     if found is None or not found.is_done_over(job.payload):
         yield from _remember(acting, place, found, {_BEGUN: True})
@@ -127,7 +128,7 @@ def _begun(acting: Acting, place: str, found: Effect | None) -> Acts:
 
 
 def _remember(acting: Acting, place: str, found: Effect | None, what: dict[str, Any]) -> Acts:
-    # In a dry run, too: it is no effect, and a wait that nobody remembers would never be over.
+    # In a dry run too: a wait is no effect, and if it were not remembered it would never be over.
     yield from recorded(acting, lambda: acting.effects.remember(acting.job, place, what, after=found))
 
 

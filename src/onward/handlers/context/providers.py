@@ -1,4 +1,4 @@
-"""Calls to a provider that are made again when it says that there were too many."""
+"""Calls to a provider that are repeated while it reports too many calls."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _CHECK_SECONDS = 0.5
 
 
 def calls_of(run: Run, rules: Rules, arguments: dict[str, Any]) -> Calls:
-    """Give what says when a call of this job is made again, by its category's policy or one of the call.
+    """Return what decides when a call of this job is repeated, by its category's policy or the call's.
 
-    A `retry` that is a RetryPolicy is taken out of the arguments; any other is the function's own.
+    A `retry` that is a RetryPolicy is removed from the arguments; any other belongs to the function.
     """
     policy = rules.category_of(run.job).inner_retry
     if isinstance(arguments.get("retry"), RetryPolicy):
@@ -38,12 +38,13 @@ def calls_of(run: Run, rules: Rules, arguments: dict[str, Any]) -> Calls:
     def judged(error: BaseException) -> Verdict:
         return judge(error, own=rules.classification, now=datetime.now(UTC))
 
-    # A breaker waits for all jobs and workers at once; each waiting by itself would fill the slots.
+    # A breaker holds the jobs of all workers at once; if each job waited by itself, they would fill the
+    # slots.
     return Calls(None if _has_breaker(run) else policy, judged)
 
 
 def call(calls: Calls, function: Callable[[], T], sleep: Callable[[float], None]) -> T:
-    """Call until it answers, or raises what is no rate limit."""
+    """Call until the function returns, or raises an error that is no rate limit."""
     while True:
         try:
             return _done(function())
@@ -51,14 +52,14 @@ def call(calls: Calls, function: Callable[[], T], sleep: Callable[[float], None]
             wait = calls.wait_after(error, random.random())  # noqa: S311 - spreads calls, keeps no secret
             if wait is None:
                 raise
-        # Outside of the handling: what is raised here was not caused by the rate limit.
+        # Outside of the `except` block: the rate limit is not the cause of an error that is raised here.
         sleep(wait.total_seconds())
 
 
 async def call_async(
     calls: Calls, function: Callable[[], Awaitable[T]], check_cancelled: Callable[[], None]
 ) -> T:
-    """Do the same, awaited."""
+    """Await calls until the function returns, or raises an error that is no rate limit."""
     while True:
         try:
             return await function()
@@ -69,12 +70,15 @@ async def call_async(
         ends_at = time.monotonic() + wait.total_seconds()
         while (left := ends_at - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _CHECK_SECONDS))
-            # A loop that a thread runs for itself is not cancelled.
+            # An event loop that a thread runs for itself is not cancelled from outside, so check here.
             check_cancelled()
 
 
 def _done(result: T) -> T:
-    """Refuse what has called nobody yet, such as a lambda makes it: it would seem to have succeeded."""
+    """Raise InvalidSetting for a coroutine, such as a lambda returns.
+
+    It has called no provider yet, and would seem to have succeeded.
+    """
     if inspect.iscoroutine(result):
         result.close()
         raise InvalidSetting(
@@ -84,7 +88,7 @@ def _done(result: T) -> T:
 
 
 def check_plain(function: Callable[..., Any]) -> None:
-    """Refuse a call that would have to be awaited, and one that would block the event loop."""
+    """Raise InvalidSetting for a call that must be awaited or that would block the event loop."""
     if inspect.iscoroutinefunction(function):
         raise InvalidSetting(
             "ctx.call_provider() calls plain functions; use await ctx.acall_provider(…) here"
@@ -100,7 +104,7 @@ def check_plain(function: Callable[..., Any]) -> None:
 
 
 def report_broken_rule(name: str, error: BaseException) -> None:
-    """Say that a rule of the application's own fails; it is passed over."""
+    """Log that a classification rule of the application failed and is passed over."""
     log.error(
         "the rule %s of app.classify() failed and is passed over: %s: %s", name, type(error).__name__, error
     )

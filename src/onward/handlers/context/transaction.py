@@ -1,4 +1,4 @@
-"""A transaction that a handler writes in, and that ends its job: all of it happens, or nothing."""
+"""A transaction in which a handler writes and its job ends: all of it happens, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from onward.origin import running
 
 
 class AsyncTransaction:
-    """What is written on its `connection` is committed with the end of the job, whose `result` it takes."""
+    """The writes on `connection` are committed together with the end of the job.
+
+    The job ends with `result`.
+    """
 
     def __init__(self, run: Run, clients: Clients, connection: Any, client: AsyncClient) -> None:
         self.connection = connection
@@ -33,7 +36,7 @@ class AsyncTransaction:
         self._clients = clients
 
     async def enqueue(self, new: NewJob) -> Handle[Any]:
-        """Store a child of this job; it is there when the transaction is committed."""
+        """Store a child of this job; it exists once the transaction is committed."""
         with running(self._run.job):
             return Handle(await self.client.enqueue(new), self._clients)
 
@@ -42,7 +45,7 @@ class AsyncTransaction:
 async def transaction_async(
     run: Run, clients: Clients, client: AsyncClient, connection: Any
 ) -> AsyncIterator[AsyncTransaction]:
-    """Begin a transaction on a connection of the handler's, or on a new one that is closed after it."""
+    """Begin a transaction on the handler's connection, or on a new one that is closed afterwards."""
     lent = await client.store.connect() if connection is None else None
     artifacts = run.artifacts
     try:
@@ -55,7 +58,7 @@ async def transaction_async(
             tx = AsyncTransaction(run, clients, given, confined(bound, run.job))
             yield tx
         except BaseException as error:
-            # Those that were rolled back do not count.
+            # Artifacts that were rolled back do not count.
             run.artifacts = artifacts
             swallowed = await manager.__aexit__(type(error), error, error.__traceback__)
             run.undone()
@@ -71,7 +74,7 @@ async def transaction_async(
 async def _commit(
     run: Run, client: AsyncClient, result: Any, manager: AbstractAsyncContextManager[object]
 ) -> Leases:
-    """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
+    """End the job under its lease and commit; raises LeaseLost after rolling everything back."""
     try:
         end = _success(run, client.rules, result)
         leases = await _written(run, client, end)

@@ -17,7 +17,7 @@ from onward.handlers.handler import Run
 
 
 class Opening:
-    """The transaction of one run: before it, in it, or after its commit."""
+    """The transaction of one attempt: before it begins, while it is open, or after its commit."""
 
     completed: bool
 
@@ -37,19 +37,19 @@ class Opening:
         self.current: AsyncClient | None = None
         self.completed = False
 
-    if not TYPE_CHECKING:  # a type checker knows what is missing
+    if not TYPE_CHECKING:  # type checkers report a missing attribute themselves
 
         def __getattr__(self, name: str) -> Any:
-            """Say what is missing to who takes this for the transaction itself."""
+            """Raise AttributeError with advice, for code that takes this for the transaction itself."""
             raise AttributeError(
                 f"ctx.transaction() has no {name!r} before it is begun; write "
                 "`with ctx.transaction() as tx:`, or `async with`, and use that tx"
             )
 
     def __enter__(self) -> Transaction:
-        """Begin it in a sync handler."""
+        """Begin the transaction in a sync handler."""
         if self._connection is None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
-            # On SQLite it would wait for a block of another handler, and that one for this loop.
+            # On SQLite it could wait for another handler's transaction, which waits for this event loop.
             raise InvalidSetting(
                 "`with ctx.transaction()` would block the event loop; use `async with ctx.transaction()` here"
             )
@@ -69,7 +69,7 @@ class Opening:
         return swallowed
 
     async def __aenter__(self) -> AsyncTransaction:
-        """Begin it in an async handler."""
+        """Begin the transaction in an async handler."""
         client = self._clients.current()
         self._async_manager = transaction_async(self._run, self._clients, client, self._connection)
         tx = await self._async_manager.__aenter__()

@@ -1,4 +1,4 @@
-"""A batch that was made: ask how far it has come, wait for its end, add to it, cancel it."""
+"""The handle of a batch: follow its progress, wait for its end, add jobs to it, cancel it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onward.origin import running
 
 
 class BatchOptions(TypedDict, total=False):
-    """What a batch is made with: jobs that are enqueued at its end, and a name for people."""
+    """The options of a new batch: jobs that are enqueued at its end, and a name for people."""
 
     on_success: NewJob | None
     on_failure: NewJob | None
@@ -38,7 +38,7 @@ class BatchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A handler: its job, its clients, and what its category lets it do."""
+    """The job of a handler, its clients, and the check of what its category may do."""
 
     job: Job
     sync: Callable[[], Client]
@@ -47,7 +47,7 @@ class Asking:
 
 
 class BatchHandle:
-    """A batch by its id."""
+    """A batch, by its id."""
 
     def __init__(self, batch_id: JobId, clients: Clients) -> None:
         self.id = batch_id
@@ -57,15 +57,15 @@ class BatchHandle:
         return f"{type(self).__name__}({self.id})"
 
     def progress(self) -> Batch:
-        """Read the batch, and how many of its jobs have come to what."""
+        """Read the batch, with the number of its jobs by outcome."""
         return self._sync().batches.get(self.id)
 
     async def aprogress(self) -> Batch:
-        """Do the same, awaited."""
+        """Read the batch, with the number of its jobs by outcome."""
         return await self._current().batches.get(self.id)
 
     async def wait(self, timeout: Duration | None = None) -> Batch:  # noqa: ASYNC109 - raises an error of its own
-        """Wait until the batch has ended; raises JobNotEnded when the time is over first."""
+        """Wait until the batch has ended; raises JobNotEnded after `timeout`."""
         for pause in pauses(timeout):
             batch = await self.aprogress()
             if batch.ended_at is not None:
@@ -74,7 +74,7 @@ class BatchHandle:
         return _ended(await self.aprogress(), timeout)
 
     def result(self, timeout: Duration | None = 0) -> Batch:
-        """Give what the batch came to, in a thread that may wait; raises JobNotEnded."""
+        """Return the ended batch, blocking for at most `timeout`; raises JobNotEnded after that."""
         for pause in pauses(timeout):
             batch = self.progress()
             if batch.ended_at is not None:
@@ -83,21 +83,21 @@ class BatchHandle:
         return _ended(self.progress(), timeout)
 
     def add(self, *jobs: NewJob) -> list[Handle[Any]]:
-        """Add jobs while it is open, or in a handler of one of its jobs; raises BatchClosed."""
+        """Add jobs while the batch is open, or in a handler of one of its jobs; raises BatchClosed."""
         with self._around():
             return self._handles(self._sync().enqueue_many(self._members(jobs)))
 
     async def aadd(self, *jobs: NewJob) -> list[Handle[Any]]:
-        """Do the same, awaited."""
+        """Add jobs while the batch is open, or in a handler of one of its jobs; raises BatchClosed."""
         with self._around():
             return self._handles(await self._current().enqueue_many(self._members(jobs)))
 
     def cancel(self, *, reason: str) -> CancelledMany:
-        """Cancel its jobs, and take no more."""
+        """Cancel the jobs of the batch, and accept no more."""
         return self._sync().cancel_batch(self.id, reason=reason)
 
     async def acancel(self, *, reason: str) -> CancelledMany:
-        """Do the same, awaited."""
+        """Cancel the jobs of the batch, and accept no more."""
         return await self._current().cancel_batch(self.id, reason=reason)
 
     def _sync(self) -> Client:
@@ -107,7 +107,7 @@ class BatchHandle:
         return self._clients.current()
 
     def _around(self) -> AbstractContextManager[None]:
-        """Be where an enqueue comes from."""
+        """Return the context in which an enqueue finds its origin."""
         return nullcontext()
 
     def _members(self, jobs: tuple[NewJob, ...]) -> list[NewJob]:
@@ -121,9 +121,9 @@ class BatchHandle:
 
 
 class OpenBatch(BatchHandle):
-    """A batch that is filled in a `with` or an `async with`, which makes and closes it.
+    """A batch that a `with` or an `async with` block fills: the block makes it and closes it.
 
-    If the block raises, what was added is cancelled.
+    If the block raises, the added jobs are cancelled.
     """
 
     def __init__(self, clients: Clients, options: BatchOptions) -> None:
@@ -139,7 +139,7 @@ class OpenBatch(BatchHandle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """Close it, or cancel what was added."""
+        """Close the batch, or cancel the added jobs if the block raised."""
         if kind is None:
             self._sync().batches.close(self.id)
         else:
@@ -154,14 +154,14 @@ class OpenBatch(BatchHandle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """Close it, or cancel what was added."""
+        """Close the batch, or cancel the added jobs if the block raised."""
         if kind is None:
             await self._current().batches.close(self.id)
         else:
             await self.acancel(reason=_why(kind))
 
     def check_made(self) -> None:
-        """Refuse to be used before the block has begun."""
+        """Raise InvalidSetting if the block has not begun."""
         if not self.id:
             raise InvalidSetting(
                 "this batch is not made yet; use it in a `with`: with app.batch() as batch: …"
@@ -181,7 +181,10 @@ class OpenBatch(BatchHandle):
 
 
 class OwnBatch(BatchHandle):
-    """The batch of a job, as its handler sees it: through the clients of its Context, and as its parent."""
+    """The batch of a job, as its handler sees it.
+
+    It uses the clients of the handler's Context, and the job is the parent of the jobs that it adds.
+    """
 
     def __init__(self, asking: Asking, clients: Clients) -> None:
         batch_id = asking.job.batch_id
@@ -191,12 +194,12 @@ class OwnBatch(BatchHandle):
         self._asking = asking
 
     def cancel(self, *, reason: str) -> CancelledMany:
-        """Cancel the jobs of the batch, and so this one; its category needs the capability "domain"."""
+        """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
         self._asking.require("domain")
         return super().cancel(reason=reason)
 
     async def acancel(self, *, reason: str) -> CancelledMany:
-        """Do the same, awaited."""
+        """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
         self._asking.require("domain")
         return await super().acancel(reason=reason)
 
@@ -211,7 +214,7 @@ class OwnBatch(BatchHandle):
 
 
 def read_batch(value: object) -> JobId | None:
-    """Give the id of a batch: of its handle, or what is one itself; None is none."""
+    """Return the id of a batch, from its handle or from an id; None for None."""
     if value is None:
         return None
     if isinstance(value, OpenBatch):

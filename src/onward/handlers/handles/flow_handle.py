@@ -1,4 +1,4 @@
-"""What `.using(after=…)` takes, and the jobs of a flow that was enqueued."""
+"""The values of `.using(after=…)`, and the handle of a flow that was enqueued."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from onward.handlers.handles.handle import Handle
 
 
 class _HasId(Protocol):
-    """A handle, what an enqueue gave, or a job."""
+    """A handle, the answer to an enqueue, or a job."""
 
     @property
     def id(self) -> JobId: ...
 
 
 After = _HasId | str | UUID | Iterable[_HasId | str | UUID]
-"""The jobs that one waits for: a handle, a job or an id, or many of them."""
+"""The jobs that a job waits for: a handle, a job or an id, or many of them."""
 
 
 def read_after(value: object) -> tuple[JobId, ...]:
-    """Give the ids of jobs to wait for; None is nobody."""
+    """Return the ids of the jobs to wait for; none for None."""
     if value is None:
         return ()
     given: Iterable[Any] = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -47,7 +47,7 @@ def _read_id(one: Any) -> JobId:
 
 
 class FlowHandle(Sequence[Handle[Any]]):
-    """The jobs of a flow that was enqueued, in its order: a sequence of their handles."""
+    """The jobs of a flow that was enqueued: a sequence of their handles, in the order of the flow."""
 
     def __init__(self, enqueued: Iterable[Enqueued], clients: Clients) -> None:
         self._handles = [Handle[Any](one, clients) for one in enqueued]
@@ -64,19 +64,19 @@ class FlowHandle(Sequence[Handle[Any]]):
 
     @property
     def ids(self) -> list[JobId]:
-        """Give the ids of the jobs."""
+        """The ids of the jobs."""
         return [one.id for one in self._handles]
 
     def refresh(self) -> list[Job]:
-        """Read the jobs."""
+        """Read the jobs, and update the states of their handles."""
         return self._seen(self._clients.sync.get_many(self.ids))
 
     async def arefresh(self) -> list[Job]:
-        """Do the same, awaited."""
+        """Read the jobs, and update the states of their handles."""
         return self._seen(await self._clients.current().get_many(self.ids))
 
     async def wait(self, timeout: Duration | None = None) -> list[Job]:  # noqa: ASYNC109 - as a handle's
-        """Wait until all have ended; raises JobNotEnded when the time is over first."""
+        """Wait until all jobs have ended; raises JobNotEnded after `timeout`."""
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + duration("timeout", timeout).total_seconds()
         for one in self._handles:
@@ -84,15 +84,15 @@ class FlowHandle(Sequence[Handle[Any]]):
         return await self.arefresh()
 
     def cancel(self, *, reason: str) -> list[JobState]:
-        """Cancel those that wait, and ask those that run to give way; gives the state each is in now."""
+        """Cancel the waiting jobs, and ask the running ones to give way; return the state of each now."""
         return [one.cancel(reason=reason) for one in self._last_first()][::-1]
 
     async def acancel(self, *, reason: str) -> list[JobState]:
-        """Do the same, awaited."""
+        """Cancel the waiting jobs, and ask the running ones to give way; return the state of each now."""
         return [await one.acancel(reason=reason) for one in self._last_first()][::-1]
 
     def _last_first(self) -> list[Handle[Any]]:
-        # So each is cancelled for this reason, not because another was.
+        # Followers first: each job is then cancelled for this reason, not because its parent was cancelled.
         return self._handles[::-1]
 
     def _seen(self, found: dict[JobId, Job]) -> list[Job]:

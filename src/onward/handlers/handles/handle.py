@@ -1,4 +1,4 @@
-"""A job that was enqueued: ask for its state, wait for its end, take its result, cancel it."""
+"""The handle of a job that was enqueued: read its state, wait for its end, take its result, cancel it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ R_co = TypeVar("R_co", covariant=True)
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 
 
-# No cycle leads through a handle: with many thousands at once, looking for one took longer than making them.
+# `gc=False`: no reference cycle leads through a handle. With many thousands of handles, the search for cycles
+# took longer than making them.
 class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     """A job that was enqueued."""
 
@@ -31,12 +32,12 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     @property
     def id(self) -> JobId:
-        """Name the job."""
+        """The id of the job."""
         return self._enqueued.id
 
     @property
     def state(self) -> JobState | None:
-        """Give the state that was last seen; None where a key outlives its job, which has been removed."""
+        """The state that was last read; None if the job was removed and only its key is left."""
         return self._enqueued.state
 
     @state.setter
@@ -45,27 +46,27 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     @property
     def created(self) -> bool:
-        """Tell whether this is a new job; False where an earlier one held its key."""
+        """Whether this enqueue made a new job; False if an earlier job held its key."""
         return self._enqueued.created
 
     @property
     def change(self) -> Change | None:
-        """Tell what the enqueue did to the job that held the key."""
+        """What the enqueue did to the job that held the key."""
         return self._enqueued.change
 
     def __repr__(self) -> str:
         return f"Handle({self.id}, {self.state}, created={self.created})"
 
     def refresh(self) -> Job:
-        """Read the job."""
+        """Read the job, and update the state of this handle."""
         return self._seen(self._clients.sync.get(self.id))
 
     async def arefresh(self) -> Job:
-        """Do the same, awaited."""
+        """Read the job, and update the state of this handle."""
         return self._seen(await self._clients.current().get(self.id))
 
     async def wait(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - raises an error of its own
-        """Wait until the job has ended; raises JobNotEnded when the time is over first."""
+        """Wait until the job has ended; raises JobNotEnded after `timeout`."""
         for pause in pauses(timeout):
             job = await self.arefresh()
             if job.state in ENDED:
@@ -74,7 +75,10 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return _ended(await self.arefresh(), timeout)
 
     def result(self, timeout: Duration | None = 0) -> R_co:
-        """Give what the handler returned, as JSON gives it back; raises JobFailed or JobNotEnded."""
+        """Return what the handler returned, as JSON stores it; raises JobFailed or JobNotEnded.
+
+        It waits for at most `timeout`.
+        """
         for pause in pauses(timeout):
             job = self.refresh()
             if job.state in ENDED:
@@ -83,16 +87,19 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return _result(_ended(self.refresh(), timeout))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: Duration | None = 0) -> R_co:  # noqa: ASYNC109 - as wait()
-        """Do the same, awaited."""
+        """Return what the handler returned, as JSON stores it; raises JobFailed or JobNotEnded.
+
+        It waits for at most `timeout`.
+        """
         return _result(await self.wait(timeout))  # type: ignore[no-any-return]
 
     def cancel(self, *, reason: str) -> JobState:
-        """Cancel the job if it waits, or ask its handler to give way; gives the state it is in now."""
+        """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
         self.state = state = self._clients.sync.cancel(self.id, reason=reason)
         return state
 
     async def acancel(self, *, reason: str) -> JobState:
-        """Do the same, awaited."""
+        """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
         self.state = state = await self._clients.current().cancel(self.id, reason=reason)
         return state
 
@@ -102,7 +109,7 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
 
 def pauses(timeout: Duration | None) -> Iterator[float]:
-    """Give growing pauses until the time is over."""
+    """Yield growing pauses, in seconds, until `timeout` is over."""
     end = None if timeout is None else time.monotonic() + duration("timeout", timeout).total_seconds()
     pause = _FIRST_PAUSE
     while True:
