@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every call of a client: whom it is confined to, for whom it acts, and at which time."""
+    """What holds for every call of a client: its org and project, the actor it acts for, and its time."""
 
     org_id: str | None = None
     project_id: str | None = None
@@ -32,12 +32,12 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """The time for tests; None is the database's clock."""
 
     def acting(self) -> tuple[str | None, str | None]:
-        """Return the type and id of the bound actor, or else of the one whose code runs here."""
+        """Return the type and id of the bound actor, or else of the actor whose code runs here."""
         actor = self.actor or ambient_actor()
         return (None, None) if actor is None else (actor.type, actor.id)
 
     def usual(self) -> dict[str, Scalar]:
-        """Return what a statement is run with, unless it has its own."""
+        """Return the parameters of every statement, which a statement's own parameters override."""
         actor_type, actor_id = self.acting()
         now = None if self.instant is None else micros(self.instant)
         return {"now": now, "actor_type": actor_type, "actor_id": actor_id}
@@ -47,9 +47,10 @@ _UNBOUND = Bound()
 
 
 class Binding:
-    """Where the operations of a client are run, and with what.
+    """Where the operations of a client run, and with which parameters.
 
-    Its nouns share it. `within` and the like return another binding; none ever changes.
+    The nouns of a client share one binding. `within` and `having` return another binding; a binding never
+    changes.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Binding:
         return self._tx is not None
 
     def now(self) -> datetime:
-        """Return the bound time, or else that of this machine, for what the database is not asked."""
+        """Return the bound time, or else this machine's, for work that does not ask the database."""
         return self.bound.instant or datetime.now(UTC)
 
     def within(self, tx: object) -> Binding:
@@ -87,7 +88,7 @@ class Binding:
         return Binding(self.store, self.rules, bound, self._tx)
 
     def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
-        """Return jobs with the bound org, project and actor where they name none."""
+        """Return the jobs with the bound org, project and actor where they have none of their own."""
         bound = self.bound
         return in_org(jobs, bound.org_id, bound.project_id, bound.actor)
 
@@ -104,7 +105,7 @@ class Binding:
         atomic: bool = False,
         org_id: str | None = None,
     ) -> T:
-        """Run an operation; `org_id` is whose rows it writes, where the database has policies."""
+        """Run an operation; `org_id` is the org whose rows it writes, for databases with row security."""
         confined = self.org_id
         org = confined or org_id
         check = None if confined is None else partial(check_confined, org=confined)
@@ -115,7 +116,7 @@ class Binding:
 
         if self._tx is None:
             return self.store.run(made, write=write, atomic=atomic, org_id=org)
-        # Checked each time: the transaction may have ended since within().
+        # Checked on every call: the transaction may have ended since within().
         self._tx.require_transaction()
         run(require_tables(self._tx), self._tx)
         if self.store.row_security:

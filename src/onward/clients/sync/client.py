@@ -41,11 +41,12 @@ class Client(Cancelling):
     ) -> None:
         super().__init__(url, store=store, rules=rules)
         gathers = not self.store.row_security
-        # Not by enqueue_many: who sends for others would have their jobs inherit from himself.
+        # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
+        # origin on to the jobs of the other callers.
         self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
 
     def enqueue(self, job: NewJob) -> Enqueued:
-        """Store a job, or find the one that holds its key."""
+        """Store a job, or find the job that holds its key."""
         [job] = inherit(self._binding.placed([job]), self.rules)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules)
         if self._gathering is None or several or self._binding.is_within or self.bound.instant is not None:
@@ -54,7 +55,8 @@ class Client(Cancelling):
 
     def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
-        # Not noted where the key would stay locked until the caller's commit.
+        # In a caller's transaction the ledger does not note a repeated request: the key's row would stay
+        # locked until the commit.
         noted = not self._binding.is_within
         return self._run(
             lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted),
@@ -63,12 +65,12 @@ class Client(Cancelling):
         )
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
-        """Store many jobs, all or none; answers in the order of asking."""
+        """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         return self._enqueue_all(list(inherit(self._binding.placed(jobs), self.rules)))
 
     def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
-        """Store the jobs of a flow, all or none; answers in the order of `flow.jobs`."""
+        """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         whole = group(flow)
         jobs = list(inherit(self._binding.placed(whole.jobs), self.rules))
         ids = _ids.make_many(len(jobs))
@@ -79,7 +81,7 @@ class Client(Cancelling):
         org = org_of(jobs) if self.store.row_security else None
         if self._binding.is_within:
             return self._run(lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False), org_id=org)
-        # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
+        # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = chain([_PART], repeat(None))
         return self._run(
             lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes)),
@@ -88,7 +90,7 @@ class Client(Cancelling):
         )
 
     def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
-        """Tell whether more than one statement may be needed to store jobs."""
+        """Whether storing these jobs may need more than one statement."""
         if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
             return True
         return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules) for job in jobs)
@@ -102,7 +104,7 @@ class Client(Cancelling):
         return found[asked]
 
     def get_many(self, ids: Collection[JobId]) -> dict[JobId, Job]:
-        """Read jobs by id, live or ended; an unknown one is absent from the answer."""
+        """Read jobs by id, live or ended; an unknown id is absent from the answer."""
         return self._run(lambda: inspect.get_many(ids), write=False)
 
     def list_jobs(
@@ -113,21 +115,21 @@ class Client(Cancelling):
         return self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor), write=False)
 
     def count(self, org_id: str | None = None) -> Counts:
-        """Count live jobs by queue and state, and ended ones up to a cap."""
+        """Count live jobs by queue and state, and ended jobs up to a cap."""
         return self._run(lambda: inspect.count(org_id), write=False)
 
     def attempts(self, job_id: JobId | UUID) -> list[Attempt]:
-        """Read all runs of a job, oldest first, with the one that runs now."""
+        """Read all attempts of a job, oldest first, including the one that runs now."""
         asked = normalise_id(job_id)
         return self._run(lambda: inspect.attempts_of(asked), write=False)
 
     def events(self, job_id: JobId | UUID) -> list[Event]:
-        """Read the audit of a job, oldest first."""
+        """Read the audit events of a job, oldest first."""
         asked = normalise_id(job_id)
         return self._run(lambda: inspect.events_of(asked), write=False)
 
     def cancel(self, job_id: JobId | UUID, *, reason: str) -> JobState:
-        """Cancel a waiting job at once, or ask a running one to give way; gives the state it is in now."""
+        """Cancel a waiting job at once, or ask a running one to give way; return its state now."""
         asked = normalise_id(job_id)
         stopped = self._run(lambda: cancel.stop([asked], reason=reason))
         if asked not in stopped.states:
@@ -143,16 +145,19 @@ class Client(Cancelling):
         org_id: str | None = None,
         reason: str = "its subject was deleted",
     ) -> Dropped:
-        """Cancel, delete or keep the jobs of a subject that is gone, each as its category says."""
+        """Cancel, delete or keep the jobs of a subject that is gone.
+
+        Each category decides for its jobs, unless `rule` gives one policy for all of them.
+        """
         return self._run(
             lambda: subjects.drop_subject(subject, self.rules, rule=rule, org_id=org_id, reason=reason),
             atomic=True,
         )  # fmt: skip
 
     def pause(self, scope: Scope, name: str, *, reason: str) -> bool:
-        """Have nothing claimed of a queue, an org or a job type; what runs goes on.
+        """Stop claims of a queue, an org or a job type; running jobs go on.
 
-        False if it is paused for that reason already; another reason replaces the first one.
+        Return False if it is paused for that reason already; another reason replaces the first one.
         """
         return self._run(lambda: pauses.pause(scope, name, reason=reason))
 
@@ -161,7 +166,7 @@ class Client(Cancelling):
         return self._run(lambda: pauses.resume(scope, name, reason=reason))
 
     def close_gate(self, *, reason: str) -> bool:
-        """Have nothing claimed at all; what runs goes on. False if it is closed for that reason already."""
+        """Stop all claims; running jobs go on. Return False if it is closed for that reason already."""
         return self._run(lambda: pauses.close_gate(reason=reason))
 
     def open_gate(self, *, reason: str | None = None) -> bool:
@@ -169,5 +174,5 @@ class Client(Cancelling):
         return self._run(lambda: pauses.open_gate(reason=reason))
 
     def controls(self) -> Controls:
-        """Read the gate, the pauses, and which orgs have spent their budget."""
+        """Read the gate, the pauses, and the orgs that have spent their budget."""
         return self._run(pauses.controls, write=False)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Nouns:
-    """A database, the rules of an application, and what can be done there, by noun."""
+    """A database, the settings of an application, and the operations on them, by noun."""
 
     def __init__(
         self, url: str | None = None, *, store: Store | None = None, rules: Rules = DEFAULT_RULES
@@ -50,12 +50,12 @@ class Nouns:
 
     @property
     def rules(self) -> Rules:
-        """The rules of the application that this client belongs to."""
+        """The settings of the application that this client belongs to."""
         return self._binding.rules
 
     @property
     def org_id(self) -> str | None:
-        """The org to which this client is confined; None for all of them."""
+        """The org to which this client is confined; None for a client of all orgs."""
         return self._binding.org_id
 
     @property
@@ -64,7 +64,7 @@ class Nouns:
         return self._binding.bound
 
     def __enter__(self) -> Self:
-        """Use the client as a context, which closes it."""
+        """Return the client; leaving the block closes it."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,14 +72,14 @@ class Nouns:
         self.close()
 
     def close(self) -> None:
-        """Let go of the database; a client that is confined to an org leaves it open for the others."""
+        """Close the store; a client confined to an org leaves it open for the other clients."""
         if self.org_id is None:
             self.store.close()
 
     def within(self, tx: object) -> Self:
         """Return this client bound to the caller's open transaction.
 
-        Nothing is committed, rolled back or swallowed here: what the caller's transaction does decides.
+        The client never commits, rolls back or swallows an error: the caller's transaction decides.
         """
         return self._like(self._binding.within(tx))
 
@@ -98,13 +98,13 @@ class Nouns:
         return self._like(self._binding.having(actor=Actor.of(actor)))
 
     def at(self, instant: datetime | None) -> Self:
-        """Return this client at another time than the database's, for tests; None is the database's clock."""
+        """Return this client at a fixed time, for tests; None restores the database's clock."""
         return self._like(
             self._binding.having(instant=None if instant is None else zoned("instant", instant))
         )
 
     def migrate(self) -> Plan:
-        """Bring the schema up to this code; return what was to do before."""
+        """Bring the schema up to this code; return the plan as it stood before."""
         self._binding.require_all_orgs("migrate")
         return self.store.migrate()
 
@@ -120,87 +120,87 @@ class Nouns:
 
     @property
     def alerts(self) -> Alerts:
-        """Give the alerts: what somebody was told or will be, and what is muted."""
+        """The alerts: what operators were told or will be told, and which alerts are muted."""
         return Alerts(self._binding)
 
     @property
     def artifacts(self) -> Artifacts:
-        """Give the files that jobs take in and leave."""
+        """The files that jobs read and produce."""
         return Artifacts(self._binding)
 
     @property
     def audit(self) -> Audit:
-        """Give the audit: to read, export, seal, verify and prune it."""
+        """The audit: read, export, seal, verify and prune it."""
         return Audit(self._binding)
 
     @property
     def batches(self) -> Batches:
-        """Give the batches: to make them, and to see how far they have come."""
+        """The batches: make them, and follow their progress."""
         return Batches(self._binding)
 
     @property
     def breakers(self) -> Breakers:
-        """Give the circuit breakers: what is held because its provider pushes back."""
+        """The circuit breakers: which jobs are held because their provider pushes back."""
         return Breakers(self._binding)
 
     @property
     def dead(self) -> Dead:
-        """Give the dead letters: to look at them, and to replay, discard or fix them."""
+        """The dead letters: look at them, and replay, discard or fix them."""
         return Dead(self._binding)
 
     @property
     def doctor(self) -> Doctor:
-        """Give the doctor, who tells why jobs do not run."""
+        """The diagnosis of why jobs do not run."""
         return Doctor(self._binding)
 
     @property
     def effects(self) -> Effects:
-        """Give what handlers have done once and what they remember: to look at it, and to reset it."""
+        """The effects and remembered steps of handlers: look at them, and reset them."""
         return Effects(self._binding)
 
     @property
     def flows(self) -> Flows:
-        """Give the flows: which jobs wait for which."""
+        """The flows: which jobs wait for which."""
         return Flows(self._binding)
 
     @property
     def keys(self) -> Keys:
-        """Give the ledger of idempotency keys."""
+        """The ledger of idempotency keys."""
         return Keys(self._binding)
 
     @property
     def limits(self) -> Limits:
-        """Give the limits: how many jobs that share something run at once or start in a period."""
+        """The limits: how many jobs that share something run at once or start in a period."""
         return Limits(self._binding)
 
     @property
     def maintenance(self) -> Maintenance:
-        """Give the maintenance: to remove what was kept for its time, and to see what the tables take up."""
+        """The maintenance: remove rows past their retention, and report the sizes of tables."""
         return Maintenance(self._binding, self.audit, self.artifacts)
 
     @property
     def queues(self) -> Queues:
-        """Give the rules of queues: how many jobs at once, how fast, and in whose turn."""
+        """The policies of queues: how many jobs run at once, how fast they start, and the turns of orgs."""
         return Queues(self._binding)
 
     @property
     def schedules(self) -> Schedules:
-        """Give the schedules: to add, pause, run and remove them, and to see what became of their runs."""
+        """The schedules: add, pause, run and remove them, and read their runs."""
         return Schedules(self._binding)
 
     @property
     def signals(self) -> Signals:
-        """Give the signals: to send them, and to see who waits for them."""
+        """The signals: send them, and see which jobs wait for them."""
         return Signals(self._binding)
 
     @property
     def usage(self) -> Usage:
-        """Give what runs have used and cost, and the budgets of orgs."""
+        """What attempts have used and cost, and the budgets of orgs."""
         return Usage(self._binding)
 
     def _like(self, binding: Binding) -> Self:
         made = type(self)(store=self.store, rules=self.rules)
-        made._binding = binding  # noqa: SLF001 - one of its own kind
+        made._binding = binding  # noqa: SLF001 - an instance of this class
         return made
 
     def _run(

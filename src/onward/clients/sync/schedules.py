@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/schedules.py by tools/make_sync.py. Edit that file instead.
-"""Schedules: what is enqueued by the clock, and what became of it."""
+"""Schedules: what is enqueued by the clock, and the runs that came of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ids = IdMaker(time.time_ns, os.urandom)
 
 
 class Schedules:
-    """Those that code defines and those that were added at run time, by name."""
+    """The schedules by name: those defined in code, and those added at run time."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
@@ -58,7 +58,7 @@ class Schedules:
     ) -> Schedule:
         """Store a schedule for a job, or for the name of a job type and its payload.
 
-        One of that name is changed; if only its job changes, its slots go on as they were.
+        A schedule of the same name is changed. If only its job changes, its occurrences stay as they were.
         """
         new = job_of(job, payload, self._rules.checks)
         options = {
@@ -74,39 +74,48 @@ class Schedules:
         return self.put(schedules.checked_schedule(name, new, options, self._rules), reason=reason)
 
     def put(self, schedule: NewSchedule, *, reason: str | None = None) -> Schedule:
-        """Store a schedule that was checked."""
+        """Store a schedule that was already checked."""
         return self._run(lambda: schedules.put(schedule, reason=reason))
 
     def pause(self, name: str, *, reason: str) -> bool:
-        """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
+        """Fire no occurrence until the schedule is resumed; False if already paused for that reason."""
         return self._run(lambda: schedules.pause(name, reason=reason))
 
     def resume(self, name: str, *, reason: str | None = None) -> bool:
-        """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
+        """End a pause; False if there was none.
+
+        Occurrences that passed during the pause are not made up for.
+        """
         return self._run(lambda: schedules.resume(name, reason=reason))
 
     def remove(self, name: str, *, reason: str) -> None:
-        """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
+        """Remove a schedule, but not its history.
+
+        A schedule that is defined in code comes back when a worker with that code starts.
+        """
         self._run(lambda: schedules.remove(name, reason=reason))
 
     def run_now(self, name: str, *, reason: str | None = None) -> Enqueued:
-        """Enqueue the job of a schedule at once, paused or not; its slots stay as they are."""
+        """Enqueue the job of a schedule at once, paused or not; its occurrences stay as they are."""
         return self._run(lambda: fire.run_now(name, _ids.make, self._rules, reason=reason), atomic=True)
 
     def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
-        """Give the next slots of a schedule, whether it is paused or not."""
+        """Return the next `count` occurrences of a schedule, whether it is paused or not."""
         whole("count", count, 1, _MOST_TIMES)
         at, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
         return schedule.next_times(at, count)
 
     def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
-        """Read the last runs of a schedule, or of all, the newest first; raises ScheduleNotFound."""
+        """Read the last runs of a schedule, or of all schedules, newest first; raises ScheduleNotFound."""
         return self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
 
     def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
-        """Store, as a worker does when it starts, what its code defines."""
+        """Store, as a worker does at its start, the schedules that its code defines."""
         return self._run(lambda: schedules.declare(list(defined)))
 
     def fire(self, known: Known, *, limit: int = 100) -> Fired:
-        """Enqueue, as every worker does, what is due of the schedules that it may fire; each slot once."""
+        """Enqueue, as every worker does, the due occurrences of schedules that it may fire.
+
+        Each occurrence is enqueued once.
+        """
         return self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)

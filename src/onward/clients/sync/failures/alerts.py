@@ -1,5 +1,8 @@
 # Generated from src/onward/clients/failures/alerts.py by tools/make_sync.py. Edit that file instead.
-"""Alerts: what somebody was told or will be, muted where nobody wants to hear it; workers send them."""
+"""Alerts: what operators were told or will be told, and which alerts are muted.
+
+Workers gather alerts and send their messages.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,31 @@ _PAGE, _MOST_PAGES = 5000, 20
 
 
 class Alerts:
-    """Look at alerts and mute them; the rest is for workers."""
+    """List and mute alerts; the other methods are for workers."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
         self._rules = binding.rules
 
     def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
-        """Read alerts, that which happened last first, with the messages that wait and why."""
+        """Read alerts, the latest occurrence first, with the messages that wait and why they wait."""
         return self._run(lambda: alerts.list_alerts(kind=kind, limit=limit), write=False)
 
     def mute(self, fingerprint: str, *, reason: str, for_: Duration | None = None) -> bool:
-        """Count an alert, but tell nobody: for a time, or until it is unmuted; False if there is none."""
+        """Keep counting an alert without sending messages, for `for_` or until it is unmuted.
+
+        Return False if there is no such alert.
+        """
         return self._run(lambda: alerts.mute(fingerprint, reason=reason, for_=for_))
 
     def unmute(self, fingerprint: str, *, reason: str | None = None) -> bool:
-        """Tell of an alert again, from its next time on; False if it was not muted."""
+        """Send messages for an alert again, from its next occurrence; False if it was not muted."""
         return self._run(lambda: alerts.unmute(fingerprint, reason=reason))
 
     def gather(self, *, deep: bool = False) -> int:
-        """Put deaths into alerts that are in none yet; gives how many, up to 500.
+        """Put deaths that are in no alert yet into alerts; return how many, at most 500.
 
-        A deep look also finds those that were committed up to a quarter of an hour late.
+        With `deep` it also finds deaths that were committed up to 15 minutes late.
         """
         overlap = _DEEP_OVERLAP if deep else _OVERLAP
         found = self._run(lambda: alerts.find_deaths(overlap=overlap), write=False)
@@ -50,11 +56,11 @@ class Alerts:
         return self._run(lambda: alerts.raise_deaths(found, self._rules), atomic=True)
 
     def observe(self, findings: Collection[Finding]) -> None:
-        """Take findings for open alerts; those that are no longer found are resolved."""
+        """Keep an alert open for each finding, and resolve the alerts whose finding is gone."""
         self._run(lambda: alerts.observe(findings, self._rules), atomic=True)
 
     def prepare(self, sinks: Collection[str]) -> frozenset[str]:
-        """Write the messages that are due; names the sinks for which one waits."""
+        """Write the messages that are due; return the sinks for which a message waits."""
         throttle = self._rules.alert_throttle
         waiting = self._run(lambda: alerts.due(sinks, throttle=throttle), write=False)
         if "alert" in waiting:
@@ -63,17 +69,20 @@ class Alerts:
         return waiting
 
     def take(self, sink: str, *, hold: timedelta) -> Send | None:
-        """Take a message for a sink; nobody else is given it for as long as `hold`."""
+        """Take a message for a sink; no other worker gets it for `hold`."""
         return self._run(lambda: alerts.take(sink, hold=hold))
 
     def settle(self, send: Send, error: str | None = None, *, wait: timedelta | None = None) -> bool:
-        """Write what came of a message: sent, to be tried again after `wait`, or given up (None)."""
+        """Write the result of a message: sent, or `error`, to be retried after `wait` or given up (None).
+
+        Return False if a newer message has taken its place.
+        """
         return self._run(lambda: alerts.settle(send, error, wait=wait))
 
     def prune(self) -> int:
-        """Remove alerts of which nothing was heard for 30 days, and the marks of old deaths."""
+        """Remove alerts that last occurred over 30 days ago, and the marks of old deaths."""
         gone = 0
-        # In short transactions; what is left after a storm of deaths goes the next time.
+        # Short transactions. After very many deaths, the next call removes the rest.
         for _ in range(_MOST_PAGES):
             page = self._run(lambda: alerts.prune(overlap=_DEEP_OVERLAP, limit=_PAGE), atomic=True)
             gone += page

@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/failures/breakers.py by tools/make_sync.py. Edit that file instead.
-"""Circuit breakers: what is held because its provider pushes back, and to hold or let go by hand."""
+"""Circuit breakers: see which jobs are held because their provider pushes back, and hold or free them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from onward.operations.failures.breakers import Standing
 
 
 class Breakers:
-    """One for each provider, queue or key that has pushed back or was opened by somebody."""
+    """The breakers, one for each provider, queue or key.
+
+    A breaker exists once its provider has pushed back or an operator has opened it.
+    """
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
@@ -24,13 +27,16 @@ class Breakers:
         return self._run(lambda: breakers.list_breakers(limit=limit), write=False)
 
     def get(self, name: str) -> Breaker:
-        """Read a breaker; one of which nothing is known is closed. That of a queue is named `queue:…`."""
+        """Read a breaker; an unknown one is closed. The breaker of a queue is named `queue:…`."""
         return self._run(lambda: breakers.get_breaker(name), write=False)
 
     def open(
         self, name: str, *, reason: str, for_: Duration | None = None, until: datetime | None = None
     ) -> Breaker:
-        """Hold a provider's jobs until somebody closes it, or for a time, after which one is let through."""
+        """Hold a provider's jobs until the breaker is closed by hand, or for a time.
+
+        After that time one job is let through to try.
+        """
         return self._run(lambda: breakers.open_breaker(name, reason=reason, for_=for_, until=until))
 
     def close(self, name: str, *, reason: str) -> bool:
@@ -38,11 +44,14 @@ class Breakers:
         return self._run(lambda: breakers.close_breaker(name, reason=reason))
 
     def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
-        """Ask, as a worker does, whether to call; `turn` names who asks, and gets the only right to try."""
+        """Ask, as a worker does, whether to call a provider.
+
+        `turn` identifies the caller. Unless the provider is well, one caller at a time gets the right to try.
+        """
         return self._run(lambda: breakers.ask(name, turn, settings))
 
     def answered(
         self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
     ) -> Standing:
-        """Count, as a worker does, what a call told of its provider."""
+        """Count, as a worker does, what a call showed about its provider; return the new standing."""
         return self._run(lambda: breakers.answered(name, turn, answer, settings))

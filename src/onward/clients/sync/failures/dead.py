@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/failures/dead.py by tools/make_sync.py. Edit that file instead.
-"""Dead letters: look at what died, and replay, discard or fix it."""
+"""Dead letters: look at the jobs that died, and replay, discard or fix them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from onward.operations.failures.dead_letters import (
 )
 
 Progress = Callable[[ResolvedMany], None]
-"""Is told after each page how far it has come."""
+"""Called after each page with the totals so far."""
 
 _MANY = 10_000
 
@@ -44,7 +44,10 @@ def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobI
 
 
 class Dead:
-    """Every death of a job is resolved once, in one of three ways, by somebody, for a reason that is kept."""
+    """Every death of a job is resolved once: by replay, discard or fix forward.
+
+    The actor and the reason are kept.
+    """
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
@@ -58,7 +61,7 @@ class Dead:
         cursor: JobId | None = None,
         **where: Unpack[DeadFilter],
     ) -> DeadLetterPage:
-        """Read a page of dead jobs, newest first: unresolved ones, resolved ones, or (None) both."""
+        """Read a page of dead jobs, newest first: unresolved, resolved, or (None) both."""
         return self._run(
             lambda: dead_letters.list_letters(where, resolved=resolved, limit=limit, cursor=cursor),
             write=False,
@@ -67,37 +70,37 @@ class Dead:
     def groups(
         self, *, limit: int = 50, cursor: JobId | None = None, **where: Unpack[DeadFilter]
     ) -> GroupPage:
-        """Read a page of groups of what waits for somebody; that of the newest job comes first.
+        """Read a page of groups of unresolved dead jobs; the group with the newest job comes first.
 
         `group` may be the beginning of a fingerprint.
         """
         return self._run(lambda: dead_groups.list_groups(where, limit=limit, cursor=cursor), write=False)
 
     def find(self, beginning: str, *, limit: int = 2) -> Sequence[JobId]:
-        """Find dead jobs by how their ids begin."""
+        """Find at most `limit` dead jobs whose ids start with `beginning`."""
         return self._run(lambda: dead_bulk.find_ids(beginning, limit), write=False)
 
     def get(self, job_id: JobId | UUID) -> DeadLetter:
-        """Read a dead job and what became of it; raises JobNotFound."""
+        """Read a dead job and how it was resolved; raises JobNotFound."""
         asked = normalise_id(job_id)
         return self._run(lambda: dead_letters.get_letter(asked), write=False)
 
     def origin(self, successor_id: JobId | UUID) -> DeadLetter | None:
-        """Find the dead job that this one was made to replace; None if there is none."""
+        """Find the dead job that this job was made to replace; None if there is none."""
         asked = normalise_id(successor_id)
         return self._run(lambda: dead_letters.origin(asked), write=False)
 
     def history(self, job_id: JobId | UUID) -> Sequence[Resolution]:
-        """Read what became of each earlier death of a job, oldest first."""
+        """Read how each earlier death of a job was resolved, oldest first."""
         asked = normalise_id(job_id)
         return self._run(lambda: dead_letters.history(asked), write=False)
 
     def replay(
         self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str, reset_attempts: bool = True
     ) -> Resolved:
-        """Let dead jobs run again under their own ids: from the first attempt, or for one more.
+        """Let dead jobs run again under their own ids: from the first attempt, or for one more attempt.
 
-        One whose key another job has meanwhile is refused.
+        A job is refused if another job holds its key by now.
         """
         asked = _normalised(ids)
         return self._run(
@@ -122,9 +125,9 @@ class Dead:
         priority: int | None = None,
         max_attempts: int | None = None,
     ) -> DeadLetter:
-        """Enqueue an edited copy of a dead job, which takes its key over; the dead one stays as it is.
+        """Enqueue an edited copy of a dead job, which takes over its key; the dead job stays as it is.
 
-        `patch` is merged into the payload, and null removes. Raises JobNotFound and AlreadyResolved.
+        `patch` is merged into the payload; a null removes a field. Raises JobNotFound and AlreadyResolved.
         """
         asked, successor_id = normalise_id(job_id), _make_id()
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
@@ -145,7 +148,10 @@ class Dead:
         limit: int = 5,
         **where: Unpack[DeadFilter],
     ) -> Sequence[FixPreview]:
-        """Tell what a fix would change of one dead job, or of the newest ones of a filter; writes nothing."""
+        """Return what a fix would change in one dead job, or in the newest jobs of a filter.
+
+        Writes nothing.
+        """
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         if job_id is None:
             return self._run(
@@ -170,14 +176,16 @@ class Dead:
         progress: Progress | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
-        """Replay what waits for somebody and fits the filter, oldest job first, a page in each transaction.
+        """Replay unresolved jobs that match the filter, oldest first, one page in each transaction.
 
-        At a `rate`, such as "10/s", the jobs are due one after another. With `dry_run` they are only counted.
+        With a `rate`, such as "10/s", the jobs become due one after another. With `dry_run` they are only
+        counted.
         """
         every = NO_TIME if rate is None else interval("rate", rate)
 
         def resolve(ids: Collection[JobId], so_far: ResolvedMany) -> Resolved:
-            # Counted from the clock of each page, which only moves on: the rate is never exceeded.
+            # The delay counts from the clock of each page. That clock only moves forward, so the rate is
+            # never exceeded.
             delay = dead_bulk.turn_of(so_far.done, every)
             return self._run(
                 lambda: dead_letters.replay(
@@ -202,7 +210,7 @@ class Dead:
         progress: Progress | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
-        """Discard what waits for somebody and fits the filter, a page in each transaction."""
+        """Discard unresolved jobs that match the filter, one page in each transaction."""
 
         def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
             return self.discard(ids, reason=reason)
@@ -223,7 +231,7 @@ class Dead:
         progress: Progress | None = None,
         **where: Unpack[DeadFilter],
     ) -> ResolvedMany:
-        """Fix by one patch what waits for somebody and fits the filter, each job in its own transaction."""
+        """Fix unresolved jobs that match the filter by one patch, each in its own transaction."""
         Edit(patch=patch).check()
         mend = partial(
             self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts
@@ -254,7 +262,7 @@ class Dead:
             picked = self._run(pick, write=False)
             resolved = Resolved(frozenset(), {})
             if resolve is not None and picked.ids:
-                # A transaction of its own: what is done stays done, whatever becomes of the next page.
+                # One transaction for each page: what is resolved stays resolved if a later page fails.
                 resolved = resolve(picked.ids, answer)
             answer = answer.plus(picked, resolved)
             if progress is not None:

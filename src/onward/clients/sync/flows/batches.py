@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/flows/batches.py by tools/make_sync.py. Edit that file instead.
-"""Batches: jobs that are counted together, and what is enqueued after all of them."""
+"""Batches: jobs that are counted together, and the callbacks that are enqueued after all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _ids = IdMaker(time.time_ns, os.urandom)
 class Batches:
     """A batch ends when it is closed and its last job has ended; then its callbacks are enqueued, once.
 
-    `on_success` if all succeeded, `on_failure` if any is dead or was cancelled, `on_complete` always.
+    `on_success` is enqueued if all jobs succeeded, `on_failure` if any is dead or was cancelled,
+    `on_complete` always.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -45,12 +46,12 @@ class Batches:
         on_complete: NewJob | None = None,
         name: str | None = None,
     ) -> EnqueuedBatch:
-        """Make a batch of these jobs, all or nothing; jobs whose key is held are not in it."""
+        """Make a batch of these jobs, all or nothing; a job whose key is held does not join it."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         asked = list(inherit(self._binding.placed(jobs), self._rules))
         new = self._new(name, on_success, on_failure, on_complete)
         ids = _ids.make_many(len(asked))
-        # A try that met a deadlock is repeated as one statement, which takes its keys in their order.
+        # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = repeat(None) if self._binding.is_within else chain([_PART], repeat(None))
         noted = not self._binding.is_within
         return self._run(
@@ -69,18 +70,21 @@ class Batches:
         on_complete: NewJob | None = None,
         name: str | None = None,
     ) -> JobId:
-        """Make a batch to which jobs are added by their `batch_id`, until it is closed."""
+        """Make a batch that accepts jobs by their `batch_id` until it is closed."""
         new = self._new(name, on_success, on_failure, on_complete)
         self._run(lambda: batch_create.open_batch(new, self._rules), atomic=True, org_id=new.origin.org_id)
         return new.id
 
     def close(self, batch_id: JobId | UUID) -> None:
-        """Take no more jobs from outside; waits for those who are adding. Raises BatchNotFound."""
+        """Stop accepting jobs from outside the batch; raises BatchNotFound.
+
+        It waits for callers that are adding jobs.
+        """
         asked = normalise_id(batch_id, of="batch")
         self._run(lambda: batches.close(asked), atomic=True)
 
     def get(self, batch_id: JobId | UUID) -> Batch:
-        """Read a batch, and how far it has come; raises BatchNotFound."""
+        """Read a batch and its progress; raises BatchNotFound."""
         asked = normalise_id(batch_id, of="batch")
         return self._run(lambda: batches.get_one(asked), write=False)
 
@@ -100,7 +104,7 @@ class Batches:
         )
 
     def jobs(self, batch_id: JobId | UUID, *, limit: int = 50, cursor: JobId | None = None) -> Page:
-        """Read a page of the jobs of a batch, newest first; its callbacks are not among them."""
+        """Read a page of the jobs of a batch, newest first, without its callbacks."""
         asked = normalise_id(batch_id, of="batch")
         return self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
 
@@ -109,7 +113,7 @@ class Batches:
         for name_of, new in given.items():
             check_kind(name_of, new, NewJob, "give what .build() gave, or a NewJob")
         jobs = list(inherit(self._binding.placed(given.values()), self._rules))
-        # Never stored: it tells what a batch inherits here.
+        # This job is never stored: it shows which org, project and actor a batch inherits here.
         [origin] = self._binding.placed([NewJob(job_type="batch")])
         batch_id, *ids = _ids.make_many(1 + len(jobs))
         return NewBatch(

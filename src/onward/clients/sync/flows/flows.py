@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/flows/flows.py by tools/make_sync.py. Edit that file instead.
-"""Flows: which jobs wait for which, to look at."""
+"""Flows: read which jobs wait for which."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from onward.operations.flows.graph import Graph
 
 
 class Flows:
-    """What a job waits for, what waits for it, and what it has enqueued; all raise JobNotFound."""
+    """Reads what a job waits for, what waits for it, and what it has enqueued.
+
+    Every method raises JobNotFound.
+    """
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
     def parents(self, job_id: JobId | UUID) -> list[Job]:
-        """Read the jobs that a job waits or has waited for, with their results, oldest first."""
+        """Read the jobs that this job waits for or has waited for, with their results, oldest first."""
         asked = normalise_id(job_id)
         return self._run(lambda: graph.parents(asked), write=False)
 
     def followers(self, job_id: JobId | UUID) -> list[Job]:
-        """Read the jobs that wait or have waited for a job, oldest first."""
+        """Read the jobs that wait for this job or have waited for it, oldest first."""
         asked = normalise_id(job_id)
         return self._run(lambda: graph.followers(asked), write=False)
 
     def children(self, job_id: JobId | UUID, *, limit: int = 1000) -> list[Job]:
-        """Read the jobs that a job's handler has enqueued, oldest first."""
+        """Read the jobs that the handler of this job has enqueued, oldest first."""
         asked = normalise_id(job_id)
         return self._run(lambda: graph.children(asked, limit), write=False)
 
     def graph(self, job_id: JobId | UUID, *, limit: int = 200) -> Graph:
-        """Read the flow that a job is part of, as jobs and links, up to `limit` jobs."""
+        """Read the flow that a job is part of, as jobs and links: at most `limit` jobs."""
         asked = normalise_id(job_id)
         return self._run(lambda: graph.graph(asked, limit), write=False)

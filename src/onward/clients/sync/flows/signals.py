@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/flows/signals.py by tools/make_sync.py. Edit that file instead.
-"""Signals: sent by whoever knows that something has happened, seen by the jobs that wait for it."""
+"""Signals: a caller sends one when something has happened, and the jobs that wait for it receive it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onward.origin import ambient_org
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
-# In the class, `list` is a method.
+# Inside the class, `list` is a method.
 Waits = list[Awaited]
 
 
 class Signals:
-    """Send signals, and see which are kept and who waits for them."""
+    """Send signals, and see which signals are kept and which jobs wait for them."""
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
@@ -39,14 +39,15 @@ class Signals:
         org_id: str | None = None,
         keep: Duration = signals.KEEP,
     ) -> Sent:
-        """Tell every job of the org that waits for this event and key, now or as long as the signal is kept.
+        """Send a signal to every job of the org that waits for this event and key.
 
-        In a caller's transaction it is only stored, and the jobs come back within a second of its commit.
+        Jobs that start to wait while the signal is kept receive it too. In a caller's transaction the signal
+        is only stored; the waiting jobs come back within a second of the commit.
         """
         org = org_id or self._binding.org_id or ambient_org(self._rules)
         actor = self._binding.bound.acting()
         new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
-        # A client of one org makes no other jobs ready, so it leaves that to the workers.
+        # Promotion makes jobs of every org ready, so a client confined to one org leaves it to the workers.
         bound, promotes = self._binding.is_within, self._binding.org_id is None
         return self._run(
             lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes), org_id=org
@@ -61,7 +62,7 @@ class Signals:
         limit: int = 50,
         cursor: str | None = None,
     ) -> list[Signal]:
-        """Read the signals that are kept, the newest first; the id of the last one leads to the next page."""
+        """Read the signals that are kept, newest first; the last id is the cursor of the next page."""
         after = None if cursor is None else normalise_id(cursor)
         return self._run(
             lambda: signals.list_signals(event=event, key=key, org_id=org_id, limit=limit, cursor=after),
@@ -77,7 +78,7 @@ class Signals:
         limit: int = 50,
         cursor: JobId | None = None,
     ) -> Waits:
-        """Read which jobs wait for a signal, in the order of their ids."""
+        """Read the waits of jobs for a signal, in the order of the job ids."""
         after = None if cursor is None else normalise_id(cursor)
         return self._run(
             lambda: signals.list_awaited(event=event, key=key, org_id=org_id, limit=limit, cursor=after),
@@ -87,16 +88,16 @@ class Signals:
     def find(
         self, job: Job, event: str, key: str | None = None, *, seen: tuple[str, ...] = ()
     ) -> Signal | None:
-        """Give the oldest signal for a job that is none of those; None if there is none yet."""
+        """Return the oldest signal for a job that is not in `seen`; None if there is none yet."""
         return self._run(lambda: signals.find(job, event, key, seen), write=False)
 
     def wake(self) -> int:
-        """Call back the jobs whose signal is there, where whoever sent it did not; says how many."""
-        # Asked first, because to look at what is fresh is to write.
+        """Wake the jobs whose signal was stored without waking them; return how many."""
+        # A read first: `signals.wake` needs a write transaction even when nothing is fresh.
         if not self._run(signals.any_fresh, write=False):
             return 0
         return self._run(signals.wake)
 
     def prune(self, limit: int = 1000) -> int:
-        """Remove signals that are no longer kept, and what is left of waits that are over; says how many."""
+        """Remove signals that are no longer kept, and the rows of waits that are over; return how many."""
         return sum(self._run(lambda: signals.prune(limit)))

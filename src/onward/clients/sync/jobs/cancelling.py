@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/jobs/cancelling.py by tools/make_sync.py. Edit that file instead.
-"""Cancel many jobs by one request."""
+"""Cancel many jobs in one request."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from onward.operations.jobs import cancel
 from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
 
 Progress = Callable[[CancelledMany], None]
-"""Is told after each page how far it has come."""
+"""Called after each page with the totals so far."""
 
 _MANY = 10_000
 
 
 class Cancelling(Working):
-    """Waiting jobs are cancelled at once, running ones are asked to give way; each request is audited."""
+    """Cancels waiting jobs at once and asks running jobs to give way; each request is audited."""
 
     def cancel_where(
         self,
@@ -33,7 +33,10 @@ class Cancelling(Working):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CancelledMany:
-        """Cancel what fits a filter, oldest first, a page in each transaction; a dry run only counts it."""
+        """Cancel the jobs that match a filter, oldest first, one page in each transaction.
+
+        With `dry_run` they are only counted.
+        """
         request = Request(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return self._cancel(request, begin, dry_run=dry_run, progress=progress)
@@ -56,22 +59,25 @@ class Cancelling(Working):
     def cancel_batch(
         self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY, progress: Progress | None = None
     ) -> CancelledMany:
-        """Cancel the jobs of a batch, and close it: nothing is added to it any more.
+        """Cancel the jobs of a batch and close it, so that no job can be added any more.
 
-        Its callbacks are enqueued when those that run have given way. Raises BatchNotFound.
+        Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
         asked = normalise_id(batch_id)
         request = Request(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
         request = self._run(partial(cancel.refuse_more, request, asked))
         answer = self._cancel(request, progress=progress)
-        # Who was adding has come through by then.
+        # Closing waits for callers that are adding jobs; the last pass cancels the jobs that they added.
         self._run(lambda: batches.close(asked), atomic=True)
         return answer.joined(self._pages(request, CancelledMany(), None, progress))
 
     def cancel_flow(
         self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False, progress: Progress | None = None
     ) -> CancelledMany:
-        """Cancel a job, all that wait for it, and all that it has enqueued, and so on for each of them."""
+        """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
+
+        The same holds for each of those jobs.
+        """
         asked = normalise_id(job_id)
         chosen = self._run(lambda: cancel.of_flow(asked), write=False)
         request = Request(chosen=chosen, reason=reason)
@@ -86,7 +92,7 @@ class Cancelling(Working):
                 answer, found = answer.plus(page, self._page(request, page, found)), None
                 if progress is not None:
                     progress(answer)
-            # What ran may have enqueued more meanwhile.
+            # Jobs that were running may have enqueued more in the meantime.
             ids = self._run(lambda: cancel.find_flow(asked), write=False)
         return answer
 
@@ -111,7 +117,7 @@ class Cancelling(Working):
     ) -> CancelledMany:
         while True:
             picked = self._run(partial(cancel.pick, request, answer), write=False)
-            # A transaction of its own: what is cancelled stays so, whatever becomes of the next page.
+            # One transaction for each page: what is cancelled stays cancelled if a later page fails.
             answer, found = answer.plus(picked, self._page(request, picked, found)), None
             if progress is not None:
                 progress(answer)

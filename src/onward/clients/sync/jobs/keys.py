@@ -9,13 +9,13 @@ from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
 
 
 class Keys:
-    """Look up who holds a key, free one, and remove those that have lapsed."""
+    """Look up the job that holds a key, free a key, and remove lapsed keys."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
     def get(self, key: str, *, org_id: str | None = None, project_id: str | None = None) -> Key | None:
-        """Read one line of the ledger; None if nobody holds the key."""
+        """Read one line of the ledger; None if no job holds the key."""
         return self._run(
             lambda: key_conflicts.get_key(key, org_id=org_id, project_id=project_id), write=False
         )
@@ -29,11 +29,11 @@ class Keys:
     def forget(
         self, key: str, *, reason: str, org_id: str | None = None, project_id: str | None = None
     ) -> bool:
-        """Free a key before its time, so that its next enqueue makes a new job; False if nobody held it."""
+        """Free a key early, so that its next enqueue makes a new job; False if no job held it."""
         return self._run(
             lambda: key_conflicts.forget(key, reason=reason, org_id=org_id, project_id=project_id)
         )  # fmt: skip
 
     def prune(self, limit: int = 1000, *, cursor: Slot | None = None) -> tuple[int, Slot | None]:
-        """Remove the lapsed keys of a page; gives how many, and where to go on (None: the end)."""
+        """Remove the lapsed keys of a page; return how many, and the next cursor (None at the end)."""
         return self._run(lambda: key_conflicts.prune(limit, cursor=cursor), atomic=True)

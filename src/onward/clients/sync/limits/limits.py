@@ -1,5 +1,8 @@
 # Generated from src/onward/clients/limits/limits.py by tools/make_sync.py. Edit that file instead.
-"""Limits: how many jobs that share something run at once or start in a period, and to set it by hand."""
+"""Limits: how many jobs that share something run at once or start in a period.
+
+The application declares a limit; an operator can override it.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,21 @@ from onward.operations.limits.limits import Admitted, Found, LimitSeen
 
 
 class Limits:
-    """One for each name that workers have declared."""
+    """The limits, one for each name that workers have declared."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
         self._rules = binding.rules
 
     def list(self, *, keys: int = 5) -> Sequence[LimitSeen]:
-        """Read the limits by name, each with up to so many of its busiest keys."""
+        """Read the limits by name, each with at most `keys` of its busiest keys."""
         return self._run(lambda: limits.list_limits(keys=keys), write=False)
 
     def get(self, name: str, *, keys: int = 20) -> LimitSeen:
-        """Read a limit with its busiest keys; one that no worker has declared is refused."""
+        """Read a limit with at most `keys` of its busiest keys.
+
+        Raise InvalidSetting if no worker has declared a limit of this name.
+        """
         return self._run(lambda: limits.get_limit(name, keys=keys), write=False)
 
     def set(
@@ -36,9 +42,9 @@ class Limits:
         burst: int | None = None,
         reason: str,
     ) -> LimitSeen:
-        """Allow something else than the application declares, until it is reset; what runs goes on.
+        """Override what the application declares, until `reset`; running jobs go on.
 
-        What is not said is as it is declared.
+        A part that is left out stays as declared.
         """
         return self._run(
             lambda: limits.override(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason),
@@ -46,23 +52,23 @@ class Limits:
         )
 
     def reset(self, name: str, *, reason: str) -> bool:
-        """Allow what the application declares; False if nothing else was set."""
+        """Remove the override, so that the declared limit holds again; False if there was none."""
         return self._run(lambda: limits.reset(name, reason=reason), atomic=True)
 
     def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
-        """Say, as a worker does at its start, what limits allow: these, or those of the application."""
+        """Store, as a worker does at its start, these limits or those of the application."""
         known = self._rules.limits if declared is None else declared
         if known:
             self._run(lambda: limits.declare(known))
 
     def find(self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200) -> Found:
-        """Ask, as a worker does, which keys have jobs that need not wait."""
+        """Find, as a worker does, the keys that have waiting jobs and free permits."""
         return self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
 
     def admit(self, keys: Collection[str]) -> Admitted:
-        """Make as many waiting jobs of these keys ready as their limits allow."""
+        """Make as many waiting jobs of these keys ready as their limits have permits for."""
         return self._run(lambda: limits.admit(keys), atomic=True)
 
     def forget(self) -> int:
-        """Remove what is known of rates under which nothing has started for a while."""
+        """Remove the records of rates under which nothing has started for a while; return how many."""
         return self._run(limits.forget)

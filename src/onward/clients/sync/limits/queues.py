@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/limits/queues.py by tools/make_sync.py. Edit that file instead.
-"""The rules of queues: to read them, to set other bounds for a time, and to claim by them."""
+"""The policies of queues: read them, override their bounds for a time, and claim by them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from onward.operations.work.policy_claim import RuledClaim
 
 
 class Queues:
-    """How queues are worked off: how many jobs at once, how fast, and in whose turn."""
+    """The policy of a queue: how many jobs run at once, how fast they start, and the turns of orgs."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
         self._rules = binding.rules
 
     def list(self, *, limit: int = 1000) -> Sequence[Queue]:
-        """Read the queues of which an application declared or an operator set something, by name."""
+        """Read the queues that an application has declared or an operator has bounded, by name."""
         return self._run(lambda: queues.list_queues(limit=limit), write=False)
 
     def get(self, name: str) -> Queue:
-        """Read the rule of a queue; one of which nothing was said has none."""
+        """Read the policy of a queue; an unknown queue has an empty one."""
         return self._run(lambda: queues.get_queue(name), write=False)
 
     def limit(
@@ -37,7 +37,7 @@ class Queues:
         burst: int | None = None,
         reason: str,
     ) -> Queue:
-        """Set other bounds than the declared ones, until `reset`; "none" lifts a bound."""
+        """Override the declared bounds until `reset`; "none" lifts a bound."""
         bounds = {"concurrency": concurrency, "rate": rate, "burst": burst}
         return self._run(
             lambda: queues.limit_queue(name, **bounds, reason=reason),  # type: ignore[arg-type]
@@ -45,11 +45,11 @@ class Queues:
         )
 
     def reset(self, name: str, *, reason: str) -> bool:
-        """Let the declared bounds hold again; False if none were set."""
+        """Remove the override, so that the declared bounds hold again; False if there was none."""
         return self._run(lambda: queues.reset_queue(name, reason=reason), atomic=True)
 
     def declare(self) -> None:
-        """Write, as a worker does at its start, what the application declares of its queues."""
+        """Write, as a worker does at its start, the policies that the application declares."""
         self._run(lambda: queues.declare(self._rules.queues))
 
     def claim(
@@ -61,7 +61,7 @@ class Queues:
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
     ) -> RuledClaim:
-        """Claim, as a worker does, from a queue that has a rule; says also why there were not more."""
+        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._rules.queues.get(queue)
         return self._run(

@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/records/artifacts.py by tools/make_sync.py. Edit that file instead.
-"""Artifacts: files that jobs take in and leave, with their checksums, owners and ends."""
+"""Artifacts: files that jobs read and produce, with their checksums, owners and expiry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Which = Artifact | str | UUID
 
 
 class Artifacts:
-    """Store, read, share and remove artifacts; whatever is read is checked against its sha256."""
+    """Store, read, share and remove artifacts; all content is checked against its sha256 when read."""
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
@@ -88,7 +88,7 @@ class Artifacts:
         roles: Sequence[str] | None = None,
         expires: Expiry | None = None,
     ) -> Artifact:
-        """Store what a claimed job made; raises LeaseLost if another worker holds the job by now."""
+        """Store a file that a claimed job made; raises LeaseLost if another worker holds the job by now."""
         check_kind("job", job, Job, "give the job as claim() gave it")
         if expires is None:
             expires = self._rules.category_of(job).artifact_retention
@@ -98,25 +98,25 @@ class Artifacts:
         kept = self._keep(job.org_id, Source(path=path, data=data, text=text))
         made = self._run(partial(artifacts.add_of_job, new_artifact_id(), new, kept, job))
         if made is None:
-            # Not within the operation, whose failure would roll back the audit of it.
+            # Raised after the operation: inside it, the error would roll back the audit of the refusal.
             raise LeaseLost(
                 f"job {job.id}: another worker holds it, or it has ended; artifact {name!r:.80} was refused"
             )
         return made
 
     def get(self, artifact: Which) -> Artifact:
-        """Read what is known of an artifact; raises ArtifactNotFound."""
+        """Read the record of an artifact; raises ArtifactNotFound."""
         found, _ = self._find(artifact)
         return found
 
     def read(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> bytes:
-        """Read the content as one; for a job only if it is of the same org."""
+        """Read the whole content; with `job`, only if the artifact is of the same org."""
         found, data = self._find(artifact, job=job)
         found.require_role(role)
         return call(whole_content, found, self._chunks(found, data))
 
     def open(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> IO[bytes]:
-        """Give the content as an open file, a checked copy that is gone when it is closed."""
+        """Return the content as an open file: a checked copy that is deleted when it is closed."""
         found, data = self._find(artifact, job=job)
         found.require_role(role)
         return call(opened, found, self._chunks(found, data))
@@ -140,12 +140,15 @@ class Artifacts:
         )
 
     def delete(self, artifact: Which, *, reason: str) -> Artifact:
-        """Remove an artifact; nobody can read it from now on, and its file goes with a later `prune()`."""
+        """Remove an artifact, which can't be read from now on.
+
+        A later `prune()` removes its file.
+        """
         ref = ArtifactRef.of(artifact)
         return self._run(lambda: artifacts.delete(ref.id, reason=reason))
 
     def verify(self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None) -> Verified:
-        """Read stored content again, newest first, and tell of which it is not what it was."""
+        """Read stored content again, newest first, and return the artifacts whose content has changed."""
         page = self.list(org_id=org_id, limit=limit, cursor=cursor)
         checked = 0
         corrupt: list[Artifact] = []
@@ -161,7 +164,7 @@ class Artifacts:
         return Verified(checked, tuple(corrupt), page.cursor)
 
     def prune(self, *, limit: int = 500, grace: Duration = "1d") -> Pruned:
-        """Remove expired artifacts, and files that no artifact has and nobody has put for `grace`."""
+        """Remove expired artifacts, and unused files that were last written over `grace` ago."""
         if self._binding.is_within:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
         kept_since = self._binding.now() - duration("grace", grace)
@@ -176,7 +179,7 @@ class Artifacts:
         return Pruned(len(expired), removed)
 
     def sign(self, artifact: Which, *, expires_in: Duration = "72h", role: str | None = None) -> str:
-        """Make a token that opens an artifact for a time, to whoever has it."""
+        """Return a token that opens an artifact for `expires_in`, for any holder of the token."""
         open_for, secret = (
             span("expires_in", duration("expires_in", expires_in), least=_SECOND),
             self._keeping.secret,
@@ -186,12 +189,12 @@ class Artifacts:
         return signed(found, self._binding.now() + open_for, secret)
 
     def check(self, token: str) -> Artifact:
-        """Give the artifact that a token opens; raises InvalidLink."""
+        """Return the artifact that a token opens; raises InvalidLink."""
         found, _ = self._follow(token)
         return found
 
     def open_link(self, token: str) -> IO[bytes]:
-        """Give the content that a token opens, as `open()` does; raises InvalidLink."""
+        """Return the content that a token opens, as `open()` does; raises InvalidLink."""
         found, data = self._follow(token)
         return call(opened, found, self._chunks(found, data))
 

@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/records/audit.py by tools/make_sync.py. Edit that file instead.
-"""The audit: read and exported, sealed into its chain, verified, and pruned by age."""
+"""The audit: read and export it, seal it into its chain, verify the chain, and prune old rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_GIVEN = "no row is given this number"
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a walk along the chain found; of its faults at most a thousand are named."""
+    """What a walk along the chain found; it lists at most 1000 faults."""
 
     links: int
     head: Head
@@ -38,14 +38,14 @@ class Verified:
 
     @property
     def whole(self) -> bool:
-        """Nothing was edited, removed, inserted or reordered."""
+        """Whether nothing was edited, removed, inserted or reordered."""
         return not self.faults
 
 
 def _cutoffs(
     rules: Rules, before: datetime | None, categories: Collection[str] | None, now: datetime
 ) -> dict[datetime, list[str]]:
-    """Say for which categories rows before which instant may go."""
+    """Return the categories whose rows before an instant may be removed, by that instant."""
     chosen = (
         list(rules.categories) if categories is None else [rules.category(name).name for name in categories]
     )
@@ -60,7 +60,10 @@ def _cutoffs(
 
 
 class Audit:
-    """Append-only, by every client: it is added to by what happens, and by `ctx.audit()` in a handler."""
+    """The audit is append-only for every client.
+
+    Operations add to it, and so does `ctx.audit()` in a handler.
+    """
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
@@ -75,7 +78,7 @@ class Audit:
         cursor: int | None = None,
         oldest_first: bool = False,
     ) -> AuditPage:
-        """Read a page of the audit, newest first unless told otherwise."""
+        """Read a page of the audit, newest first unless `oldest_first`."""
         chosen = where or AuditFilter()
         page = self._run(
             lambda: audit.read(chosen, limit=limit, cursor=cursor, oldest_first=oldest_first), write=False
@@ -88,7 +91,7 @@ class Audit:
         return replace(record, detail=self._rules.redact.redact(record.detail))
 
     def export(self, where: AuditFilter | None = None) -> Iterator[AuditRecord]:
-        """Give every line, oldest first, a page at a time."""
+        """Yield every record that matches, oldest first, reading one page at a time."""
         cursor: int | None = 0
         while cursor is not None:
             page = self.list(where, limit=_PAGE, cursor=cursor, oldest_first=True)
@@ -97,7 +100,7 @@ class Audit:
             cursor = page.next_cursor
 
     def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
-        """Add a line about a job that this worker runs; raises LeaseLost for a stale lease."""
+        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
         check_kind("job", job, Job, "give a job that claim() gave you")
         kept = self._rules.redact.redact(dict(detail or {}))
         said = self._rules.redact.redact(action)
@@ -107,7 +110,7 @@ class Audit:
         return seq
 
     def seal(self) -> Sealed:
-        """Add to the chain what is not in it yet; with `audit_chain=True` a worker does so every second."""
+        """Add unsealed rows to the chain; with `audit_chain=True` a worker does so every second."""
         count, above = 0, None
         while True:
             sealed = self._seal(above)
@@ -121,10 +124,10 @@ class Audit:
     def verify(
         self, *, head: Head | str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Verified:
-        """Seal what is not sealed, then walk the whole chain and compare every row with it.
+        """Seal the unsealed rows, then walk the whole chain and compare every row with it.
 
-        `head` is the one of an earlier time, kept elsewhere. `progress` is told how many links of how many
-        were looked at.
+        `head` is an earlier head of the chain that was kept elsewhere. `progress` is called with the number
+        of links checked and the number of all links.
         """
         kept = Head.read(head) if isinstance(head, str) else head
         faults = []
@@ -158,7 +161,7 @@ class Audit:
 
     def _strays(self, floor: int) -> Sequence[Fault]:
         found = []
-        # The floor may have been raised by hand: in strides only as far as there are numbers.
+        # The floor may have been raised by hand, so strides end at the last number that was given out.
         last = min(floor, self._run(seal.last_number, write=False))
         bounds = sorted({_LOWEST, *range(0, last, _STRIDE), last, floor})
         for above, upto in pairwise(bounds):
@@ -173,10 +176,10 @@ class Audit:
         limit: int = 10_000,
         reason: str | None = None,
     ) -> Pruned:
-        """Remove old rows, the oldest first, and leave the event `audit.pruned`; never those of a live job.
+        """Remove old rows, oldest first, and add the event `audit.pruned`; rows of live jobs stay.
 
-        Without `before`, by the `audit_retention` of each category: a category without one keeps its rows.
-        Repeat it until it removes fewer than `limit`.
+        Without `before`, the `audit_retention` of each category decides: a category without one keeps its
+        rows. Repeat the call until it removes fewer than `limit` rows.
         """
         at = self._binding.now()
         cutoffs = _cutoffs(self._rules, before, categories, at)

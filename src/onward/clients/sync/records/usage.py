@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/records/usage.py by tools/make_sync.py. Edit that file instead.
-"""What runs have used and cost, and the budgets of orgs."""
+"""What attempts have used and cost, and the budgets of orgs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onward.operations.records.usage import Budget, Group, Period, UsageEvent, U
 
 
 class Usage:
-    """Report what was metered, and hold an org's jobs when it has spent its budget."""
+    """Reports what was metered, and holds an org's jobs when it has spent its budget."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
     def events(self, job_id: JobId | UUID) -> list[UsageEvent]:
-        """Read what the runs of a job have used, oldest run first."""
+        """Read what the attempts of a job have used, oldest attempt first."""
         asked = normalise_id(job_id)
         return self._run(lambda: usage.events_of(asked), write=False)
 
@@ -33,33 +33,34 @@ class Usage:
         org_id: str | None = None,
         limit: int = 1000,
     ) -> list[UsageTotal]:
-        """Sum what was used by the groups that are named, from `since` to before `until`; the dearest first.
+        """Sum the usage by the groups in `by`, from `since` to before `until`; highest cost first.
 
-        Amounts are summed only by unit. Days are those of UTC.
+        Amounts are summed only if `by` includes the unit. Days are days in UTC.
         """
         return self._run(
             lambda: usage.report(by, since=since, until=until, org_id=org_id, limit=limit), write=False
         )
 
     def prune(self, *, before: datetime, limit: int = 10_000) -> int:
-        """Delete usage of before an instant, the oldest first; gives how many rows, at most `limit`."""
+        """Delete usage before an instant, oldest first; return how many rows, at most `limit`."""
         return self._run(lambda: usage.prune(before=before, limit=limit))
 
     def set_budget(
         self, org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
     ) -> Budget:
-        """Hold an org's jobs once it has spent so much in a day or a month of UTC, or in total from now on.
+        """Hold an org's jobs once it has spent `limit_micros` in a period.
 
-        What a day or a month has cost already counts. Set anew for the same period, it keeps what was spent.
+        The period is a day or a month in UTC, or all time from now on. The cost of the current day or month
+        so far counts. A budget that is set again for the same period keeps what was spent.
         """
         return self._run(
             lambda: usage.set_budget(org_id, limit_micros=limit_micros, period=period, reason=reason)
         )
 
     def remove_budget(self, org_id: str, *, reason: str | None = None) -> bool:
-        """Let an org spend what it will; False if it had no budget."""
+        """Remove the budget of an org; False if it had none."""
         return self._run(lambda: usage.remove_budget(org_id, reason=reason))
 
     def budgets(self, org_id: str | None = None, *, limit: int = 1000) -> list[Budget]:
-        """Read the budgets by the order of their orgs, or that of one org."""
+        """Read the budgets, ordered by org, or the budget of one org."""
         return self._run(lambda: usage.budgets(org_id, limit=limit), write=False)

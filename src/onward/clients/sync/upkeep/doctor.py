@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/upkeep/doctor.py by tools/make_sync.py. Edit that file instead.
-"""The doctor: why a queue is stuck, and why one job has not run."""
+"""The doctor: explains why a queue is stuck, and why one job has not run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Doctor:
-    """Looks and tells; changes nothing, and makes no database that is not there."""
+    """Examines and reports; it changes nothing, and creates no database that does not exist."""
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
@@ -37,9 +37,10 @@ class Doctor:
         self._rules = binding.rules
 
     def check(self, *, deep: bool = False) -> list[Finding]:
-        """Say why jobs do not run, the worst first, and what is well; a database that fails is a finding too.
+        """Return why jobs do not run, the worst finding first, and what is well.
 
-        `deep` also looks for damage, which reads all of a SQLite file.
+        A database that fails is a finding too. `deep` also looks for damage, which reads all of a SQLite
+        file.
         """
         self._binding.require_all_orgs("doctor.check")
         findings = [dry_run()] if self._rules.dry_run else []
@@ -54,15 +55,15 @@ class Doctor:
         return ranked(findings)
 
     def explain(self, job_id: JobId | UUID) -> list[Finding]:
-        """Say why a job has not run, or has not had its effect; raises JobNotFound."""
+        """Return why a job has not run, or has not had its effect; raises JobNotFound."""
         asked, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
         facts = self._run(lambda: doctor.gather_job(asked, self._rules, at, confined=confined), write=False)
         return explain(facts)
 
     def _look_around(self, *, deep: bool) -> list[Finding]:
-        """Ask in parts: one that fails hides nothing of the others."""
+        """Examine the database in parts: a part that fails does not hide the findings of the others."""
         findings: list[Finding] = []
-        # Not the bound time: this is what tells how far the clock of this process is off.
+        # Not the bound time: the real clock is compared with that of the database.
         here = datetime.now(UTC)
         facts = self._part(findings, lambda: doctor.gather(self._rules, here))
         seen = self._examined(findings)
@@ -76,7 +77,7 @@ class Doctor:
 
     def _examined(self, findings: list[Finding]) -> DatabaseSeen | None:
         store = self._store
-        # Asked when the connection is there and the schema known, else their making would count.
+        # Measured after the connection is open and the schema known; otherwise that work would count.
         began = time.perf_counter()
         look = self._part(findings, polls.look)
         took = timedelta(seconds=time.perf_counter() - began)

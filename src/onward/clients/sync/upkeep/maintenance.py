@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/upkeep/maintenance.py by tools/make_sync.py. Edit that file instead.
-"""Maintenance: remove what was kept for its time, and tell what the tables take up."""
+"""Maintenance: remove rows and files past their retention, and report the sizes of the tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REASON = "it was kept for its time"
 
 
 class Maintenance:
-    """What keeps the tables small; workers do it every hour by themselves."""
+    """Keeps the tables small; workers do it every hour by themselves."""
 
     def __init__(self, binding: Binding, audit: Audit, artifacts: Artifacts) -> None:
         self._binding = binding
@@ -42,10 +42,10 @@ class Maintenance:
         self._artifacts = artifacts
 
     def prune(self, *, place: Place | None = None, limit: int = 1000, dry_run: bool = False) -> PruneRound:
-        """Remove what was kept for its time: up to `limit` of each kind, in short transactions.
+        """Remove what is past its retention: at most `limit` of each kind, in short transactions.
 
-        While there is more, call it again with the `place` of the last answer. A dry run removes nothing, and
-        counts on by itself, up to a hundred times the limit.
+        While more is left, call it again with the `place` of the last answer. A dry run removes nothing, and
+        goes on counting by itself, up to 100 times `limit`.
         """
         self._check("prune")
         whole("limit", limit, 1, _MOST_AT_ONCE)
@@ -68,7 +68,7 @@ class Maintenance:
         return PruneRound({kind: count for kind, count in counts.items() if count}, place)
 
     def report(self) -> SizeReport:
-        """Tell what the tables take up, how much of it is of no use, and which statements mend that."""
+        """Return the sizes of the tables, how much of that is waste, and statements that reclaim it."""
         self._check("report")
         at = self._run(prune.clock, write=False)
         seen = self._run(table_sizes.inspect_sizes, write=False)
@@ -77,7 +77,7 @@ class Maintenance:
         return msgspec.structs.replace(seen, advice=tuple(advise(seen, at)))
 
     def tend(self) -> Sequence[Tended]:
-        """Make the partitions of the next months on PostgreSQL, and drop those of the past that are empty."""
+        """Create the partitions of the next months on PostgreSQL, and drop empty past ones."""
         self._check("tend")
         return self._run(table_sizes.tend_partitions)
 
@@ -86,11 +86,11 @@ class Maintenance:
         self._run(built_in_schedules.declare)
 
     def read_place(self) -> Place | None:
-        """Tell where the last run of the maintenance stopped before the end."""
+        """Return where the last maintenance stopped early; None if it came to the end."""
         return self._run(prune.read_place, write=False)
 
     def keep_place(self, place: Place | None) -> None:
-        """Remember where the next run goes on."""
+        """Store where the next maintenance continues."""
         self._run(partial(prune.keep_place, place))
 
     def _step(self, kind: str, page: Page) -> Walked:
@@ -114,7 +114,10 @@ class Maintenance:
         return Walked({"audit": removed}, "more" if more else None)
 
     def _audit_cutoffs(self, page: Page) -> dict[datetime, list[str]]:
-        """Say for which categories lines before which instant may go: those of most stay for ever."""
+        """Return the categories whose rows before an instant may be removed, by that instant.
+
+        Most categories have no retention: their rows stay for ever.
+        """
         general = self._rules.retention.span_of("audit")
         cutoffs: dict[datetime, list[str]] = {}
         for name, category in self._rules.categories.items():

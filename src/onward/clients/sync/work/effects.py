@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/work/effects.py by tools/make_sync.py. Edit that file instead.
-"""The effects of jobs: recorded by the handlers that do them, looked at and reset by operators."""
+"""The effects of jobs: handlers record them, and operators look at them and reset them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onward.operations.work import effects
 
 
 class Effects:
-    """What handlers did by `ctx.once()` and remember by `ctx.step()`."""
+    """The effects that handlers did by `ctx.once()`, and the steps they remember by `ctx.step()`."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
@@ -27,7 +27,7 @@ class Effects:
         return self._run(lambda: effects.list_effects(asked), write=False)
 
     def reset(self, job_id: JobId | UUID, name: str, *, reason: str) -> Effect:
-        """Have an effect done again, under a new key, the next time its job comes to it.
+        """Let an effect happen again, under a new key, the next time its job reaches it.
 
         It does not run the job. Raises EffectNotFound.
         """
@@ -40,7 +40,7 @@ class Effects:
         return self._run(lambda: effects.read(asked, name), write=False)
 
     def begin(self, job: Job, name: str) -> Effect:
-        """Record that a running job is about to do an effect, unless it was done: then that is given.
+        """Record that a running job is about to do an effect, or return the effect that is already done.
 
         Raises LeaseLost.
         """
@@ -50,13 +50,16 @@ class Effects:
         return begun
 
     def done(self, job: Job, begun: Effect, result: Any = None) -> None:
-        """Record that an effect that was begun is done; raises LeaseLost."""
+        """Record that an effect that had begun is done; raises LeaseLost."""
         name = begun.name
         if not self._run(lambda: effects.keep(job, name, result, kind="once", after=begun)):
             raise _lost(job, name, "recorded as done")
 
     def remember(self, job: Job, name: str, result: Any, *, after: Effect | None = None) -> None:
-        """Record the result of a step of a running job; `after` is what `read` gave. Raises LeaseLost."""
+        """Record the result of a step of a running job; raises LeaseLost.
+
+        `after` is what `read` returned.
+        """
         if not self._run(lambda: effects.keep(job, name, result, kind="step", after=after)):
             raise _lost(job, name, "remembered")
 

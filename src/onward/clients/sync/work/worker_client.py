@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/work/worker_client.py by tools/make_sync.py. Edit that file instead.
-"""What a worker asks of a client: leases, claims, ends, and what goes by the clock."""
+"""What a worker needs of a client: leases, claims, ends, and the work that is due by the clock."""
 
 from __future__ import annotations
 
@@ -27,46 +27,47 @@ from onward.operations.work.rescue import Promoted, Swept
 from onward.operations.work.work import Leases
 
 LEASE = timedelta(seconds=30)
-# One after the other: who ends a job does not go on for long, a worker's loop does.
+# The rounds of follow-up work in one call: few for a caller that has just ended a job, many for the loop of a
+# worker.
 _WAVES, _MOST_WAVES = 20, 1000
-# Whoever is in the way is mostly settling the same, and through with it in a moment.
+# A busy job is usually locked by another process that does the same follow-up work and soon ends.
 _PAUSES = (0.005, 0.02, 0.08)
 
 
 class Working(Nouns):
-    """Hold a lease, claim jobs, and write what became of them."""
+    """Holds a worker's lease, claims jobs, and writes their outcomes."""
 
     def look(self) -> Look:
-        """Tell which queues have a ready job, and when the next one is due."""
+        """Return which queues have a ready job, and when the next job is due."""
         return self._run(polls.look, write=False)
 
     def chores(self, known: Known) -> Chores:
-        """Tell a worker, which knows some schedules, what there is to do by the clock."""
+        """Return what is due by the clock for a worker that knows these schedules."""
         return self._run(lambda: due.chores(known), write=False)
 
     def watch(self, worker_id: str) -> Watch:
-        """Tell a worker whether its lease holds, which of its jobs to cancel, and what is paused."""
+        """Return whether a worker's lease holds, which of its jobs to cancel, and what is paused."""
         return self._run(lambda: polls.watch(worker_id), write=False)
 
     def register(
         self, worker_id: str, *, lease: timedelta = LEASE, info: Mapping[str, Any] | None = None
     ) -> None:
-        """Give a worker its lease; an id serves one life of one process."""
+        """Start the lease of a worker; a worker id serves one lifetime of one process."""
         self._run(lambda: work.register(worker_id, lease=lease, info=info))
 
     def extend(
         self, worker_id: str, jobs: Collection[Job], *, lease: timedelta = LEASE, idle: bool = False
     ) -> Leases:
-        """Renew a worker's lease, and learn which of these jobs it still holds."""
+        """Renew a worker's lease, and return which of these jobs it still holds."""
         leases = {job.id: job.lease for job in _claimed(jobs)}
         return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle))
 
     def retire(self, worker_id: str) -> bool:
-        """End a worker's lease at once: what it still holds can be rescued."""
+        """End a worker's lease at once, so that the jobs it still holds can be rescued."""
         return self._run(lambda: work.retire(worker_id))
 
     def held(self, worker_id: str) -> list[Job]:
-        """Give the running jobs of a worker."""
+        """Return the running jobs of a worker."""
         return self._run(lambda: rescue.find_held(worker_id), write=False)
 
     def claim(
@@ -79,22 +80,23 @@ class Working(Nouns):
         paused_types: Collection[str] = (),
         past: Job | None = None,
     ) -> list[Job]:
-        """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
+        """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-        A queue that has a rule is claimed by it. Paused orgs and job types are passed over if named. Whether
-        the queue is paused, a worker asks before. With `past`, the last job of the caller's last claim,
-        PostgreSQL claims only jobs behind it, and need not read the index entries of those claimed before.
+        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
+        Whether the queue itself is paused is for the worker to check before. `past` is the last job of the
+        caller's last claim: PostgreSQL then claims only jobs behind it, and does not read the index entries
+        of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self.rules.queues:
             return (self.queues.claim(queue, limit, worker_id=worker_id, **paused)).jobs
         rows = self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
         jobs = work.jobs_of(rows, worker_id)
-        # Seldom: what can't be read is failed, so that it ends in time.
+        # Rare: some claimed rows can't be read. They are failed, so that they still end.
         return self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
 
     def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
-        """Write what claimed jobs came to; says which leases still held."""
+        """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
         advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
         check_kind("ends", ends, list | tuple, advice)
         for end in ends:
@@ -108,17 +110,18 @@ class Working(Nouns):
     def write(
         self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
     ) -> Leases:
-        """Write ends that are settled already; says which leases still held.
+        """Write ends that are already settled; return which leases still held.
 
-        `org_id` is whose jobs they are, where the database has policies. With `keep_slots` the caller sees to
-        the slots that they free. What is written `apart` may wait for a lock, and nobody else with it.
+        `org_id` is the org of the jobs, for databases with row security. With `keep_slots` the caller itself
+        passes on the permits that the ends free. Ends written `apart` get their own transaction: if it waits
+        for a lock, no other write waits with it.
         """
         atomic = apart or any(end.usage or end.transition.wait for end in ends)
         leases = self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
         return self._settle(leases, slots=() if keep_slots else leases.slots)
 
     def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
-        """Give claimed jobs back unfinished, at once or after a delay; burns no attempt."""
+        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
         return self.finish([(job, Released(delay)) for job in _claimed(jobs)])
 
     def rescue(self, limit: int = 500) -> Leases:
@@ -127,16 +130,17 @@ class Working(Nouns):
         return self._settle(leases)
 
     def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
-        """Take back all that a worker held which is known to be dead, and say `how` it died."""
+        """Take back all jobs of a worker that is known to be dead; `how` describes its death."""
         leases = self._run(
             lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random),
-            # Else who sweeps could take its jobs in between, and not know how it died.
+            # Otherwise the sweep of another worker could take the jobs in between, without knowing how this
+            # one died.
             atomic=True,
         )
         return self._settle(leases)
 
     def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
-        """Take back the jobs of workers whose lease ran out, if this worker leads in doing so."""
+        """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = self._run(
             lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random)
         )
@@ -150,10 +154,11 @@ class Working(Nouns):
         slots: Collection[str] = (),
         patience: timedelta = timedelta(0),
     ) -> int:
-        """Do what follows from ends: of these jobs, or of any that are not settled; says of how many.
+        """Do the follow-up work of ended jobs: of `ids`, or of any that still need it; return how many.
 
-        Those that somebody else is settling just now are among them, so at 0 all of it can be seen; with
-        `patience` they are left alone so long, and not counted.
+        With no `patience`, jobs that another process is working on are counted too, so 0 means that all
+        follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
+        and not counted.
         """
         done, left = 0, frozenset(ids or ())
         found = 0
@@ -178,10 +183,10 @@ class Working(Nouns):
         return done if patience else max(done, found)
 
     def _settle(self, leases: Leases, *, slots: Collection[str] | None = None) -> Leases:
-        """Do what follows from ends that were written just now.
+        """Do the follow-up work of ends that were just written.
 
-        A worker's loop does it where it can't be done here: in a caller's transaction, whose locks others
-        would wait for, for a client of one org, or while the database is away.
+        It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
+        would block others; for a client of one org; and while the database is unreachable.
         """
         freed = leases.slots if slots is None else slots
         if leases.tied or freed:
@@ -194,15 +199,15 @@ class Working(Nouns):
                 self.settle(ids, slots=slots)
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
-        """Take the lead in something, or keep it; False while another worker has it."""
+        """Become or stay the leader for `name`; False while another worker leads."""
         return self._run(lambda: leader.lead(name, worker_id, ttl=ttl))
 
     def abdicate(self, worker_id: str) -> frozenset[str]:
-        """Give up every lead of a worker; tells which it had."""
+        """End every leadership of a worker; return the names that it led."""
         return self._run(lambda: leader.abdicate(worker_id))
 
     def promote(self, limit: int = 500) -> Promoted:
-        """Make due jobs ready, if they need no slot or there is one; says when the next one is due."""
+        """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = self._run(lambda: rescue.promote(limit))
         if promoted.slots:
             self._settle_some((), slots=promoted.slots)

@@ -1,5 +1,5 @@
 # Generated from src/onward/handlers/context/transaction.py by tools/make_sync.py. Edit that file instead.
-"""A transaction that a handler writes in, and that ends its job: all of it happens, or nothing."""
+"""A transaction in which a handler writes and its job ends: all of it happens, or nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from onward.origin import running
 
 
 class Transaction:
-    """What is written on its `connection` is committed with the end of the job, whose `result` it takes."""
+    """The writes on `connection` are committed together with the end of the job.
+
+    The job ends with `result`.
+    """
 
     def __init__(self, run: Run, clients: Clients, connection: Any, client: Client) -> None:
         self.connection = connection
@@ -34,14 +37,14 @@ class Transaction:
         self._clients = clients
 
     def enqueue(self, new: NewJob) -> Handle[Any]:
-        """Store a child of this job; it is there when the transaction is committed."""
+        """Store a child of this job; it exists once the transaction is committed."""
         with running(self._run.job):
             return Handle(self.client.enqueue(new), self._clients)
 
 
 @contextmanager
 def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> Iterator[Transaction]:
-    """Begin a transaction on a connection of the handler's, or on a new one that is closed after it."""
+    """Begin a transaction on the handler's connection, or on a new one that is closed afterwards."""
     lent = client.store.connect() if connection is None else None
     artifacts = run.artifacts
     try:
@@ -54,7 +57,7 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
             tx = Transaction(run, clients, given, confined(bound, run.job))
             yield tx
         except BaseException as error:
-            # Those that were rolled back do not count.
+            # Artifacts that were rolled back do not count.
             run.artifacts = artifacts
             swallowed = manager.__exit__(type(error), error, error.__traceback__)
             run.undone()
@@ -68,7 +71,7 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
 
 
 def _commit(run: Run, client: Client, result: Any, manager: AbstractContextManager[object]) -> Leases:
-    """End the job under its lease and commit; raises LeaseLost, and then nothing was written."""
+    """End the job under its lease and commit; raises LeaseLost after rolling everything back."""
     try:
         end = _success(run, client.rules, result)
         leases = _written(run, client, end)
