@@ -47,7 +47,7 @@ def given(*options: Callable[..., Any]) -> Callable[..., Any]:
 def open_client(app: str | None, url: str | None) -> Client:
     """Open the database that a command reads; connect on first use, raise if its SQLite file is missing.
 
-    With a URL the command goes on without an app that can't be imported: the operator may be unable to fix
+    With a URL the command runs without an app that can't be imported: the operator may be unable to fix
     the app.
     """
     found = look_for_app(app, url)

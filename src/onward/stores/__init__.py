@@ -57,7 +57,7 @@ class Store(Protocol):
         ...
 
     def vacuum(self) -> bool:
-        """Vacuum the hot table if it has many dead rows and the database needs that; return whether it ran."""
+        """Vacuum the hot table if it has many dead rows that the database keeps; return whether it ran."""
         ...
 
     def connect(self) -> Any:
@@ -104,7 +104,7 @@ class AsyncStore(Protocol):
         ...
 
     async def vacuum(self) -> bool:
-        """Vacuum the hot table if it has many dead rows and the database needs that; return whether it ran."""
+        """Vacuum the hot table if it has many dead rows that the database keeps; return whether it ran."""
         ...
 
     async def connect(self) -> Any:

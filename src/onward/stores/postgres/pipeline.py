@@ -50,7 +50,7 @@ class Pipeline:
 
     @property
     def usable(self) -> bool:
-        """Whether the running loop can send more statements; a closed loop may have left a pipeline behind."""
+        """Whether the running loop can send more statements; a closed loop may leave a pipeline behind."""
         if self.broken or self._loop is not asyncio.get_running_loop():
             return False
         return bool(self._waiting) or time.monotonic() - self._rests_since < LONGEST_WAIT
@@ -67,7 +67,7 @@ class Pipeline:
         return rows_of(result, self._reader)
 
     def _call(self, query: Query, statement: Statement) -> tuple[Query, Parameters]:
-        """Return the query to send and its parameters, cached because an idle worker repeats the same claim."""
+        """Return the query to send and its parameters, cached because an idle worker repeats a claim."""
         params, parameters = self._written.get(query, (None, None))
         if parameters is not None and params == statement.params:
             return query, parameters

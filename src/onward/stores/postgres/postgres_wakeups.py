@@ -47,7 +47,7 @@ class PostgresWakeups:
         return self.listening.is_set()
 
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
-        """Wait for a notification; one comes by itself when listening begins, so that earlier jobs are found."""
+        """Wait for a notification; return once when listening begins, to find earlier jobs."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_listening(), name="onward wake-ups")
         if not self.listening.is_set() and not self.poll_only:

@@ -1,6 +1,6 @@
 """A SQLite database file: where it may be, how it is opened, and when its write-ahead log is checkpointed.
 
-To fold the log is to checkpoint it. One process at a time does so, never SQLite by itself.
+To fold the log is to checkpoint it. One process at a time does so; SQLite's automatic checkpoints are off.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SqliteFile:
         self._fold_at = _FOLD_BYTES
 
     def create(self) -> None:
-        """Create the file if it is missing, readable only by its owner; refuse a place where it can't work."""
+        """Create the file if it is missing, readable by its owner only; raise where it can't work."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise StoreUnreachable(f"SQLite {sqlite3.sqlite_version} is too old; Onward needs 3.35 or newer")
         if self._made is not None and not self.still_there():
@@ -86,7 +86,7 @@ class SqliteFile:
         self._made = _identity(self.path)
 
     def connect(self, *, read_only: bool = False) -> sqlite3.Connection:
-        """Open a connection that syncs every commit and never checkpoints by itself."""
+        """Open a connection that syncs every commit and has automatic checkpoints off."""
         uri = f"{self.path.resolve().as_uri()}?mode=rw"
         try:
             connection = sqlite3.connect(
@@ -148,8 +148,8 @@ class SqliteFile:
         self._fold_at = min(self._fold_at, size + _FOLD_BYTES)
         if size < self._fold_at:
             return
-        # Overwriting an old log syncs in half the time that appending to a growing one takes. The log is folded
-        # again when it exceeds its size, so it grows a little each time, until it is truncated.
+        # Overwriting an old log syncs in half the time that appending to a growing one takes. The log is
+        # folded again when it exceeds its size, so it grows a little each time, until it is truncated.
         cut = size >= 2 * _FOLD_BYTES
         folded = False
         with suppress(OSError), self._folding():

@@ -1,6 +1,6 @@
 """The two threads that own the connections of a SQLite file: one writes, one reads.
 
-The writer runs whole operations. Operations that wait at the same time share one transaction and one disk sync.
+The writer runs whole operations. Those that wait at the same time share one transaction and one disk sync.
 """
 
 from __future__ import annotations

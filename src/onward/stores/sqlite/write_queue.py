@@ -1,8 +1,8 @@
 """Share the write lock of a SQLite file fairly: waiting writers announce themselves, and busy writers yield.
 
 SQLite gives its lock to the connection that asks at the right moment. A worker that drains a queue asks again
-as soon as it has released the lock. Other writers got the lock in between only by luck: an enqueue took 64 ms,
-and sometimes 370 ms.
+as soon as it has released the lock. Other writers got the lock in between only by luck: an enqueue took
+64 ms, and sometimes 370 ms.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Turns:
     """The write lock of a file, as one connection takes it.
 
     A waiting writer announces itself by a shared lock on a second file; the lock ends with its process. A
-    writer that gets the write lock at once announces nothing. A writer with much to write, for which no caller
-    waits, announces itself only after `patience` seconds: each change of writers costs both sides the pages
-    that they have cached.
+    writer that gets the write lock at once announces nothing. A writer with much to write, for which no
+    caller waits, announces itself only after `patience` seconds: each change of writers costs both sides
+    the pages that they have cached.
     """
 
     def __init__(self, path: Path, patience: float) -> None:
