@@ -180,7 +180,7 @@ def _class(path: str) -> Any:
 
 
 def _genuine(layer: Any, known: type) -> object:
-    """Return the object behind a proxy with `__wrapped__`: a driver's code uses more than a proxy forwards."""
+    """Return the object behind a proxy with `__wrapped__`: driver code uses more than a proxy forwards."""
     while known not in type(layer).__mro__:
         inner = getattr(layer, "__wrapped__", None)
         if not isinstance(inner, known):

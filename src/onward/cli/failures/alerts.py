@@ -22,7 +22,7 @@ _LONGEST = 200
 
 @click.group("alerts")
 def command() -> None:
-    """List alerts, mute them, and test the sinks of an app."""
+    """List, mute and unmute alerts, and test the sinks of an app."""
 
 
 @command.command("list")

@@ -21,7 +21,7 @@ _REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it
 
 @click.group("breakers")
 def command() -> None:
-    """See, open and close the circuit breakers of providers."""
+    """See the circuit breakers of providers, and open or close them."""
 
 
 @command.command("list")
