@@ -1,4 +1,7 @@
-"""Find the app that a command is about: `module:attribute`, or what the folder and the environment say."""
+"""Find the app of a command: `module:attribute`, or what the environment and the current folder name.
+
+The order is: the argument, ONWARD_APP, onward.toml, pyproject.toml, ./app.py.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
-# As `from shop.jobs import app` does.
+# Matches a file that imports its app, such as `from shop.jobs import app`.
 _SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
 
 
 class Found(NamedTuple):
-    """The app of a command by its whole name; or why the one that was named can't be had."""
+    """The app of a command and its full name, or the error that kept the named app from loading."""
 
     app: Onward | None = None
     name: str | None = None
@@ -36,9 +39,10 @@ class Found(NamedTuple):
 
 
 def load_app(reference: str, url: str | None = None) -> Onward:
-    """Import the app that `module:attribute` names, or the only one of `module`; looks here first.
+    """Import the app that `module:attribute` names, or the only app of `module`.
 
-    A URL given here or in ONWARD_URL replaces the app's own, also for processes that are started from here.
+    The current folder is searched first. A URL given here or in ONWARD_URL replaces the app's own URL, also
+    for child processes.
     """
     try:
         return _placed(reference, url).app
@@ -48,7 +52,7 @@ def load_app(reference: str, url: str | None = None) -> Onward:
 
 
 def show_trace(error: InvalidSetting) -> None:
-    """Show where the app's own code failed, if it did."""
+    """Print the traceback of the app's own code, if that code failed."""
     for note in getattr(error, "__notes__", ()):
         click.echo(note, err=True)
 
@@ -68,7 +72,7 @@ def _placed(reference: str, url: str | None) -> _Named:
 
 
 def check_module(reference: str) -> None:
-    """Refuse a module that is not there, without importing it: what is wrong inside can be mended."""
+    """Raise InvalidSetting if a module does not exist; do not import it: its errors can be fixed later."""
     name, _ = _split(reference)
     _look_here()
     parts = name.split(".")
@@ -78,7 +82,7 @@ def check_module(reference: str) -> None:
             places = found and found.submodule_search_locations
             found = PathFinder.find_spec(".".join(parts[:end]), places) if places else None
     except ValueError:
-        # A module that is there, but was not found by anybody.
+        # The module is loaded but has no spec, as `__main__` has none.
         return
     if found is None:
         raise _missing(name)
@@ -114,13 +118,13 @@ def _named(reference: str) -> _Named:
 
 
 def find_app(reference: str | None, url: str | None = None) -> Onward | None:
-    """Load the app that was named, or that ONWARD_APP or a file of settings names, or that of ./app.py."""
+    """Load the app of the argument, of ONWARD_APP, of a settings file or of ./app.py; None without one."""
     chosen = _chosen_for(reference, url)
     return load_app(chosen, url) if chosen else None
 
 
 def name_of_app(reference: str | None) -> str:
-    """Name the app of a command that can't go on without one."""
+    """Return the name of the app for a command that needs one; raise InvalidSetting if none is named."""
     chosen = _chosen(reference)
     if chosen is None:
         raise InvalidSetting(
@@ -131,7 +135,7 @@ def name_of_app(reference: str | None) -> str:
 
 
 def look_for_app(reference: str | None, url: str | None = None) -> Found:
-    """Find the same app for a command that can go on without it."""
+    """Find the app as `find_app` does, but return the error instead of raising it."""
     chosen = reference
     try:
         chosen = _chosen_for(reference, url)
@@ -141,7 +145,7 @@ def look_for_app(reference: str | None, url: str | None = None) -> Found:
 
 
 def _chosen_for(reference: str | None, url: str | None) -> str | None:
-    """Choose the app of a command that without one is about a database."""
+    """Return the name of the app for a command that needs only a database; raise if both are unclear."""
     chosen = _chosen(reference)
     if chosen is None and not url and not os.environ.get("ONWARD_URL"):
         _refuse_to_guess(Path.cwd())
@@ -173,13 +177,13 @@ def _setting() -> str | None:
 
 
 def _has_an_app(folder: Path) -> bool:
-    """Tell whether `app` here is ours to import: a script of that name may do anything when imported."""
+    """Whether `app` in this folder creates an Onward app; importing an unrelated script could do anything."""
     file = _file_of_app(folder)
     return file is not None and "Onward(" in file.read_text(encoding="utf-8", errors="replace")
 
 
 def _refuse_to_guess(folder: Path) -> None:
-    """Refuse to go on where an app seems to be: its database may be another than the one of no app."""
+    """Raise if the folder seems to have an app: its database may differ from the default one."""
     file = _file_of_app(folder)
     if file is not None and _SEEMS_AN_APP.search(file.read_text(encoding="utf-8", errors="replace")):
         raise InvalidSetting(
@@ -218,7 +222,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> InvalidSetting:
-    """Note where the app's own code failed, without the frames that led there."""
+    """Return an error whose note is the traceback of the app's own code, without the import machinery."""
     trace = error.__traceback__
     inner = trace
     while inner is not None and ("importlib" in inner.tb_frame.f_code.co_filename or inner is trace):

@@ -1,4 +1,4 @@
-"""Logging of a command: one line for each record, whatever is in it."""
+"""Set up logging for a command: each record is one line, whatever it contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class _OneLine(logging.Formatter):
-    """`18:04:02 warning onward.worker: …`; a traceback is told by its end, at level debug in full."""
+    """Formats `18:04:02 warning onward.worker: …`; of a traceback only the end, at level debug all of it."""
 
     def format(self, record: logging.LogRecord) -> str:
         now = datetime.fromtimestamp(record.created).astimezone()
@@ -24,7 +24,7 @@ class _OneLine(logging.Formatter):
             text += f" ({self._told(error)})"
         elif record.exc_text:
             text += f" ({self._lines(record.exc_text)})"
-        # Records of the application's own loggers come by here, too.
+        # The application's own loggers may log secrets and control characters too.
         return f"{now:%H:%M:%S} {record.levelname.lower()} {clean(hide(text))}"
 
     @staticmethod
@@ -42,7 +42,10 @@ class _OneLine(logging.Formatter):
 
 
 class _Ours(logging.Filter):
-    """Lets pass what Onward and the app tell; installed libraries, which tell each request, only warn."""
+    """Passes all records of Onward and the app, and warnings of installed libraries.
+
+    Some libraries log every request at a lower level.
+    """
 
     def __init__(self, app: str | None) -> None:
         super().__init__()
@@ -58,7 +61,7 @@ class _Ours(logging.Filter):
 
 
 def set_up_logs(level: str, app: str | None = None) -> None:
-    """Send logs to the standard error, unless the app has set up logging by itself; debug shows all."""
+    """Send logs to the standard error, unless the app has set up logging; level debug filters nothing."""
     root = logging.getLogger()
     if root.handlers:
         return

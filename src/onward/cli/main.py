@@ -1,7 +1,7 @@
-"""The command `onward`: finds the subcommand, runs it, and shows errors in one form.
+"""The command `onward`: find the subcommand, run it, and show every error in the same form.
 
-Only click is imported here. A subcommand's module, and with it drivers and the worker, is imported when it is
-called, so that `onward --help` answers at once.
+This module imports only click. The module of a subcommand, and with it the drivers and the worker, is
+imported when the subcommand is called, so that `onward --help` answers at once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from onward.errors import OnwardError, SchemaBehind, SchemaMissing
 
 INTERRUPTED = 130
 
-# Each subcommand is in the module of its name, in the room given here. Its help is repeated here, so that it
-# can be shown without importing that module.
+# The folder of the module that has the subcommand's name, and its help. The help is repeated here so that the
+# overview can show it without importing that module.
 _COMMANDS = {
     "dev": ("work", "Run a worker here, started again whenever a file changes."),
     "worker": ("work", "Run the jobs of an app."),
@@ -44,7 +44,7 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Subcommands that are imported when they are called."""
+    """The subcommands; each is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -83,7 +83,7 @@ def _onward() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line; ends the process with the exit code of the command."""
+    """Run the command line and end the process with the exit code of the command."""
     try:
         code = _onward.main(arguments, prog_name="onward", standalone_mode=False)
         sys.stdout.flush()
@@ -96,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough; Python would complain once more when it flushes at exit.
+        # The reader of our output has closed the pipe. Without this, Python would report the same error
+        # again when it flushes the standard output at exit.
         sys.stdout = None
         code = 1
     sys.exit(code or 0)

@@ -1,4 +1,4 @@
-"""What the commands of an operator share: which database they are about, and who acts for which reason."""
+"""The options that operator commands share: the app, the database, the actor, the output format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACE = (
 WHO = (click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host."),)
 AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one document."),)
 
-# Of all ids; a job's has its version and its variant.
+# The highest id that a job can have: the bits of the UUID's version and variant are fixed.
 _HIGHEST = "ffffffffffff7fffbfffffffffffffff"
 
 
@@ -45,9 +45,10 @@ def given(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_client(app: str | None, url: str | None) -> Client:
-    """Open the database that a command reads; it connects on first use. Raises where there is no file.
+    """Open the database that a command reads; connect on first use, raise if its SQLite file is missing.
 
-    With a URL, an app that can't be imported is no obstacle: an operator may not be able to mend the app.
+    With a URL the command runs without an app that can't be imported: the operator may be unable to fix
+    the app.
     """
     found = look_for_app(app, url)
     if found.broken is not None and url is not None:
@@ -65,7 +66,7 @@ def open_operator(app: str | None, url: str | None, actor: str | None) -> Client
 
 
 def _require_file(client: Client) -> None:
-    """Refuse to make a database: whoever looks at one, or changes it, means one that somebody works with."""
+    """Refuse to create a database: an operator means one that workers already use."""
     from onward.errors import StoreUnreachable
     from onward.stores.sqlite.sqlite_store import SqliteStore
 
@@ -78,7 +79,7 @@ def _require_file(client: Client) -> None:
 
 
 def open_found(found: Found, url: str | None) -> Client:
-    """Open the database of an app, or, where there is none, that of the URL; raises why it is broken."""
+    """Open the database of the app, or of the URL if no app was found; raise the error of a broken app."""
     from onward.handlers.clients import Clients
 
     if found.broken is not None and url is None:
@@ -88,7 +89,7 @@ def open_found(found: Found, url: str | None) -> Client:
 
 
 def find_job(client: Client, name: str) -> JobId:
-    """Find a job by how its id begins; raises JobNotFound, and InvalidSetting if more than one does."""
+    """Return the job whose id begins with `name`; raise JobNotFound for none, InvalidSetting for several."""
     from onward.core.jobs.ids import bounds_of, normalise_id
     from onward.errors import InvalidSetting, JobNotFound
 
@@ -98,7 +99,7 @@ def find_job(client: Client, name: str) -> JobId:
     if len(digits) == len(_HIGHEST):
         return highest
     begun: list[JobId] = []
-    # A page begins with the first below its cursor.
+    # A page begins below its cursor, so the highest id itself needs a lookup of its own.
     with suppress(JobNotFound):
         begun.append(client.get(highest).id)
     begun += [job.id for job in client.list_jobs(limit=2, cursor=highest).jobs if job.id >= low]
@@ -116,6 +117,6 @@ def _user() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # In a container without a list of users.
+        # A container may have no list of users.
         user = "unknown"
     return f"{user}@{socket.gethostname()}"

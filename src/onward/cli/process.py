@@ -1,4 +1,7 @@
-"""Run one worker in this process: its signals, and the exit code that it ends with."""
+"""Run one worker in this process: handle its signals and return its exit code.
+
+A process that was asked to stop always ends, even if the database or a handler does not respond.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,16 @@ JOBS_FAILED = 6
 _CUT_SHORT = 2
 _ABANDONED = 3
 _UNREACHABLE = 5
-# What a worker may take after its grace: to let go of its handlers and to write the last results.
+# Seconds after the grace period in which a worker cancels its handlers and writes the last results.
 _AFTERWARDS = 15.0
 _LAST_MOMENT = 1.0
 _TOLD = {1: "stopping: no new jobs; again: give back what runs", 2: "giving back what runs", 3: "leaving"}
 
 
 class Signals:
-    """What the signals of this process, or its parent, ask of a worker, and how often they asked.
+    """The signals of this process, or the requests of its parent, and how often a stop was requested.
 
-    Handled by Python rather than by the event loop: a job that blocks the loop can't hold them back.
+    Python handles the signals, not the event loop: a job that blocks the loop can't delay them.
     """
 
     def __init__(self, worker: Worker, *, grace: timedelta, parent: Parent | None = None) -> None:
@@ -49,7 +52,7 @@ class Signals:
         self.exit_code = 0
 
     def handle(self) -> None:
-        """Take the signals over, for the rest of this process."""
+        """Install the signal handlers for the rest of this process."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGUSR1, self._toggle_quiet)
@@ -60,7 +63,8 @@ class Signals:
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
         del frame
-        # A child is told by its parent to make haste; a signal, that may have gone to both, asks only once.
+        # The parent decides when a child hurries. A terminal sends the same signal to parent and child, so a
+        # signal to a child counts only once.
         if self._parent is None:
             self._asked += 1
         self._ask(number, self._asked or 1)
@@ -71,19 +75,20 @@ class Signals:
 
     def _ask(self, number: int, times: int) -> None:
         token = object()
-        # Not a lock, which a signal could find taken by the code that it interrupts.
+        # Not a lock: a signal handler would deadlock on a lock that the interrupted code holds.
         if self._taken.setdefault(times, token) is not token:
             return
         if times >= _CUT_SHORT:
             self.exit_code = self._late_code = 128 + number
         if times > _ABANDONED:
             os._exit(self.exit_code)
-        # However deaf the database or blocked the loop: the process ends. Leases give back what it held.
+        # The process must end even if the database does not answer or the loop is blocked. The jobs that it
+        # held come back when their leases run out.
         waits = {1: self._grace + _AFTERWARDS, 2: _AFTERWARDS, 3: _LAST_MOMENT}
         signal.setitimer(signal.ITIMER_REAL, waits[times])
         if self._parent is None:
             _write(f"{datetime.now().astimezone():%H:%M:%S} {_TOLD[times]}\n")
-        # After its last moment the worker's loop is closed.
+        # `stop` raises when the worker's loop is already closed.
         with suppress(RuntimeError):
             self._worker.stop()
 
@@ -106,11 +111,11 @@ class Signals:
 
 
 def tune() -> None:
-    """Set the interpreter up for a process that does nothing but work off jobs."""
-    # SQLite's thread must get its turn beside the event loop: with the default of 5 ms it is a tenth slower.
+    """Tune the interpreter for a process that only runs jobs."""
+    # SQLite's thread competes with the event loop for the GIL; the default of 5 ms made it a tenth slower.
     sys.setswitchinterval(0.0001)
-    # What was imported stays, and what a claim brings lives until it is written: to look among it for garbage
-    # at every 700 objects took a fifteenth of the time.
+    # Imported objects stay for ever, and claimed jobs live until they are written. Searching them for
+    # garbage at every 700 objects took a fifteenth of the time.
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 
@@ -123,7 +128,7 @@ def run_worker(
     parent: Parent | None,
     done: Callable[[Tally], None] | None,
 ) -> int:
-    """Run a worker to its end; gives the exit code."""
+    """Run a worker until it ends and return the exit code."""
     tune()
     signals = Signals(worker, grace=grace, parent=parent)
     signals.handle()
@@ -137,7 +142,7 @@ def run_worker(
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Give uvloop's event loop where it is installed; None means that of the standard library."""
+    """Return uvloop's event loop factory, or None (the standard library's loop) if uvloop is missing."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
     except ImportError:
@@ -146,7 +151,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _leave_if_held(code: int) -> None:
-    """End the process although threads run on: their jobs were given back, and nothing can end a thread."""
+    """End the process even if handler threads run: their jobs were released, and no thread can be killed."""
     held = [
         thread
         for thread in threading.enumerate()
@@ -159,6 +164,6 @@ def _leave_if_held(code: int) -> None:
 
 
 def _write(text: str) -> None:
-    # Not by print: a signal may come in the middle of one, which can't be entered twice.
+    # Not print, which is not reentrant: the signal may have interrupted another print.
     with suppress(OSError):
         os.write(2, text.encode(errors="replace"))

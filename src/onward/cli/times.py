@@ -1,4 +1,4 @@
-"""Times as they are written on the command line."""
+"""Read lengths of time and instants as users write them on the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def to_length(ctx: click.Context, param: click.Parameter, text: str) -> timedelt
 
 
 def read_instant(name: str, text: str) -> datetime:
-    """Read an instant: 2026-01-31T18:00+01:00; without an offset it is meant in local time."""
+    """Read an instant such as 2026-01-31T18:00+01:00; without an offset it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Run operations on any connection, ours or the caller's; only here and in stores are drivers imported."""
+"""Run operations on any connection, Onward's or the caller's; only this package and stores import drivers."""
 
 from onward.connections.recognise import adapt, adapt_async, begin, begin_async
 from onward.connections.run import AsyncConnection, Connection, run, run_async

@@ -1,4 +1,4 @@
-"""Turn a statement's parameters into what a driver takes; the same for every driver of a database."""
+"""Turn a statement into the SQL text and parameters of a driver, the same for every driver of a database."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ _MARK = re.compile(r"\?(\d+)")
 _VALUES = re.compile(r"\bVALUES (?=\()")
 _BRACKETS = re.compile(r"'[^']*'|[()]")
 
-# So many rows to one INSERT: 2 µs a row instead of 5. More would not help, and takes longer to parse.
+# Rows per INSERT: with 100, a row takes 2 µs instead of 5. More would not help and take longer to parse.
 _AT_ONCE = (100, 10, 1)
 
-# SQLite takes no text of more than a gigabyte.
+# In bytes of JSON. SQLite accepts no text of more than a gigabyte.
 _LARGEST_SET = 2**28
 
-# CPython's gh-117995: these take `?1` for a named parameter, and warn of an error to come that never came.
+# CPython issue gh-117995: these versions take `?1` for a named parameter and emit a DeprecationWarning.
 _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 
 
-# What every statement may name and a client always says: here for one that is run without a client.
+# Parameters that any statement may use and that a client always sets; defaults for a statement without a
+# client.
 UNSAID: Mapping[str, Scalar] = {
     "only_org": None, "audited": 2, "now": None, "actor_type": None, "actor_id": None,
 }  # fmt: skip
 
 
 def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Any, ...]]:
-    """Give the form of a PostgreSQL statement to run, and its parameters in its style."""
+    """Return the form of a PostgreSQL statement to run, and its parameters in the query's style."""
     params: dict[str, Any] = {**UNSAID, **statement.params}
     if query.sets:
         query = formed(query, tuple([_put_in(params, name, query) for name in query.sets]))
@@ -48,7 +49,7 @@ def postgres_call(query: Query, statement: Statement) -> tuple[Query, tuple[Any,
 
 
 def _put_in(params: dict[str, Any], name: str, query: Query) -> Content:
-    """Put a set in its place, and beside it what its rows share; a single row shares all it has."""
+    """Add a set to `params`, and the values that its rows share; a single row shares all of its values."""
     rows: Rows = params[name]
     types, common = query.sets[name], rows.common
     own = rows.columns if rows.values else ()
@@ -59,7 +60,7 @@ def _put_in(params: dict[str, Any], name: str, query: Query) -> Content:
         params[f"{name}.{column}"] = common[column]
     if len(own) == 1 and types[own[0]] == "uuid":
         ids = [str(row[0]) for row in rows.values]
-        # Also as text it is read by the server in less time than JSON.
+        # The server reads an array faster than JSON, even as text.
         params[name] = Array("uuid", ids) if query.style == "arrays" else f"{{{','.join(ids)}}}"
     elif own and query.style == "arrays":
         for column, values in zip(own, zip(*rows.values, strict=True), strict=True):
@@ -70,9 +71,9 @@ def _put_in(params: dict[str, Any], name: str, query: Query) -> Content:
 
 
 def _as_json(rows: Rows, raw: list[int]) -> str:
-    """Write each row as an object; what is JSON already is put in as it stands."""
+    """Return the rows as a JSON array of objects; columns in `raw` are JSON already and stay unchanged."""
     columns = rows.columns
-    # Row by row, so that ten thousand dicts do not wait together for the garbage collector.
+    # Row by row, so that the garbage collector never has ten thousand dicts to traverse at once.
     made = [_to_json(dict(zip(columns, _with_raw(row, raw), strict=True))) for row in rows.values]
     return f"[{b','.join(made).decode()}]"
 
@@ -89,7 +90,7 @@ def _with_raw(values: tuple[Any, ...], raw: list[int]) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One SQL text with the argument rows to run it over, on SQLite."""
+    """One SQL text for SQLite, and the rows of arguments to run it with."""
 
     text: str
     rows: list[tuple[Any, ...]]
@@ -97,12 +98,12 @@ class Call:
     packed: bool = False
 
     def read(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Give the rows that were fetched, or those that they hold as JSON."""
+        """Return the fetched rows, or the rows that they contain as JSON if the call is packed."""
         return _Packed([text for [text] in rows]) if self.packed else rows
 
 
 class _Packed(Sequence[Row]):
-    """Rows that are read when looked at: not by the one thread that writes, if it only hands them on."""
+    """Rows decoded on first use, so that the writer thread does not decode rows that it only passes on."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
@@ -122,7 +123,7 @@ class _Packed(Sequence[Row]):
 
 
 def calls(query: Query, statement: Statement) -> Iterator[Call]:
-    """Give the steps of a SQLite statement in order, all with one reading of the clock."""
+    """Return the calls of a SQLite statement in order, all with the same value of the clock."""
     made = _calls(query, statement)
     return map(_unnumbered, made) if _MISTAKES_NUMBERS_FOR_NAMES else made
 
@@ -134,7 +135,7 @@ def _unnumbered(call: Call) -> Call:
 
 
 def _calls(query: Query, statement: Statement) -> Iterator[Call]:
-    # SQLite has no clock of its own: 'now' in SQL is this machine's clock too, but in milliseconds.
+    # SQLite's own 'now' is this machine's clock too, but only in milliseconds.
     params = {**UNSAID, **statement.params}
     if params.get("now", 0) is None:
         params["now"] = time.time_ns() // 1000
@@ -157,7 +158,7 @@ def _calls(query: Query, statement: Statement) -> Iterator[Call]:
 
 
 def _all(steps: list[Step], each: str, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
-    """Run steps over a set as a whole, or over its halves one after the other if it is very large."""
+    """Return calls that run steps over a whole set, or one half after the other if it is very large."""
     columns = tuple(f"{each}.{name}" for name in rows.columns)
     values = [row[0] for row in rows.values] if len(columns) == 1 else rows.values
     text = _to_json(values)
@@ -178,7 +179,7 @@ def _all(steps: list[Step], each: str, rows: Rows, params: Mapping[str, Any]) ->
 
 @lru_cache(maxsize=1024)
 def _reading(step: Step, columns: tuple[str, ...], nulls: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-    """Give a step's text that reads from JSON what each row has of its own, and its parameters."""
+    """Return the text of a step that reads each row's own values from JSON, and its parameters."""
     shared = tuple(name for name in step.names if name not in columns and name not in nulls)
     row = f"{step.each}.value"
     places = {name: f"json_extract({row}, '$[{at}]')" for at, name in enumerate(columns)}
@@ -189,7 +190,7 @@ def _reading(step: Step, columns: tuple[str, ...], nulls: frozenset[str]) -> tup
 
 
 def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
-    """Run a step over a set; one that inserts values takes many rows at once."""
+    """Return calls that run a step for each row of a set; an INSERT … VALUES takes many rows at once."""
     shared = {**params, **{f"{step.each}.{name}": value for name, value in rows.common.items()}}
     columns = tuple(f"{step.each}.{name}" for name in rows.columns)
     nulls = frozenset(name for name in step.names if name not in columns and shared.get(name) is None)
@@ -209,7 +210,7 @@ def _each(step: Step, rows: Rows, params: Mapping[str, Any]) -> Iterator[Call]:
 
 @lru_cache(maxsize=1024)
 def _values(text: str) -> slice | None:
-    """Find the brackets after VALUES; others may follow, such as those of ON CONFLICT."""
+    """Return the place of the brackets after VALUES; others may follow, such as those of ON CONFLICT."""
     if found := _VALUES.search(text):
         depth = 0
         for mark in _BRACKETS.finditer(text, found.end()):
@@ -223,9 +224,9 @@ def _values(text: str) -> slice | None:
 def _compiled(
     step: Step, columns: tuple[str, ...], nulls: frozenset[str], size: int
 ) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """Give a step's text for so many rows, the parameters that they share, and the places of a row's own.
+    """Return a step's text for `size` rows, the parameters that they share, and the places of a row's own.
 
-    What is null in every row is written into the text: not to bind it saves a third.
+    A value that is null in every row is written into the text: not binding it saves a third of the time.
     """
     own = [name for name in step.names if name in columns]
     shared = [name for name in step.names if name not in columns and name not in nulls]

@@ -1,6 +1,6 @@
-"""Recognise the connection that a caller holds, in whatever it is wrapped.
+"""Recognise the kind of a caller's connection, even inside wrappers.
 
-A driver is never imported to ask about its classes: a caller who holds one of its objects has imported it.
+This module never imports a driver to compare classes: a caller that holds a driver's object has imported it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onward.connections.run import AsyncConnection, Connection
 from onward.errors import UnsupportedConnection, WrongDatabase
 from onward.sql.catalogue import Database
 
-# Where each class is found, and the adapter for it.
+# The path of each class, and the adapter for it.
 _SYNC = {
     "sqlite3.Connection": "sqlite.SqliteConnection",
     "psycopg.Connection": "psycopg.PsycopgConnection",
@@ -64,7 +64,8 @@ _INSTEAD = {
     "psycopg2.extensions.cursor": _CURSOR,
 }
 
-# Where tracers, pools and transactions keep the connection that they stand for; the driver's own comes first.
+# Attributes in which tracers, pools and transactions keep the connection that they wrap; the driver's own
+# connection comes before an adapted one.
 _INNER = (
     "__wrapped__",
     "_wrapped",
@@ -84,33 +85,39 @@ _IS_SYNC = "is sync; give it to Client.within(), or to `with ctx.transaction(…
 
 
 def adapt(connection: object, database: Database, prefix: str) -> Connection:
-    """Join the transaction open on a caller's sync connection; no statement is run yet."""
+    """Join the transaction open on a caller's sync connection; run no statement yet."""
     adapted = _adapted(connection, _SYNC, prefix, _IS_ASYNC)
     return cast("Connection", _checked(adapted, database))
 
 
 def adapt_async(connection: object, database: Database, prefix: str) -> AsyncConnection:
-    """Join the transaction open on a caller's async connection; no statement is run yet."""
+    """Join the transaction open on a caller's async connection; run no statement yet."""
     adapted = _adapted(connection, _ASYNC, prefix, _IS_SYNC)
     return cast("AsyncConnection", _checked(adapted, database))
 
 
 def begin(connection: object, database: Database, prefix: str) -> AbstractContextManager[object]:
-    """Give a transaction on a caller's idle connection: commits at its end, rolls back on an error."""
+    """Return a transaction on a caller's idle sync connection.
+
+    It commits at its end, and rolls back on an error.
+    """
     adapted = _adapted(connection, _SYNC, prefix, _IS_ASYNC)
     check_database(adapted, database)
     return cast("AbstractContextManager[object]", adapted.transaction())
 
 
 def begin_async(connection: object, database: Database, prefix: str) -> AbstractAsyncContextManager[object]:
-    """Give the same, awaited."""
+    """Return a transaction on a caller's idle async connection.
+
+    It commits at its end, and rolls back on an error.
+    """
     adapted = _adapted(connection, _ASYNC, prefix, _IS_SYNC)
     check_database(adapted, database)
     return cast("AbstractAsyncContextManager[object]", adapted.transaction())
 
 
 def check_database(connection: Connection | AsyncConnection, wanted: Database) -> None:
-    """Refuse a connection to another kind of database than the client's store."""
+    """Raise WrongDatabase if a connection leads to another kind of database than the client's store."""
     if connection.database != wanted:
         names = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
         raise WrongDatabase(
@@ -136,7 +143,7 @@ def _adapted(connection: object, kinds: Mapping[str, str], prefix: str, otherwis
 
 
 def _recognise(connection: object) -> tuple[object, str]:
-    """Find the outermost layer of a known class; deeper ones are for that layer to use."""
+    """Return the outermost layer of a known class, and its path; only that layer uses the deeper ones."""
     for layer in _layers(connection):
         if path := next((path for path in _KNOWN if isinstance(layer, _class(path))), None):
             return layer, path
@@ -147,7 +154,7 @@ def _recognise(connection: object) -> tuple[object, str]:
 
 
 def _layers(connection: object) -> Iterator[object]:
-    """Give an object, then what it keeps inside as its connection, and so on."""
+    """Yield an object, then the connection that it wraps, then the connection that this one wraps, …."""
     layer: object | None = connection
     for _ in range(_DEEPEST):
         if layer is None:
@@ -158,7 +165,7 @@ def _layers(connection: object) -> Iterator[object]:
 
 
 def _inner(layer: object, name: str) -> object | None:
-    # Static first: a proxy that forwards every name would show what is inside its connection as its own.
+    # Static first: a proxy that forwards every name would show attributes of its connection as its own.
     if getattr_static(layer, name, None) is None:
         return None
     with suppress(Exception):
@@ -167,13 +174,13 @@ def _inner(layer: object, name: str) -> object | None:
 
 
 def _class(path: str) -> Any:
-    """Give a class if its module has been imported; else nothing is an instance of what is given."""
+    """Return a class if its module has been imported, else (), of which no object is an instance."""
     module, _, name = path.rpartition(".")
     return getattr(sys.modules.get(module), name, ())
 
 
 def _genuine(layer: Any, known: type) -> object:
-    """Give what a proxy stands for, if it says so: a driver's own code looks deeper than proxies reach."""
+    """Return the object behind a proxy with `__wrapped__`: driver code uses more than a proxy forwards."""
     while known not in type(layer).__mro__:
         inner = getattr(layer, "__wrapped__", None)
         if not isinstance(inner, known):

@@ -1,4 +1,4 @@
-"""Run operations on anything that can fetch a statement: the only place where sync and async differ."""
+"""Run operations on any object that can fetch a statement; only here do sync and async differ."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ RunSeveralAsync = Callable[[AsyncConnectionT, Iterator[Statement]], Awaitable[Se
 
 
 class Fetching(Protocol):
-    """Whatever runs named statements."""
+    """An object that runs named statements."""
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give all of its rows."""
+        """Run one named statement and return all of its rows."""
         ...
 
 
 class AsyncFetching(Protocol):
-    """The same, awaited."""
+    """An object that runs named statements for async callers."""
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give all of its rows."""
+        """Run one named statement and return all of its rows."""
         ...
 
 
 class Connection(Fetching, Protocol):
-    """A database connection, ours or the caller's."""
+    """A sync database connection, Onward's or the caller's."""
 
     @property
     def database(self) -> Database:
-        """Tell the kind of database behind it."""
+        """The kind of database behind it."""
         ...
 
     @property
     def prefix(self) -> str:
-        """Tell what the names of Onward's tables begin with."""
+        """The prefix of the names of Onward's tables."""
         ...
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell which database this is; None if that can't be known without asking it."""
+        """A value that identifies the database; None if only a query could tell."""
         ...
 
     def require_transaction(self) -> None:
@@ -55,21 +55,21 @@ class Connection(Fetching, Protocol):
 
 
 class AsyncConnection(AsyncFetching, Protocol):
-    """The same, awaited."""
+    """An async database connection, Onward's or the caller's."""
 
     @property
     def database(self) -> Database:
-        """Tell the kind of database behind it."""
+        """The kind of database behind it."""
         ...
 
     @property
     def prefix(self) -> str:
-        """Tell what the names of Onward's tables begin with."""
+        """The prefix of the names of Onward's tables."""
         ...
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell which database this is; None if that can't be known without asking it."""
+        """A value that identifies the database; None if only a query could tell."""
         ...
 
     def require_transaction(self) -> None:
@@ -78,17 +78,17 @@ class AsyncConnection(AsyncFetching, Protocol):
 
 
 def one_by_one(connection: Fetching, statements: Iterator[Statement]) -> Sequence[Row]:
-    """Run several statements, all made before the first, so that what is refused leaves nothing written."""
+    """Run several statements; make all of them first, so that an invalid one leaves nothing written."""
     return [row for statement in list(statements) for row in connection.fetch(statement)]
 
 
 async def one_by_one_async(connection: AsyncFetching, statements: Iterator[Statement]) -> Sequence[Row]:
-    """Run several statements, all made before the first, so that what is refused leaves nothing written."""
+    """Run several statements; make all of them first, so that an invalid one leaves nothing written."""
     return [row for statement in list(statements) for row in await connection.fetch(statement)]
 
 
 class Begun(Generator[Statement | Several, Sequence[Row], T]):
-    """An operation whose `first` statement is made already, if it has any; who runs it goes on from there."""
+    """An operation whose `first` statement, if any, is already made; its runner continues from there."""
 
     def __init__(self, operation: Operation[T]) -> None:
         self._operation = operation
@@ -100,7 +100,7 @@ class Begun(Generator[Statement | Several, Sequence[Row], T]):
             self._over = done
 
     def send(self, rows: Sequence[Row] | None) -> Statement | Several:
-        """Give the first statement, and from then on what the operation asks next."""
+        """Return the first statement, then with each call the operation's next statement."""
         if self._over is not None:
             raise self._over
         if rows is None:
@@ -108,12 +108,12 @@ class Begun(Generator[Statement | Several, Sequence[Row], T]):
         return self._operation.send(rows)
 
     def throw(self, error: Any, *more: Any) -> Statement | Several:
-        """Tell the operation what went wrong with its statement."""
+        """Raise the error of a statement inside the operation; return the operation's next statement."""
         return self._operation.throw(error, *more)
 
 
 def run(operation: Operation[T], connection: ConnectionT, several: RunSeveral[ConnectionT] = one_by_one) -> T:
-    """Drive an operation to its result."""
+    """Run an operation and return its result."""
     try:
         asked = next(operation)
         while True:
@@ -122,8 +122,8 @@ def run(operation: Operation[T], connection: ConnectionT, several: RunSeveral[Co
                     rows = connection.fetch(asked)
                 else:
                     rows = several(connection, asked.statements)
-            except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
-                # Thrown in, so that the traceback shows the operation and its line.
+            except Exception as error:  # noqa: BLE001 - rethrown in the operation
+                # Thrown into the operation, so that the traceback shows the operation and its line.
                 asked = operation.throw(error)
             else:
                 asked = operation.send(rows)
@@ -137,7 +137,7 @@ async def run_async(
     connection: AsyncConnectionT,
     several: RunSeveralAsync[AsyncConnectionT] = one_by_one_async,
 ) -> T:
-    """Drive an operation to its result, awaiting each statement."""
+    """Run an operation, awaiting each statement, and return its result."""
     try:
         asked = next(operation)
         while True:
@@ -146,7 +146,7 @@ async def run_async(
                     rows = await connection.fetch(asked)
                 else:
                     rows = await several(connection, asked.statements)
-            except Exception as error:  # noqa: BLE001 - it is thrown on, not swallowed
+            except Exception as error:  # noqa: BLE001 - rethrown in the operation
                 asked = operation.throw(error)
             else:
                 asked = operation.send(rows)

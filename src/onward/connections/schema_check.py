@@ -1,4 +1,4 @@
-"""Whether Onward's tables are where a caller's connection leads: asked once, a yes is remembered."""
+"""Check that the database of a caller's connection has Onward's tables; remember each database that does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _found: set[Hashable] = set()
 
 
 def require_tables(connection: Connection | AsyncConnection) -> Operation[None]:
-    """Raise SchemaMissing if the tables are not there; the transaction stays usable."""
+    """Raise SchemaMissing if the tables are missing; the transaction stays usable."""
     identity, prefix = connection.identity, connection.prefix
     place = (connection.database, prefix, identity)
     if identity is not None and place in _found:

@@ -1,4 +1,4 @@
-"""What must not be left half done: a commit, or a statement that a thread is at."""
+"""Complete work that must not be interrupted: a commit, or a statement that a thread is running."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _PATIENCE = 10.0
 
 
 def unbroken(value: T) -> T:
-    """Give what was done: nothing can break into a call."""
+    """Return the value; a sync call can't be cancelled, so this is only the twin of `unbroken_async`."""
     return value
 
 
 async def unbroken_async(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for the end of something, also when the caller is cancelled meanwhile; that is raised after it."""
+    """Wait until the work ends, even if the caller is cancelled; raise the cancellation afterwards."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        # Not for ever: its database may never answer.
+        # Not without a limit: the database may never answer.
         done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
         if done:
             with suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Databases that Onward opens itself; the URL chooses which."""
+"""Open the database of Onward as a store; the URL chooses the kind of database."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeup
 
 DEFAULT_URL = "sqlite:///onward.db"
 
-# On SQLite, what a worker writes by hundreds gives way to what somebody waits for.
+# On SQLite a worker writes hundreds of rows that no caller waits for, so it lets waiting writers go first.
 _WORKERS_PATIENCE = 0.1
 
 T = TypeVar("T")
 
 
 class Store(Protocol):
-    """A database that Onward opened."""
+    """A database that Onward opened, for sync callers."""
 
     database: Database
     prefix: str
@@ -41,40 +41,40 @@ class Store(Protocol):
         atomic: bool = False,
         org_id: str | None = None,
     ) -> T:
-        """Run an operation, of a client of `org_id`; what it wrote is durable when this returns."""
+        """Run an operation for a client of `org_id`; its writes are durable when this returns."""
         ...
 
     def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
+        """Compare the schema with this code and return the pending migrations; change nothing."""
         ...
 
     def migrate(self) -> Plan:
-        """Bring the schema up to this code; gives what was to do before."""
+        """Apply all pending migrations; return the plan as it was before."""
         ...
 
     def protect_orgs(self, *, enable: bool) -> None:
-        """Have the database itself keep the orgs apart, or no longer."""
+        """Turn row-level security, by which the database itself keeps the orgs apart, on or off."""
         ...
 
     def vacuum(self) -> bool:
-        """Clear the hot table of dead rows, if there are many and the database does not do it itself."""
+        """Vacuum the hot table if it has many dead rows that the database keeps; return whether it ran."""
         ...
 
     def connect(self) -> Any:
-        """Open a connection of the driver's for a caller, who closes it."""
+        """Open a connection of the driver for the caller; the caller closes it."""
         ...
 
     def hang_up(self, seconds: float) -> None:
-        """Break off operations that wait for an answer for longer; may be called from any thread."""
+        """Abort operations that have waited for an answer for longer than `seconds`; safe from any thread."""
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections to the database."""
         ...
 
 
 class AsyncStore(Protocol):
-    """The same, awaited."""
+    """A database that Onward opened, for async callers."""
 
     database: Database
     prefix: str
@@ -88,46 +88,46 @@ class AsyncStore(Protocol):
         atomic: bool = False,
         org_id: str | None = None,
     ) -> T:
-        """Run an operation, of a client of `org_id`; what it wrote is durable when this returns."""
+        """Run an operation for a client of `org_id`; its writes are durable when this returns."""
         ...
 
     async def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
+        """Compare the schema with this code and return the pending migrations; change nothing."""
         ...
 
     async def migrate(self) -> Plan:
-        """Bring the schema up to this code; gives what was to do before."""
+        """Apply all pending migrations; return the plan as it was before."""
         ...
 
     async def protect_orgs(self, *, enable: bool) -> None:
-        """Have the database itself keep the orgs apart, or no longer."""
+        """Turn row-level security, by which the database itself keeps the orgs apart, on or off."""
         ...
 
     async def vacuum(self) -> bool:
-        """Clear the hot table of dead rows, if there are many and the database does not do it itself."""
+        """Vacuum the hot table if it has many dead rows that the database keeps; return whether it ran."""
         ...
 
     async def connect(self) -> Any:
-        """Open a connection of the driver's for a caller, who closes it."""
+        """Open a connection of the driver for the caller; the caller closes it."""
         ...
 
     def hang_up(self, seconds: float) -> None:
-        """Break off operations that wait for an answer for longer; may be called from any thread."""
+        """Abort operations that have waited for an answer for longer than `seconds`; safe from any thread."""
         ...
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections to the database."""
         ...
 
 
 def open_store(
     url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
 ) -> Store:
-    """Open the database of a URL, of ONWARD_URL, or ./onward.db; connects on first use.
+    """Open the database of `url`, of ONWARD_URL, or ./onward.db; connect on first use.
 
-    `schema` holds the tables on PostgreSQL; on SQLite it begins their names. A `steady` one is a worker's:
-    what it asks over and over is planned once. `row_security` has PostgreSQL told for which org each
-    operation is.
+    `schema` is the schema of the tables on PostgreSQL and the prefix of their names on SQLite. A `steady`
+    store is for a worker: statements that it repeats are planned once. With `row_security`, the store sets
+    the org of each operation in PostgreSQL.
     """
     url = _chosen(url)
     if path := _sqlite_path(url):
@@ -142,7 +142,7 @@ def open_store(
 def open_async_store(
     url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
 ) -> AsyncStore:
-    """Open the database of a URL, of ONWARD_URL, or ./onward.db, for async callers."""
+    """Open the database of `url`, of ONWARD_URL, or ./onward.db for async callers; connect on first use."""
     url = _chosen(url)
     if path := _sqlite_path(url):
         check_no_row_security(enable=row_security)
@@ -156,7 +156,7 @@ def open_async_store(
 
 
 def open_wakeups(store: AsyncStore) -> Wakeups:
-    """Listen for new work in a store."""
+    """Return a source of wake-ups that listens for new work in a store."""
     if isinstance(store, AsyncSqliteStore):
         return SqliteWakeups(store.file)
     from onward.stores.postgres.postgres_store import AsyncPostgresStore
@@ -176,7 +176,7 @@ def _chosen(url: str | None) -> str:
 
 
 def _sqlite_path(url: str) -> Path | None:
-    """Give the file that a URL names; None if it names a PostgreSQL database."""
+    """Return the file that a URL names, or None if it names a PostgreSQL database."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -204,7 +204,7 @@ def _sqlite_path(url: str) -> Path | None:
 
 
 def _masked(url: str) -> str:
-    """Leave out what may be secret, also of a URL that is too broken to be taken apart."""
+    """Return a URL without its credentials and options; works on a URL that can't be parsed."""
     return re.sub(r"//.*@", "//***@", url, flags=re.DOTALL).partition("?")[0]
 
 

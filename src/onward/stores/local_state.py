@@ -1,4 +1,4 @@
-"""What this process knows of a store without asking its database."""
+"""Report what this process knows of a store without querying its database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The file of a SQLite store, and its log; whether a pooler was met on the way to PostgreSQL."""
+    """The file of a SQLite store and the size of its log, or whether PostgreSQL is behind a pooler."""
 
     path: str | None = None
     exists: bool = True
@@ -18,7 +18,7 @@ class Condition:
 
 
 def condition_of(store: object) -> Condition:
-    """Look at the file, or at what was noticed when connecting; opens and makes nothing."""
+    """Return the condition of a store; open no connection and create no file."""
     if isinstance(store, SqliteStore | AsyncSqliteStore):
         file = store.file
         return Condition(str(file.path), file.path.exists(), file.log_size())

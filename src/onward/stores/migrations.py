@@ -1,7 +1,8 @@
-"""The numbered migrations of a database: which there are, which were applied, and what is still to do.
+"""Read the numbered migrations of a database, and compare them with those that were applied.
 
-One migration is one transaction, which also writes its row in the table of versions: none is ever half done.
-It is a file `0002_name.sql`, or a folder `0001_name` whose files are applied in the order of their names.
+Each migration is one transaction, which also inserts the migration's row into the `migrations` table, so no
+migration is ever half applied. A migration is a file `0002_name.sql`, or a folder `0001_name` whose files are
+applied in the order of their names.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ BUNDLED: Traversable = files("onward.sql").joinpath("migrations")
 
 _NAME = re.compile(r"(\d{4})_(\w+?)(?:\.sql)?")
 _PREFIX = {"sqlite": re.compile(r"[a-z][a-z0-9_]{0,30}_"), "postgres": re.compile(r"[a-z][a-z0-9_]{0,30}\.")}
-# Ends every migration after the first, so that a new table is never without the protection of the others.
+# Appended to every migration after the first: where row-level security is on, new tables get it too.
 _PROTECT_NEW_TABLES = """DO $$
 BEGIN
     IF (SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('{live}')) THEN
@@ -33,7 +34,7 @@ $$;
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of the schema, with its SQL; the last statement records it as applied."""
+    """One numbered migration with its SQL, whose last statement records it as applied."""
 
     version: int
     name: str
@@ -42,7 +43,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the schema stands, and what `migrate` would do."""
+    """The version of the schema, and the migrations that `migrate` would apply."""
 
     version: int
     newest: int
@@ -50,11 +51,11 @@ class Plan:
 
     @property
     def sql(self) -> str:
-        """The SQL of all that is pending, as `migrate` would run it; also by hand it is recorded."""
+        """The SQL of all pending migrations; run by hand, it records them as applied too."""
         return "\n".join(f"-- migration {step.version:04}: {step.name}\n{step.sql}" for step in self.pending)
 
     def check(self) -> None:
-        """Raise unless the schema is the one that this code was written for."""
+        """Raise SchemaMissing or SchemaBehind unless the schema has the version that this code needs."""
         if self.version == 0:
             raise SchemaMissing(
                 "Onward's tables are not in this database; run onward migrate, or client.migrate()"
@@ -67,7 +68,7 @@ class Plan:
 
 
 def read_migrations(database: Database, prefix: str, folder: Traversable = BUNDLED) -> tuple[Migration, ...]:
-    """Read the migrations of a database in order."""
+    """Return the migrations for a kind of database, in order."""
     found = [(_NAME.fullmatch(entry.name), entry) for entry in folder.joinpath(database).iterdir()]
     steps = [
         _migration(int(name[1]), name[2], _text(entry), database, prefix) for name, entry in found if name
@@ -91,7 +92,7 @@ def _migration(version: int, name: str, text: str, database: Database, prefix: s
 
 
 def plan(known: Sequence[Migration], applied: Collection[int]) -> Plan:
-    """Compare what was applied with what this code knows; a schema newer than the code is refused."""
+    """Return which known migrations are pending; raise SchemaTooNew if the schema is newer than this code."""
     newest, version = known[-1].version, max(applied, default=0)
     if version > newest:
         raise SchemaTooNew(
@@ -101,7 +102,7 @@ def plan(known: Sequence[Migration], applied: Collection[int]) -> Plan:
 
 
 def statements(sql: str) -> Iterator[str]:
-    """Split a script for SQLite, whose own `executescript` would commit in between."""
+    """Split a script into statements; sqlite3's own `executescript` would commit first."""
     text = ""
     for line in sql.splitlines(keepends=True):
         text += line
@@ -113,7 +114,7 @@ def statements(sql: str) -> Iterator[str]:
 
 
 def check_prefix(database: Database, prefix: str) -> str:
-    """Refuse a prefix that could not stand in SQL as it is."""
+    """Return the prefix; raise InvalidSetting if it would need quoting in SQL."""
     if not _PREFIX[database].fullmatch(prefix):
         form = "a name such as onward_" if database == "sqlite" else "a schema's name such as onward"
         raise InvalidSetting(f"table prefix {prefix!r}: give {form}, of lower-case letters, digits and _")

@@ -1,6 +1,6 @@
-"""Wake-ups: how a worker that waits learns that there may be work.
+"""Wake-ups tell a waiting worker that there may be work.
 
-A wake-up is a hint and never a promise: whoever waits also looks by itself now and then.
+A wake-up is a hint, not a promise: a waiting worker also polls from time to time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class Wakeups(Protocol):
 
     @property
     def tells(self) -> bool:
-        """Tell whether each job that comes while a worker is marked as idle is a wake-up of its own."""
+        """Whether each job that arrives while a worker is marked as idle causes its own wake-up."""
         ...
 
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
-        """Wait for a wake-up; gives the queues that it named, if any, and None when the time is over."""
+        """Wait for a wake-up; return the queues that it names, if any, or None after `timeout` seconds."""
         ...
 
     def wake(self) -> None:
-        """Wake whoever waits here."""
+        """Wake the worker that waits here."""
         ...
 
     async def close(self) -> None:
@@ -35,9 +35,9 @@ class Wakeups(Protocol):
 
 
 class SqliteWakeups:
-    """Asks the file whether another connection has changed it: 4 µs a question, so it can be asked often."""
+    """Polls the file for changes by other connections; one poll takes 4 µs, so it can be frequent."""
 
-    # The longer nothing happens, the longer the pause: (idle seconds, pause).
+    # (idle seconds, seconds between polls): an idle file is polled less often.
     _PAUSES = ((1.0, 0.005), (10.0, 0.02), (float("inf"), 0.05))
 
     def __init__(self, file: SqliteFile) -> None:
@@ -46,11 +46,11 @@ class SqliteWakeups:
         self._seen: int | None = None
         self._changed_at = 0.0
         self._woken = asyncio.Event()
-        # The file has changed, whoever changed it and whatever: also by what this worker writes.
+        # Any write changes the file, including the writes of this worker, so a change need not be a new job.
         self.tells = False
 
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
-        """Wait until the file has changed; the first call returns at once, to catch up."""
+        """Wait until the file has changed; the first call returns at once, so that earlier jobs are found."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while not self._has_changed(loop.time()) and not self._woken.is_set():
@@ -65,7 +65,7 @@ class SqliteWakeups:
         return frozenset()
 
     def wake(self) -> None:
-        """Wake whoever waits here."""
+        """Wake the worker that waits here."""
         self._woken.set()
 
     async def close(self) -> None:

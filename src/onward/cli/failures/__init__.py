@@ -1,1 +1,1 @@
-"""Failures: classification, breakers, dead letters, alerts."""
+"""Commands for failures: circuit breakers, dead letters, alerts."""

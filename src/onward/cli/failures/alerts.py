@@ -1,4 +1,4 @@
-"""`onward alerts`: list them, mute and unmute a group, and try out the sinks of an app."""
+"""`onward alerts`: list alerts, mute and unmute them, and test the sinks of an app."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST = 200
 
 @click.group("alerts")
 def command() -> None:
-    """List, mute and try out alerts."""
+    """List, mute and unmute alerts, and test the sinks of an app."""
 
 
 @command.command("list")
@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
 @given(*AS_JSON, *PLACE)
 def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: str | None) -> None:
-    """List alerts, that which happened last first."""
+    """List alerts, the most recent first."""
     with open_client(app, url) as client:
         found = client.alerts.list(kind=kind, limit=limit)
     if as_json:
@@ -54,7 +54,7 @@ def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: 
 def mute(
     *, fingerprint: str, reason: str, for_: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
-    """Count an alert, but tell nobody of it."""
+    """Mute an alert: it is still counted, but sent to no sink."""
     length = None if for_ is None else read_length("--for", for_)
     with open_operator(app, url, actor) as client:
         done = client.alerts.mute(fingerprint, reason=reason, for_=length)
@@ -68,7 +68,7 @@ def mute(
 def unmute(
     *, fingerprint: str, reason: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
-    """Tell of an alert again, from its next time on."""
+    """Unmute an alert: it is sent again from its next occurrence on."""
     with open_operator(app, url, actor) as client:
         done = client.alerts.unmute(fingerprint, reason=reason)
     _answer(fingerprint, "unmuted", done=done)
@@ -77,7 +77,7 @@ def unmute(
 @command.command("test")
 @click.argument("app")
 def test(*, app: str) -> None:
-    """Send a test to each sink of APP, and tell what came of it; ends with 1 if one failed."""
+    """Send a test alert to each sink of APP and print the results; exit with 1 if a sink failed."""
     from onward.core.failures.alert import error_text, sample
 
     rules = load_app(app).rules

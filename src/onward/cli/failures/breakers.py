@@ -1,4 +1,4 @@
-"""`onward breakers`: see what is held because its provider pushes back, and hold or let go by hand."""
+"""`onward breakers`: list the circuit breakers of providers, and open or close one by hand."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it
 
 @click.group("breakers")
 def command() -> None:
-    """See and switch the circuit breakers of providers."""
+    """See the circuit breakers of providers, and open or close them."""
 
 
 @command.command("list")
 @given(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
-    """List the breakers of providers that have pushed back or were opened by somebody."""
+    """List the breakers of providers that have pushed back, and those opened by hand."""
     with open_client(app, url) as client:
         found = client.breakers.list()
     if as_json:
@@ -55,7 +55,7 @@ def open_(
     app: str | None,
     url: str | None,
 ) -> None:
-    """Hold the jobs of provider NAME; that of a queue is queue:NAME."""
+    """Hold the jobs of the provider NAME; the breaker of a queue is queue:NAME."""
     with open_operator(app, url, actor) as client:
         opened = client.breakers.open(
             name,
@@ -70,7 +70,10 @@ def open_(
 @click.argument("name")
 @given(*_REASON, *WHO, *PLACE)
 def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Let the jobs of provider NAME run again, one at first; ends with 1 if nothing was held or counted."""
+    """Let the jobs of the provider NAME run again, one at first.
+
+    Exits with 1 if no jobs were held and no failures were counted.
+    """
     with open_operator(app, url, actor) as client:
         changed = client.breakers.close(name, reason=reason)
     shown = clean(name)

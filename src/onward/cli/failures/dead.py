@@ -1,4 +1,4 @@
-"""`onward dead`: shows what died, by what it died of, and replays, discards or fixes it."""
+"""`onward dead`: show dead jobs grouped by their error, and replay, discard or fix them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NAME = (click.argument("name", metavar="GROUP|JOB", required=False),)
 
 @click.group("dead")
 def command() -> None:
-    """Look at what died; replay, discard or fix it."""
+    """Look at dead jobs; replay, discard or fix them."""
 
 
 @command.command("list")
@@ -71,7 +71,7 @@ def list_(
     url: str | None,
     **where: Any,
 ) -> None:
-    """List what waits for somebody, in groups of what died of the same; the newest first."""
+    """List unresolved dead jobs, grouped by the error that they died of, the newest first."""
     with open_client(app, url) as client:
         if jobs or group:
             named = find_target(client, group).where if group else {}
@@ -101,7 +101,7 @@ def list_(
 @click.argument("name", metavar="GROUP|JOB")
 @given(*AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
-    """Show a group, or a dead job and what became of it."""
+    """Show a group, or a dead job and how it was resolved."""
     with open_client(app, url) as client:
         target = find_target(client, name)
         if target.group is not None:
@@ -122,7 +122,7 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 @click.option("--keep-attempts", is_flag=True, help="Give each one more attempt instead of all.")
 @given(*_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
 def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any) -> None:
-    """Let dead jobs run again under their own ids."""
+    """Run dead jobs again under their own ids."""
 
     def one(client: Client, job_id: str) -> Any:
         return client.dead.replay([job_id], reason=reason, reset_attempts=not keep_attempts)
@@ -136,7 +136,7 @@ def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any
 @command.command("discard")
 @given(*_NAME, *_NARROWING, *_SUBJECT, *_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
 def discard(*, reason: str, **options: Any) -> None:
-    """Leave jobs dead for good; their rows stay."""
+    """Leave jobs dead permanently; their rows are kept."""
 
     def one(client: Client, job_id: str) -> Any:
         return client.dead.discard([job_id], reason=reason)
@@ -170,7 +170,7 @@ def fix(
     url: str | None,
     **texts: Any,
 ) -> None:
-    """Enqueue edited copies of a dead job or a group; opens $EDITOR unless told what to change."""
+    """Enqueue edited copies of a dead job or a group; open $EDITOR for a job if no change is given."""
     with open_operator(app, url, actor) as client:
         target = find_target(client, name)
         edit = _edit(client, target, **texts)
@@ -232,7 +232,7 @@ def _resolve(
 
 
 def _edit(client: Client, target: Target, **texts: Any) -> dict[str, Any]:
-    """Read what is to be changed, from the options or in an editor."""
+    """Return the changes to make, from the options or, for a single job, from an editor."""
     from onward.cli.jobs.payload_argument import read_payload
 
     edit = {name: value for name, value in texts.items() if value is not None}
@@ -253,7 +253,7 @@ def _edit(client: Client, target: Target, **texts: Any) -> dict[str, Any]:
 
 
 def _successor(client: Client, target: Target) -> str | None:
-    """Name the copy that was made of the only job of a group."""
+    """Return the id of the copy that replaces the only job of a group."""
     return None if target.group is None else client.dead.get(target.group.latest).successor_id
 
 

@@ -1,4 +1,4 @@
-"""Dead letters and their groups as lines for people, and as plain values for programs."""
+"""Format dead letters and their groups as lines for people and as JSON values for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST = 4
 
 
 def group_table(groups: Sequence[DeadGroup]) -> list[str]:
-    """Give one line for each group, below a heading; none for none."""
+    """Return a heading and one line for each group; no lines if there are no groups."""
     digits = _digits([group.fingerprint for group in groups])
     rows = [
         [group.fingerprint[:digits], group.job_type, _told(group), _count(group), _ago(group.last_at)]
@@ -32,7 +32,7 @@ def group_table(groups: Sequence[DeadGroup]) -> list[str]:
 
 
 def letter_table(letters: Sequence[DeadLetter]) -> list[str]:
-    """Give one line for each dead job, below a heading; none for none."""
+    """Return a heading and one line for each dead job; no lines if there are no dead jobs."""
     rows = [
         [
             short(letter.job.id, stream=sys.stdout),
@@ -47,7 +47,7 @@ def letter_table(letters: Sequence[DeadLetter]) -> list[str]:
 
 
 def group_lines(group: DeadGroup) -> list[str]:
-    """Tell all of a group, and what to do next."""
+    """Return all facts of a group and the next command to run, one per line."""
     facts = {
         "group": group.fingerprint,
         "job type": group.job_type,
@@ -67,7 +67,7 @@ def group_lines(group: DeadGroup) -> list[str]:
 
 
 def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
-    """Tell all of a dead job, without the secrets of its payload."""
+    """Return all facts of a dead job, one per line, without the secrets of its payload."""
     job, became = letter.job, letter.resolution
     who = ":".join(part for part in (became.actor_type, became.actor_id) if part) if became else ""
     facts = {
@@ -95,7 +95,7 @@ def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
 
 
 def plain_group(group: DeadGroup) -> dict[str, Any]:
-    """Give a group as plain values."""
+    """Return a group as JSON values."""
     import msgspec
 
     plain: dict[str, Any] = msgspec.to_builtins(group)
@@ -103,7 +103,7 @@ def plain_group(group: DeadGroup) -> dict[str, Any]:
 
 
 def plain_letter(letter: DeadLetter, rules: Rules) -> dict[str, Any]:
-    """Give a dead job as plain values, without secrets."""
+    """Return a dead job as JSON values, without secrets."""
     import msgspec
 
     plain: dict[str, Any] = rules.redact.redact(msgspec.to_builtins(letter))
@@ -111,7 +111,7 @@ def plain_letter(letter: DeadLetter, rules: Rules) -> dict[str, Any]:
 
 
 def say_preview(preview: FixPreview) -> None:
-    """Show what a fix would change."""
+    """Print what a fix would change in one job."""
     say(f"{short(preview.job_id)}:", timed=False)
     if preview.refused is not None:
         say(f"  refused: {clean(preview.refused)}", timed=False)
@@ -128,7 +128,7 @@ def _change(change: dict[str, Any]) -> str:
 
 
 def _kept(line: str) -> str:
-    """Clean a line, and keep how far it is indented."""
+    """Remove control characters from a line, but keep its indentation."""
     return " " * (len(line) - len(line.lstrip(" "))) + clean(line)
 
 
@@ -150,7 +150,7 @@ def _at(at: datetime) -> str:
 
 
 def _digits(fingerprints: Sequence[str]) -> int:
-    """Tell how many digits tell the groups apart; off a terminal a program may read them: all."""
+    """Return how many digits distinguish the groups; all digits off a terminal, where a program may read."""
     if not sys.stdout.isatty():
         return max(map(len, fingerprints), default=0)
     digits = _LEAST

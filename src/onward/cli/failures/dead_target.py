@@ -1,4 +1,7 @@
-"""What `onward dead` is told to act on: a group or a job by how it begins; and how that went."""
+"""Find the group or job that `onward dead` acts on, confirm the action, and report its result.
+
+A group or a job is named by the beginning of its fingerprint or id.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +25,31 @@ _GROUP = re.compile(r"[0-9a-f]{1,12}|unknown")
 _WHOLE = re.compile(r"[0-9a-f]{12}|unknown")
 _JOB = re.compile(r"[0-9a-f][0-9a-f-]{0,35}")
 REFUSED = 4
-"""The exit code if any was refused."""
+"""The exit code if at least one job was refused."""
 
 _REFUSED_SHOWN = 20
 
 
 class Target(NamedTuple):
-    """A group, a job, or whatever a filter leaves."""
+    """A group or a job; empty if only the filter options choose the jobs."""
 
     group: DeadGroup | None = None
     job_id: str | None = None
 
     @property
     def where(self) -> dict[str, Any]:
-        """Give the filter of a group."""
+        """The filter that selects the group; empty without a group."""
         return {} if self.group is None else {"group": self.group.fingerprint}
 
     def counted(self) -> ResolvedMany:
-        """Give what a dry run finds of a job."""
+        """Return the result of a dry run on a single job."""
         from onward.operations.failures.dead_bulk import ResolvedMany
 
         return ResolvedMany(found=1)
 
 
 def find_target(client: Client, name: str) -> Target:
-    """Find what is meant; raises JobNotFound, and InvalidSetting where it may be more than one."""
+    """Return the group or job that begins with `name`; raise JobNotFound, or InvalidSetting for several."""
     asked = name.strip().lower()
     found = [Target(group=one) for one in _groups(client, asked)]
     if _JOB.fullmatch(asked):
@@ -80,7 +83,7 @@ def _groups(client: Client, asked: str) -> list[DeadGroup]:
 
 
 def confirmed(question: str, *, yes: bool) -> None:
-    """Ask, unless told not to; whoever says no ends the command."""
+    """Ask the user unless `yes` is set; end the command if the answer is no."""
     if yes:
         return
     try:
@@ -102,7 +105,7 @@ def report(
     dry_run: bool = False,
     successor: str | None = None,
 ) -> None:
-    """Tell how it went; ends with 4 if any was refused."""
+    """Print the result of an action; end with exit code 4 if a job was refused."""
     from onward.operations.failures.dead_letters import Resolved
 
     count = len(answer.done) if isinstance(answer, Resolved) else answer.done

@@ -1,1 +1,1 @@
-"""Jobs: enqueueing, keys, listing, cancelling, subjects."""
+"""Commands for jobs: enqueueing and payloads."""

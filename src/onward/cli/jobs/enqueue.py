@@ -1,4 +1,4 @@
-"""`onward enqueue`: put a job into the queue, and wait for its end if asked to."""
+"""`onward enqueue`: put a job into the queue and, with `--wait`, wait until it ends."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Put a JOB into the queue, by the name of its type."""
+    """Put a job of the type JOB into the queue."""
     if words and payload is not None:
         raise InvalidSetting("give key=value words or --payload, not both")
     if timeout is not None and not wait:
@@ -90,7 +90,7 @@ def command(
     new = _build(known, job, words, payload, chosen)
     with (known.clients if known else Clients(url)).open() as client:
         if known is None:
-            # It may be a new one, if the folder is the wrong one.
+            # In the wrong folder this creates a new database, so the user must see which one it is.
             say(f"the job goes to {describe_database(client)}", timed=False)
         asked = client.enqueue(new)
         if not wait:
@@ -101,7 +101,7 @@ def command(
 
 
 def _origin() -> dict[str, str]:
-    """Tell who asks, for an app whose contract wants to know."""
+    """Return the actor and request id that an app with a required contract expects."""
     from getpass import getuser
     from socket import gethostname
     from uuid import uuid4
@@ -112,7 +112,7 @@ def _origin() -> dict[str, str]:
 def _build(
     app: Onward | None, name: str, words: tuple[str, ...], payload: str | None, options: Mapping[str, Any]
 ) -> NewJob:
-    """Give the job to be stored; without an app nothing is known of its arguments."""
+    """Return the job to store; without an app its arguments are not checked."""
     from onward.core.jobs.job import NewJob
     from onward.handlers.enqueue_options import Request
 
@@ -149,7 +149,7 @@ def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
 
 
 def _without_secrets(job: Job, redaction: Redaction) -> Job:
-    """Give a job as it may be shown: its result was stored as it is."""
+    """Return the job without its payload's secrets in result and error, which are stored unredacted."""
     from msgspec.structs import replace
 
     secrets = redaction.secrets_of(job.payload)
@@ -166,7 +166,7 @@ def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
 
 
 def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
-    """Print how a job went, and its result; gives the exit code."""
+    """Print how a job ended and its result; return the exit code."""
     from onward.core.jobs.job import JobState
 
     if as_json:

@@ -1,4 +1,4 @@
-"""The payload of `onward enqueue`: from `key=value` words, from a file, or from the standard input."""
+"""Read the payload of `onward enqueue` from `key=value` words, JSON text, a file or the standard input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_payload(source: str, given_by: str = "--payload") -> dict[str, Any]:
 
 
 def words_to_payload(words: Sequence[str], function: Callable[..., Any] | None) -> dict[str, Any]:
-    """Read `key=value` words; a value is JSON where the function takes it so, else text."""
+    """Read `key=value` words; a value is read as JSON if the parameter accepts that, else as text."""
     payload: dict[str, Any] = {}
     fits = _fitting(function)
     for word in words:
@@ -53,12 +53,13 @@ def _value(key: str, text: str, fits: _Fits) -> Any:
         value = msgspec.json.decode(text.encode(errors="surrogateescape"))
     except msgspec.DecodeError:
         return text
-    # 42 for a `str` is the text "42"; what fits neither way is told as what it looks like.
+    # For a `str` parameter 42 is the text "42". A value that fits neither way stays JSON, so that the error
+    # message names the type that it looks like.
     return text if not fits(key, value) and fits(key, text) else value
 
 
 def _fitting(function: Callable[..., Any] | None) -> _Fits:
-    """Tell whether a parameter takes a value; where nothing is known of it, it takes any."""
+    """Return a check of whether a parameter accepts a value; an unknown parameter accepts any."""
     if function is None:
         return lambda _key, _value: True
     from onward.handlers.parameters import read_parameters

@@ -1,1 +1,1 @@
-"""Limits: limits, queue policies, fairness, pauses and the gate."""
+"""Commands for limits, queue policies, pauses and the gate."""

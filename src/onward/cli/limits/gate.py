@@ -1,4 +1,4 @@
-"""`onward gate`: the one switch for all workers."""
+"""`onward gate`: open or close the gate for all workers, or show its state."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @click.group("gate")
 def command() -> None:
-    """Let workers claim jobs, or have none claimed at all; what runs goes on."""
+    """Let workers claim jobs, or stop all claims; running jobs continue."""
 
 
 @command.command("open")
 @click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
 @given(*WHO, *PLACE)
 def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
-    """Let workers claim again."""
+    """Let workers claim jobs again."""
     with open_operator(app, url, actor) as client:
         changed = client.open_gate(reason=reason)
     say("the gate is open" if changed else "the gate was open already", timed=False)
@@ -33,7 +33,7 @@ def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | 
 @click.option("--reason", required=True, metavar="TEXT", help="Why; workers and dashboards show it.")
 @given(*WHO, *PLACE)
 def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Have nothing claimed; what runs goes on."""
+    """Stop all claims; running jobs continue."""
     with open_operator(app, url, actor) as client:
         changed = client.close_gate(reason=reason)
     say("the gate is closed" if changed else "the gate was closed for that reason already", timed=False)
@@ -42,7 +42,7 @@ def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -
 @command.command("status")
 @given(*AS_JSON, *PLACE)
 def status(*, as_json: bool, app: str | None, url: str | None) -> None:
-    """Tell whether the gate is open, or who closed it, when and why."""
+    """Show whether the gate is open; if it is closed, also the actor, the time and the reason."""
     with open_client(app, url) as client:
         gate = client.controls().gate
     if as_json:

@@ -1,4 +1,4 @@
-"""`onward limits`: see who holds slots and who waits for one, and allow more or less by hand."""
+"""`onward limits`: show which jobs hold permits or wait for one, and override limits by hand."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it
 
 @click.group("limits")
 def command() -> None:
-    """See limits of jobs that share something, and set others."""
+    """See the limits of jobs that share a resource, and override them."""
 
 
 @command.command("list")
 @given(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
-    """List the limits that workers have declared, with how many jobs hold a slot and wait for one."""
+    """List the limits that workers have declared, and how many jobs hold a permit or wait for one."""
     with open_client(app, url) as client:
         found = client.limits.list()
     if as_json:
@@ -42,7 +42,7 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
 @click.argument("name")
 @given(*AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
-    """Show limit NAME and its busiest keys."""
+    """Show the limit NAME and its busiest keys."""
     with open_client(app, url) as client:
         limit = client.limits.get(name)
     if as_json:
@@ -70,7 +70,7 @@ def set_(
     app: str | None,
     url: str | None,
 ) -> None:
-    """Allow something else for limit NAME than the application declares; what runs goes on."""
+    """Override what the application declares for the limit NAME; running jobs continue."""
     with open_operator(app, url, actor) as client:
         limit = client.limits.set(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason)
     say(_line(limit), timed=False)
@@ -80,7 +80,7 @@ def set_(
 @click.argument("name")
 @given(*_REASON, *WHO, *PLACE)
 def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Allow for limit NAME what the application declares; ends with 1 if nothing else was set."""
+    """Return the limit NAME to what the application declares; exit with 1 if there was no override."""
     with open_operator(app, url, actor) as client:
         changed = client.limits.reset(name, reason=reason)
     shown = clean(name)

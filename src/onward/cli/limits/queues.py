@@ -1,4 +1,4 @@
-"""`onward queues`: what waits where, pauses of queues, orgs and job types, and the bounds of queues."""
+"""`onward queues`: list queues, pause queues, orgs and job types, and override the policies of queues."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WHAT = (
 
 @click.group("queues")
 def command() -> None:
-    """List queues, pause and resume them (orgs and job types too), and bound them."""
+    """List queues, pause and resume them (orgs and job types too), and set their policies."""
 
 
 @command.command("list")
 @given(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
-    """List the queues that have jobs, a rule or a pause, and what else is paused."""
+    """List the queues that have jobs, a policy or a pause, then the paused orgs and job types."""
     with open_client(app, url) as client:
         counts, controls, ruled = client.count(), client.controls(), client.queues.list()
     queues = _queues(counts, controls, {one.name: one for one in ruled if not one.rule.plain or one.override})
@@ -64,7 +64,7 @@ def pause_(
     app: str | None,
     url: str | None,
 ) -> None:
-    """Have nothing claimed of a QUEUE, an org or a job type; what runs goes on."""
+    """Stop claims from a QUEUE, an org or a job type; running jobs continue."""
     scope, name = _chosen(queue, org, job_type)
     with open_operator(app, url, actor) as client:
         changed = client.pause(scope, name, reason=reason)
@@ -110,7 +110,7 @@ def limit(
     app: str | None,
     url: str | None,
 ) -> None:
-    """Set other bounds for QUEUE than the application declares; "none" lifts one."""
+    """Override the policy that the application declares for QUEUE; "none" removes a bound."""
     most: Any = int(concurrency) if concurrency and concurrency.isdecimal() else concurrency
     with open_operator(app, url, actor) as client:
         now = client.queues.limit(queue, concurrency=most, rate=rate, burst=burst, reason=reason)
@@ -122,7 +122,7 @@ def limit(
 @click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
 @given(*WHO, *PLACE)
 def reset(*, queue: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Let the bounds of QUEUE hold again that the application declares."""
+    """Return QUEUE to the policy that the application declares."""
     with open_operator(app, url, actor) as client:
         changed = client.queues.reset(queue, reason=reason)
     say(clean(f"{queue} is as declared" if changed else f"{queue}: no bounds were set"), timed=False)
@@ -164,7 +164,7 @@ def _plain(pause: Pause) -> dict[str, Any]:
 
 
 def _ruled(rule: dict[str, Any] | None) -> str:
-    """Say what a rule asks for."""
+    """Describe the policy of a queue in words; "" if it has none."""
     if rule is None:
         return ""
     said = [f"at most {rule['concurrency']} at once"] if "concurrency" in rule else []

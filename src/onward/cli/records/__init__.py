@@ -1,1 +1,1 @@
-"""Records: audit, usage, artifacts."""
+"""Commands for records: the audit."""

@@ -1,4 +1,4 @@
-"""`onward audit`: list, export and verify what has happened."""
+"""`onward audit`: list, export and verify the records of the audit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def list_(
     url: str | None,
     **narrow: Any,
 ) -> None:
-    """List what has happened, the newest first."""
+    """List the records of the audit, the newest first."""
     with open_client(app, url) as client:
         page = client.audit.list(_filter(**narrow), limit=limit, cursor=cursor, oldest_first=oldest)
     if as_json:
@@ -67,7 +67,7 @@ def list_(
 @command.command("export")
 @given(*_NARROWING, *PLACE)
 def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
-    """Print everything as JSON lines, the oldest first."""
+    """Print all matching records as JSON lines, the oldest first."""
     with open_client(app, url) as client:
         for record in client.audit.export(_filter(**narrow)):
             click.echo(shown_json(_plain(record)))
@@ -77,7 +77,7 @@ def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
 @click.option("--head", metavar="POSITION:LINK", help="The head that an earlier verification printed.")
 @given(*AS_JSON, *PLACE)
 def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None) -> None:
-    """Seal what is not sealed, then compare every row with the chain; ends with 1 if it is not whole."""
+    """Seal all unsealed rows, then compare every row with the chain; exit with 1 if it is not whole."""
     with open_client(app, url) as client:
         found = client.audit.verify(head=head, progress=_Progress())
     if as_json:
@@ -97,7 +97,7 @@ def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None)
 
 
 class _Progress:
-    """Tells how far a long walk has come."""
+    """Prints the progress of a long verification, one line per 100,000 links."""
 
     def __init__(self) -> None:
         self._next = _LINKS_A_LINE

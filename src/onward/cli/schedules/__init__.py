@@ -1,1 +1,1 @@
-"""Schedules: cron, time zones, occurrences, firing."""
+"""Commands for schedules and their occurrences."""

@@ -1,4 +1,4 @@
-"""Schedules and their runs as lines for people, and as plain values for programs."""
+"""Format schedules and their runs as lines for people and as JSON values for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = timedelta()
 
 
 def schedule_table(schedules: Sequence[Schedule], now: datetime) -> list[str]:
-    """Give one line for each schedule, below a heading; none for none."""
+    """Return a heading and one line for each schedule; no lines if there are no schedules."""
     rows = [
         [one.name, one.timing.in_words(), _next(one, now), _outcome(one.last_run, now)] for one in schedules
     ]
@@ -25,7 +25,7 @@ def schedule_table(schedules: Sequence[Schedule], now: datetime) -> list[str]:
 
 
 def run_table(runs: Sequence[ScheduleRun], tz: str) -> list[str]:
-    """Give one line for each run, as the clocks of its zone show it, below a heading; none for none."""
+    """Return a heading and one line for each run, in the time zone `tz`; no lines if there are no runs."""
     rows = [
         [
             f"{slot:%Y-%m-%d %H:%M:%S %Z}",
@@ -43,7 +43,7 @@ def run_table(runs: Sequence[ScheduleRun], tz: str) -> list[str]:
 def schedule_lines(
     schedule: Schedule, times: Sequence[datetime], runs: Sequence[ScheduleRun], now: datetime
 ) -> list[str]:
-    """Tell all of a schedule."""
+    """Return all facts of a schedule, its next times and its last runs, one per line."""
     facts = {
         "schedule": schedule.name,
         "job type": schedule.job_type,
@@ -64,7 +64,7 @@ def schedule_lines(
 
 
 def time_lines(schedule: Schedule, times: Sequence[datetime], now: datetime) -> list[str]:
-    """Give each time as the clocks of the schedule's zone show it, and how long that is from now."""
+    """Return each time in the schedule's time zone, and how far away it is."""
     shown = _shown(times, schedule.timing.tz)
     return [f"{one:%a %Y-%m-%d %H:%M:%S %Z}  in {lasting(max(one - now, _NONE))}" for one in shown]
 
@@ -77,12 +77,12 @@ def _shown(times: Sequence[datetime], tz: str) -> list[datetime]:
 
 
 def timing_of(timing: Timing) -> str:
-    """Give a timing as it is written: cron 0 2 * * *, every 2m."""
+    """Return a timing as users write it: cron 0 2 * * *, every 2m."""
     return f"cron {timing.cron}" if timing.every is None else f"every {lasting(timing.every)}"
 
 
 def plain_schedule(schedule: Schedule) -> dict[str, Any]:
-    """Give a schedule as values of JSON; lengths of time are seconds."""
+    """Return a schedule as JSON values; lengths of time are in seconds."""
     timing, pause, last = schedule.timing, schedule.pause, schedule.last_run
     return {
         "name": schedule.name,
@@ -104,7 +104,7 @@ def plain_schedule(schedule: Schedule) -> dict[str, Any]:
 
 
 def plain_run(run: ScheduleRun) -> dict[str, Any]:
-    """Give a run as values of JSON."""
+    """Return a run as JSON values; the drift is in seconds."""
     return {
         "schedule": run.schedule,
         "slot": plain_time(run.slot),
@@ -120,7 +120,7 @@ def plain_run(run: ScheduleRun) -> dict[str, Any]:
 
 
 def plain_time(at: datetime | None) -> str | None:
-    """Give an instant as text, in UTC."""
+    """Return an instant as ISO 8601 text with milliseconds; UTC ends with Z."""
     return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""`onward schedules`: see what runs by the clock, run it now, pause it and resume it."""
+"""`onward schedules`: list schedules, run them now, pause, resume and remove them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _RUNS = 10
 
 @click.group("schedules")
 def command() -> None:
-    """See what runs by the clock; run it now, pause it, resume it."""
+    """See which jobs run on a schedule; run, pause, resume or remove a schedule."""
 
 
 @command.command("list")
 @given(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
-    """List the schedules by name: when they run next, and what became of their last run."""
+    """List the schedules by name, with their next time and the outcome of their last run."""
     with open_client(app, url) as client:
         found = client.schedules.list()
     shown = {"schedules": [plain_schedule(schedule) for schedule in found]}
@@ -69,7 +69,7 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="So many.")
 @given(*AS_JSON, *PLACE)
 def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | None) -> None:
-    """Print the next times of a schedule, whether it is paused or not."""
+    """Print the next times of a schedule, even if it is paused."""
     with open_client(app, url) as client:
         schedule = client.schedules.get(name)
         times = client.schedules.next_times(name, count)
@@ -90,7 +90,7 @@ def history(*, name: str, limit: int, as_json: bool, app: str | None, url: str |
         try:
             tz = client.schedules.get(name).timing.tz
         except ScheduleNotFound:
-            # One that was removed has a history still.
+            # A removed schedule still has its history.
             tz = "UTC"
     _tell({"runs": [plain_run(run) for run in runs]}, run_table(runs, tz), as_json=as_json)
     if not runs and not as_json:
@@ -104,7 +104,7 @@ def history(*, name: str, limit: int, as_json: bool, app: str | None, url: str |
 def run(
     *, name: str, reason: str | None, actor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
-    """Enqueue the job of a schedule now, beside its times; prints the id of the job."""
+    """Enqueue the job of a schedule now, in addition to its regular times, and print the id of the job."""
     with open_operator(app, url, actor) as client:
         job_id = client.schedules.run_now(name, reason=reason).id
     click.echo(shown_json({"name": name, "job_id": job_id}) if as_json else job_id)
@@ -115,7 +115,7 @@ def run(
 @click.option("--reason", required=True, metavar="TEXT", help="Why; lists and the audit show it.")
 @given(*WHO, *PLACE)
 def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Have no more runs of a schedule; what it has enqueued goes on."""
+    """Stop a schedule from enqueueing jobs; jobs that it has enqueued continue."""
     with open_operator(app, url, actor) as client:
         changed = client.schedules.pause(name, reason=reason)
     shown = clean(name)
@@ -127,7 +127,7 @@ def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: st
 @click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
 @given(*WHO, *PLACE)
 def resume(*, name: str, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
-    """Have a schedule run again, from its next time on; ends with 1 if it was not paused."""
+    """Let a paused schedule run again from its next time on; exit with 1 if it was not paused."""
     with open_operator(app, url, actor) as client:
         changed = client.schedules.resume(name, reason=reason)
     shown = clean(name)
@@ -141,7 +141,7 @@ def resume(*, name: str, reason: str | None, actor: str | None, app: str | None,
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit.")
 @given(*WHO, *PLACE)
 def remove(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Have a schedule be no more, but for its history; one that code defines comes back with a worker."""
+    """Remove a schedule but keep its history; one defined in code returns when a worker starts."""
     with open_operator(app, url, actor) as client:
         in_code = client.schedules.get(name).source == "code"
         client.schedules.remove(name, reason=reason)

@@ -1,1 +1,1 @@
-"""Upkeep: pruning, sizes, migrations, doctor."""
+"""Commands for upkeep: pruning, sizes, migrations, doctor, version."""

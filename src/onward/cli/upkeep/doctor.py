@@ -1,4 +1,4 @@
-"""`onward doctor`: tells why a queue is stuck, or why one job has not run."""
+"""`onward doctor`: explain why a queue is stuck or why a job has not run."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def command(
     app: str | None,
     url: str | None,
 ) -> int:
-    """Say why jobs do not run, or why one JOB_ID does not; each finding with the command that mends it.
+    """Say why jobs, or the job JOB_ID, do not run; each finding names the command that fixes it.
 
-    Ends with 1 if something is a problem, with 5 if the database can't be asked.
+    Exits with 1 if there is a problem, with 5 if the database can't be queried.
     """
     if sum((job_id is not None, subject is not None)) > 1 or (job_type and subject is None):
         raise click.UsageError("give a JOB_ID, or --subject and perhaps --job-type")
@@ -72,7 +72,7 @@ def _broken(found: Found) -> Finding:
 
 
 def _placed(finding: Finding, name: str | None, app: str | None, url: str | None) -> Finding:
-    """Have the command that mends it be about the same app and the same database as this one."""
+    """Return the finding with the current app and database put into the command that fixes it."""
     from msgspec.structs import replace
 
     from onward.core.upkeep.diagnosis import quoted
@@ -80,11 +80,11 @@ def _placed(finding: Finding, name: str | None, app: str | None, url: str | None
     remedy = finding.remedy or ""
     where = "" if url is None else f" --url {quoted(masked(url))}"
     if _PLACE.match(remedy):
-        # Its place, not a name that looks like it.
+        # Only the placeholder APP after the command, not a queue or job type that has this name.
         remedy = _PLACE.sub(lambda place: f"{place[1]} {quoted(name or 'APP')}{where}", remedy)
     else:
         where = f"{where} --app {quoted(app)}" if app else where
-        # Before the names, one of which may follow a double dash.
+        # Before the arguments: after a double dash an option would be read as an argument.
         remedy = _COMMAND.sub(lambda words: f"{words[0]}{where}", remedy)
     return replace(finding, remedy=remedy or None)
 
@@ -106,7 +106,7 @@ def _of_subject(client: Client, subject: str, job_type: str | None) -> list[JobI
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    """Print what is well first: what is wrong then stands right above the prompt."""
+    """Print the good findings first, so that problems are next to the prompt."""
     for finding in reversed(findings):
         title = f"{finding.code}  {finding.title}" if finding.severity == "ok" else finding.title
         remedy = f" → {finding.remedy}" if finding.remedy else ""

@@ -1,4 +1,4 @@
-"""`onward maintenance`: what the tables take up, and what to do about it."""
+"""`onward maintenance`: show how much space the tables use and how to reduce it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MOST_LINES = 20
 
 @click.group("maintenance")
 def command() -> None:
-    """See what the tables take up."""
+    """See how much space the tables use, and how to reduce it."""
 
 
 @command.command("report")
 @given(*AS_JSON, *PLACE)
 def report(*, as_json: bool, app: str | None, url: str | None) -> None:
-    """Tell how large the tables are, how much of that is of no use, and which statements mend it."""
+    """Print the size of the tables, how much of it is wasted, and the statements that free it."""
     with open_client(app, url) as client:
         seen = client.maintenance.report()
     if as_json:

@@ -1,4 +1,4 @@
-"""`onward migrate`: make or update the tables, or say what would be done."""
+"""`onward migrate`: create or update the tables, or show what would be done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from onward.cli.views.text import say
 def command(
     *, only_plan: bool, only_check: bool, row_security: bool | None, app: str | None, url: str | None
 ) -> None:
-    """Make or update Onward's tables."""
+    """Make or update the tables of Onward in the database."""
     if only_plan and only_check:
         raise click.UsageError("give --plan or --check, not both")
     if row_security is not None and (only_plan or only_check):

@@ -1,4 +1,4 @@
-"""`onward prune`: remove what was kept for its time, now instead of within the hour."""
+"""`onward prune`: remove rows past their retention now, instead of within the hour."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _A_LINE = 100_000
 def command(
     *, dry_run: bool, yes: bool, as_json: bool, actor: str | None, app: str | None, url: str | None
 ) -> None:
-    """Remove ended jobs and all else that was kept for its time, by the retention of the app."""
+    """Remove ended jobs and all other rows that are past the retention of the app."""
     with open_operator(app, url, actor) as client:
         if dry_run or not (yes or as_json):
             counted = client.maintenance.prune(dry_run=True)
@@ -44,7 +44,7 @@ def command(
 
 
 def _prune(client: Client) -> dict[str, int]:
-    """Go on round by round until the end, telling how far it has come."""
+    """Remove rows in rounds until none are left; print the progress and return the counts by kind."""
     counts: dict[str, int] = {}
     place = None
     told = 0

@@ -1,4 +1,4 @@
-"""`onward version`."""
+"""`onward version`: print the installed versions."""
 
 from __future__ import annotations
 

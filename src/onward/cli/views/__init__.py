@@ -1,1 +1,1 @@
-"""What the command line prints."""
+"""Text that the command line prints."""

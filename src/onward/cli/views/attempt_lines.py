@@ -1,4 +1,4 @@
-"""One line for each attempt that ended: what it was, how it went, what comes next; never its payload."""
+"""Print one line for each attempt that ended: its job, its outcome and what comes next; never the payload."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LONGEST = 200
 
 
 def say_failure(job: Job, to: Transition) -> None:
-    """Tell of an attempt that came to an error."""
+    """Print the line of an attempt that ended with an error; nothing for any other attempt."""
     if to.error is not None and to.state != JobState.CANCELLED:
         say(describe_attempt(job, to))
 
 
 def say_attempt(job: Job, to: Transition) -> None:
-    """Tell of an attempt, however it went."""
+    """Print the line of an attempt, whatever its outcome."""
     say(describe_attempt(job, to))
 
 
 def describe_attempt(job: Job, to: Transition) -> str:
-    """Write how an attempt went, in one line."""
+    """Return one line that describes an attempt and its outcome."""
     named = f"{clean(job.job_type)} {short(job.id)} attempt {job.attempt}/{job.max_attempts}"
     error = to.error or {}
     told = clean(": ".join(str(error[part]) for part in ("class", "message") if error.get(part)), _LONGEST)

@@ -1,4 +1,4 @@
-"""What a worker says when it starts: its database, its jobs, its slots."""
+"""Describe a worker when it starts: its database, its job types, its slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_JOBS = 8
 
 
 def describe_database(client: Client) -> str:
-    """Reach the database and name it, without its password; a SQLite file is made and migrated by itself."""
+    """Connect to the database and return its name without the password; create or migrate a SQLite file."""
     from onward.stores.sqlite.sqlite_store import SqliteStore
 
     store, plan = client.store, client.plan()
@@ -35,7 +35,7 @@ def describe_database(client: Client) -> str:
 
 
 def describe_jobs(app: Onward) -> str:
-    """Name the job types that were found, each with its queue, or with its times."""
+    """Return the job types of the app, each with its queue, or with its times if it has a schedule."""
     handlers, rules = app.handlers, app.rules
     if not handlers:
         return "none found; define one with @app.job"
@@ -52,14 +52,14 @@ def _times(schedule: NewSchedule) -> str:
     from onward.cli.schedules.schedule_lines import timing_of
 
     now = datetime.now(UTC)
-    # With a warm-up an interval counts from the first start, of which this process may know nothing.
+    # With a warm-up the interval counts from the first start, which this process may not know.
     counted = schedule.timing.every is not None and schedule.warm_up
     away = "" if counted else f", next in {lasting(schedule.timing.next_after(now) - now)}"
     return f"{timing_of(schedule.timing)}{away}"
 
 
 def describe_worker(name: str, slots: str, queues: Mapping[str, int | None] | None) -> str:
-    """Say who works, with how many slots, for which queues."""
+    """Return the name of the worker, its slots and its queues in one line."""
     chosen = "all queues"
     if queues:
         chosen = ", ".join(f"{queue} (at most {most})" if most else queue for queue, most in queues.items())
@@ -67,7 +67,7 @@ def describe_worker(name: str, slots: str, queues: Mapping[str, int | None] | No
 
 
 def print_block(title: str, rows: Mapping[str, str]) -> None:
-    """Print a title and, below it, one line for each fact."""
+    """Print a title and below it one line for each row."""
     from onward import __version__
 
     say(f"onward {__version__} · {title}", timed=False)

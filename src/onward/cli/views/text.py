@@ -1,4 +1,4 @@
-"""Lines for people; a value from outside can neither break a line nor control the terminal."""
+"""Format text for a terminal; no value from outside can break a line or control the terminal."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ _HOURS = 48 * 60 * 60
 
 
 def shown_json(value: object) -> str:
-    """Write a value as JSON in which nothing controls the terminal; it reads back as the same value."""
+    """Return a value as JSON with its control characters escaped; it decodes to the same value."""
     text = json.dumps(value, ensure_ascii=False)
     return CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
 
 
 def say(text: str, *, timed: bool = True) -> None:
-    """Write words to the standard error, with the time of day."""
-    # Local time, as on the clock beside the screen.
+    """Write a line to the standard error, by default with the time of day."""
     now = f"{datetime.now().astimezone():%H:%M:%S} " if timed else ""
-    # Whoever read it may be gone; the work goes on.
+    # The reader of the standard error may be gone; that must not stop the work.
     with suppress(OSError):
         click.echo(f"{now}{text}", err=True)
 
 
 def short(job_id: str, *, stream: object = None) -> str:
-    """Shorten an id for a terminal; elsewhere, where it may be read by a program, it stays whole."""
+    """Shorten an id on a terminal; elsewhere a program may read it, so it stays complete."""
     is_terminal = getattr(stream or sys.stderr, "isatty", bool)()
     return f"{job_id[:6]}…{job_id[-3:]}" if is_terminal else job_id
 
 
 def lasting(length: timedelta) -> str:
-    """Write a length of time as people say it: 184 ms, 5s, 7m 30s, 7h 41m, 3d."""
+    """Return a length of time in a short form: 184 ms, 5s, 7m 30s, 7h 41m, 3d."""
     seconds = length.total_seconds()
     whole = round(seconds)
     if seconds < 1:
@@ -57,12 +56,12 @@ def lasting(length: timedelta) -> str:
 
 
 def masked(url: str) -> str:
-    """Leave the password out of a URL, and the options, which may hold one."""
+    """Return a URL without its password and without its options, which may contain one."""
     return _PASSWORD.sub(r"//\1@", url).partition("?")[0]
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
-    """Give rows below a heading, in columns, one of them to the right; nothing for no rows."""
+    """Return a heading and rows in columns, the column `right` aligned right; no lines without rows."""
     if not rows:
         return []
     cells = [list(heading), *([clean(cell) for cell in row] for row in rows)]

@@ -1,1 +1,1 @@
-"""Work: leases, claims, finishes, retries, effects, waits."""
+"""Commands that run jobs, and those for the effects of jobs."""

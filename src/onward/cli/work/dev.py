@@ -1,6 +1,6 @@
-"""`onward dev`: a worker that starts again whenever a file of the project changes.
+"""`onward dev`: run a worker and restart it whenever a file of the project changes.
 
-The worker runs in a child process: code that was imported can't be taken back.
+The worker runs in a child process, because imported code can't be unloaded.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ Stamps = dict[str, tuple[int, int]]
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 def command(*, app: str | None, concurrency: int, grace: str, url: str | None, log_level: str) -> int:
-    """Run the jobs of APP here, which is module:attribute, and start again when a .py file changes.
+    """Run the jobs of APP (module:attribute) in this folder, and restart when a .py file changes.
 
-    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
     if url is not None:
         os.environ["ONWARD_URL"] = url
     app = name_of_app(app)
-    # Wrong code is mended and waited for; a wrong name is not.
+    # The command waits for the user to fix broken code, but a wrong name can only fail.
     check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
     return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())
 
 
 class _Reloader:
-    """Keeps one child running, with the code as it is now."""
+    """Keeps one child process running with the current code."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -62,7 +62,7 @@ class _Reloader:
         self._began = time.monotonic()
 
     async def run(self) -> int:
-        """Run until told to stop; gives the exit code."""
+        """Run until told to stop; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)
@@ -74,7 +74,7 @@ class _Reloader:
             turn, self._began = "again", time.monotonic()
 
     async def _run_child(self, turn: str) -> int:
-        """Run the worker until a file changes, or until told to stop; gives its exit code."""
+        """Run the worker until a file changes or a stop is requested; return its exit code."""
         from onward.worker.supervisor import Child
 
         stamps = source_stamps(Path.cwd())
@@ -94,7 +94,8 @@ class _Reloader:
             if not stopped.done():
                 child.stop()
             code = await ended
-            # One that was still starting had no handler for the signal, and nothing to give back.
+            # A child that was still starting had no signal handler, so its exit code is that of the signal.
+            # It held no jobs.
             code = code if child.ready.is_set() else 0
         for task in (ready, changed, stopped):
             task.cancel()
@@ -111,7 +112,7 @@ class _Reloader:
 
 
 async def _wait_for_change(before: Stamps) -> None:
-    """Look at the files until one of them is new, gone or written."""
+    """Poll the files until one of them is added, removed or changed."""
     while True:
         await asyncio.sleep(_LOOK_EVERY)
         here = Path.cwd()
@@ -122,7 +123,7 @@ async def _wait_for_change(before: Stamps) -> None:
 
 
 def source_stamps(folder: Path) -> Stamps:
-    """Give time and size of every .py file below a folder, but for hidden ones and virtual environments."""
+    """Return time and size of every .py file in a folder; skip hidden folders and virtual environments."""
     stamps: Stamps = {}
     for place, folders, files in os.walk(folder):
         folders[:] = [

@@ -1,4 +1,4 @@
-"""`onward effects`: shows what a job has done outside, and has it done again."""
+"""`onward effects`: list the effects of a job, and reset one so that the job does it again."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @click.group("effects")
 def command() -> None:
-    """List what a job has done once, and reset it to be done again."""
+    """List the effects of a job, and reset one so that the job does it again."""
 
 
 @command.command("list")
 @click.argument("job", metavar="JOB")
 @given(*AS_JSON, *PLACE)
 def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
-    """List the effects of a job, and the steps whose results it remembers."""
+    """List the effects of a job, and the steps whose results it has stored."""
     with open_client(app, url) as client:
         job_id = find_job(client, job)
         found = client.effects.list(job_id)
@@ -49,7 +49,7 @@ def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
 )
 @given(*WHO, *PLACE)
 def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
-    """Have an effect done again, under a new key, the next time the job runs."""
+    """Reset an effect: the next time the job runs, it does the effect again under a new key."""
     with open_operator(app, url, actor) as client:
         job_id = find_job(client, job)
         effect = client.effects.reset(job_id, name, reason=reason)

@@ -1,4 +1,4 @@
-"""`onward tick`: run what is due for a few seconds, for a cron or a serverless platform."""
+"""`onward tick`: run due jobs for a few seconds, for cron or a serverless platform."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from onward.cli.views.text import lasting, say
 def command(
     *, app: str | None, max_jobs: int, max_seconds: float, url: str | None, log_level: str, as_json: bool
 ) -> None:
-    """Run what is due of APP, which is module:attribute, then end.
+    """Run the due jobs of APP (module:attribute), then end.
 
-    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
     app = name_of_app(app)
     onward = load_app(app, url)

@@ -1,4 +1,4 @@
-"""`onward worker`: run the jobs of an app, in this process or in several."""
+"""`onward worker`: run the jobs of an app in this process or in several child processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """The options of the command, as they were given."""
+    """The options of the command."""
 
     app: str
     queues: tuple[str, ...]
@@ -44,7 +44,10 @@ class _Options:
     dev: str | None
 
     def again(self) -> list[str]:
-        """Give the command of one child; the URL goes by the environment, since anyone may list commands."""
+        """Return the command of one child; it leaves out the URL, since other users can list commands.
+
+        The child gets the URL from its environment.
+        """
         arguments = [sys.executable, "-m", "onward", "worker", self.app, "--log-level", self.log_level]
         arguments += ["--concurrency", str(self.concurrency)]
         arguments += [f"--grace={self.grace.total_seconds()}s", f"--lease={self.lease.total_seconds()}s"]
@@ -89,9 +92,9 @@ class _Options:
 )
 @click.option("--dev", type=click.Choice(["first", "again"]), hidden=True)
 def command(**given: Any) -> int:
-    """Run the jobs of APP, which is module:attribute, until told to stop.
+    """Run the jobs of APP (module:attribute) until told to stop.
 
-    Without APP it is that of ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
+    Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
     options = _Options(**{**given, "app": name_of_app(given["app"])})
     queues = parse_queues(options.queues)
@@ -104,7 +107,7 @@ def command(**given: Any) -> int:
 
 
 def parse_queues(given: Sequence[str]) -> dict[str, int | None] | None:
-    """Read `q:critical=4,q:default`; a queue without a number may use every slot. None means every queue."""
+    """Read `q:critical=4,q:default`; a queue without a number may use every slot. None means all queues."""
     queues: dict[str, int | None] = {}
     for item in (item.strip() for text in given for item in text.split(",")):
         name, equals, most = item.partition("=")
@@ -119,7 +122,7 @@ def parse_queues(given: Sequence[str]) -> dict[str, int | None] | None:
 
 
 def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
-    """Say that no job type here goes to a queue: it may be misspelt, or meant for `.using(queue=…)`."""
+    """Warn of a queue that no job type uses: it may be misspelt, or be meant for `.using(queue=…)`."""
     from onward.core.policy.category import QUEUES
 
     templates = [handler.template for handler in app.handlers.values()]
@@ -169,7 +172,7 @@ def _print_tally(tally: Tally) -> None:
 
 
 def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:
-    """Run several workers, each in a process of its own."""
+    """Run several workers, each in its own process."""
     from onward.cli.views import banner
     from onward.worker.supervisor import Supervisor
 

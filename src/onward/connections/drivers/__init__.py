@@ -1,1 +1,1 @@
-"""One adapter for each kind of connection."""
+"""Adapters, one for each kind of connection."""

@@ -1,4 +1,4 @@
-"""asyncpg connections, also those that a pool lends."""
+"""The adapter for asyncpg connections, including those from a pool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onward.sql.catalogue import Database, catalogue
 
 
 class AsyncpgConnection:
-    """An `asyncpg.Connection`; what is run on it belongs to the transaction that is open there."""
+    """An `asyncpg.Connection`; statements run in the transaction that is open on it."""
 
     database: Database = "postgres"
 
@@ -25,13 +25,13 @@ class AsyncpgConnection:
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell which database this is, by address and name."""
-        # asyncpg keeps these for itself; without them the answer is only that nobody knows.
+        """The address and name of the database; None if they are unknown."""
+        # These attributes of asyncpg are private and may disappear; without them the database is unknown.
         params, address = (getattr(self._connection, name, None) for name in ("_params", "_addr"))
         return (address, params.database) if params and address else None
 
     def require_transaction(self) -> None:
-        """Refuse a connection that would commit each statement by itself."""
+        """Raise if the connection is closed, or if each statement would commit by itself."""
         if self._connection.is_closed():
             raise UnsupportedConnection("this asyncpg connection is closed; give an open one")
         if not self._connection.is_in_transaction():
@@ -41,7 +41,7 @@ class AsyncpgConnection:
             )
 
     def transaction(self) -> Any:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         if self._connection.is_in_transaction():
             raise TransactionOpen(
                 "this asyncpg connection has a transaction open; end it before ctx.transaction(), which "
@@ -50,9 +50,9 @@ class AsyncpgConnection:
         return self._connection.transaction()
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
-        # The caller's connection may make other records.
+        # The caller's connection may have another record class.
         rows: Sequence[Row] = await self._connection.fetch(
             query.steps[0].text, *values, record_class=asyncpg.Record
         )

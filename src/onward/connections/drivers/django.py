@@ -1,4 +1,4 @@
-"""Django's database connections: `django.db.connection` and `connections["alias"]`."""
+"""The adapters for Django's connections: `django.db.connection` and `connections["alias"]`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from onward.sql.catalogue import Database, catalogue
 
 
 def django_connection(connection: Any, prefix: str) -> DjangoPostgresConnection | DjangoSqliteConnection:
-    """Adapt a connection of Django, or the proxy that stands for it, by its database."""
-    # The proxy leads to this thread's connection, now; what it leads to later is another transaction.
+    """Return the adapter for a Django connection, or for the connection of a proxy, by its database."""
+    # The proxy leads to this thread's connection now; later it may lead to another transaction.
     wrapper = connections[connection.alias] if isinstance(connection, ConnectionProxy) else connection
     match wrapper.vendor:
         case "sqlite":
@@ -32,7 +32,7 @@ def django_connection(connection: Any, prefix: str) -> DjangoPostgresConnection 
 
 
 class DjangoSqliteConnection(SqliteConnection):
-    """A connection of Django to SQLite; its cursor takes other placeholders, so statements go below it."""
+    """A Django connection to SQLite; statements bypass its cursor, which takes other placeholders."""
 
     def __init__(self, wrapper: Any, prefix: str) -> None:
         wrapper.ensure_connection()
@@ -41,25 +41,25 @@ class DjangoSqliteConnection(SqliteConnection):
         self._wrapper = wrapper
 
     def require_transaction(self) -> None:
-        """Refuse a connection outside `atomic()`."""
+        """Raise TransactionNotOpen if the connection is outside `atomic()`."""
         _require_atomic(self._wrapper)
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
-        # Django's own cursor would refuse this, and only it knows that the block is bound to be rolled back.
+        """Run one named statement and return its rows."""
+        # Django's own cursor refuses a statement in a block that must be rolled back; sqlite3 would run it.
         self._wrapper.validate_no_broken_transaction()
         return super().fetch(statement)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         with _atomic(self._wrapper):
             self.fetch(WRITE_LOCK)
             yield
 
 
 class DjangoPostgresConnection:
-    """A connection of Django to PostgreSQL, by psycopg 3 or psycopg2."""
+    """A Django connection to PostgreSQL, through psycopg 3 or psycopg2."""
 
     database: Database = "postgres"
 
@@ -70,16 +70,16 @@ class DjangoPostgresConnection:
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell which database this is, by address and name."""
+        """The address and name of the database; None if they are unknown."""
         settings = self._wrapper.settings_dict
         return (settings["HOST"], str(settings["PORT"]), settings["NAME"]) if settings["NAME"] else None
 
     def require_transaction(self) -> None:
-        """Refuse a connection outside `atomic()`."""
+        """Raise TransactionNotOpen if the connection is outside `atomic()`."""
         _require_atomic(self._wrapper)
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
         [step] = query.steps
         with self._wrapper.cursor() as cursor:
@@ -88,7 +88,7 @@ class DjangoPostgresConnection:
             return rows
 
     def transaction(self) -> Any:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         return _atomic(self._wrapper)
 
 

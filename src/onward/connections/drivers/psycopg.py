@@ -1,4 +1,4 @@
-"""psycopg 3 connections, sync and async."""
+"""The adapters for psycopg 3 connections, sync and async."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ C = TypeVar("C", psycopg.RawCursor[Row], psycopg.AsyncRawCursor[Row])
 
 
 class PsycopgConnection:
-    """A `psycopg.Connection`; what is run on it belongs to the transaction that is open there.
+    """A `psycopg.Connection`; statements run in the transaction that is open on it.
 
-    `direct` is for one that nobody else uses, with no pooler in between.
+    `direct` is only for a connection that Onward alone uses and that goes through no pooler.
     """
 
     database: Database = "postgres"
@@ -46,20 +46,20 @@ class PsycopgConnection:
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell which database this is, by address and name."""
+        """The address and name of the database."""
         return _identity(self._connection)
 
     def require_transaction(self) -> None:
-        """Refuse a connection that would commit each statement by itself."""
+        """Raise TransactionNotOpen if each statement would commit by itself."""
         _require_transaction(self._connection)
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         _require_none(self._connection)
         return self._connection.transaction()
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
         if self._direct is not None and self._direct.takes(query):
             return self._connection.wait(self._direct.asking(query, values))
@@ -68,12 +68,12 @@ class PsycopgConnection:
             return cursor.execute(query.encoded, values, prepare=prepare).fetchall()
 
     def _new_cursor(self) -> psycopg.RawCursor[Row]:
-        # Not `connection.cursor()`: the caller's may give other rows. Raw, because psycopg would search
-        # a long text for placeholders each time.
+        # Not `connection.cursor()`: the caller may have set another row factory. A raw cursor, because
+        # psycopg would search a long text for placeholders each time.
         return _taking_arrays(psycopg.RawCursor(self._connection, row_factory=tuple_row))
 
     def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
-        """Run statements, making the next while the server works on those before it."""
+        """Run statements and return their rows; make each one while the server works on those before it."""
         if not psycopg.Pipeline.is_supported():
             return one_by_one(self, statements)
         cursors = []
@@ -87,7 +87,10 @@ class PsycopgConnection:
 
 
 class AsyncPsycopgConnection:
-    """A `psycopg.AsyncConnection`; what is run on it belongs to the transaction that is open there."""
+    """A `psycopg.AsyncConnection`; statements run in the transaction that is open on it.
+
+    `direct` is only for a connection that Onward alone uses and that goes through no pooler.
+    """
 
     database: Database = "postgres"
 
@@ -107,20 +110,20 @@ class AsyncPsycopgConnection:
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell which database this is, by address and name."""
+        """The address and name of the database."""
         return _identity(self._connection)
 
     def require_transaction(self) -> None:
-        """Refuse a connection that would commit each statement by itself."""
+        """Raise TransactionNotOpen if each statement would commit by itself."""
         _require_transaction(self._connection)
 
     def transaction(self) -> AbstractAsyncContextManager[object]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         _require_none(self._connection)
         return self._connection.transaction()
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
         if self._direct is not None and self._direct.takes(query):
             return await self._connection.wait(self._direct.asking(query, values))
@@ -132,7 +135,7 @@ class AsyncPsycopgConnection:
         return _taking_arrays(psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row))
 
     async def fetch_ahead(self, statements: Iterator[Statement]) -> Sequence[Row]:
-        """Run statements, making the next while the server works on those before it."""
+        """Run statements and return their rows; make each one while the server works on those before it."""
         if not psycopg.Pipeline.is_supported():
             return await one_by_one_async(self, statements)
         cursors = []
@@ -149,12 +152,12 @@ class _ArrayDumper(Dumper):
     format = Format.BINARY
 
     def dump(self, obj: Array) -> bytes:
-        """Write it in the encoding of its connection."""
+        """Return the array as it is sent, with text in the encoding of its connection."""
         return obj.written(self.connection.info.encoding if self.connection else "utf-8")
 
 
 def _taking_arrays(cursor: C) -> C:
-    # Of this cursor alone: the connection may be the caller's.
+    # Registered on this cursor only: the connection may be the caller's.
     cursor.adapters.register_dumper(Array, _ArrayDumper)
     return cursor
 

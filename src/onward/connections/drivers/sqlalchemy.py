@@ -1,6 +1,6 @@
-"""SQLAlchemy connections and sessions on either database.
+"""The adapter for SQLAlchemy connections and sessions, on SQLite or PostgreSQL.
 
-Statements go to the driver as they are, in its own style of parameters, and through SQLAlchemy's transaction.
+Statements go to the driver unchanged, in its own style of parameters, within SQLAlchemy's transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STYLES: dict[str, tuple[Database, Style]] = {
 
 
 class SqlAlchemyDriver:
-    """How statements reach the driver behind an engine; the async forms have a sync one inside."""
+    """Runs statements on the driver behind an engine; async connections have a sync one inside."""
 
     def __init__(self, engine: Any, prefix: str) -> None:
         url = engine.url
@@ -40,10 +40,10 @@ class SqlAlchemyDriver:
         self._queries = catalogue(self.database, self._style, prefix)
 
     def require_transaction(self) -> None:
-        """Leave the check to `fetch`: to look means to begin, and that is still the caller's to do."""
+        """Do nothing: a check here would begin the transaction before the caller does, so `fetch` checks."""
 
     def require_none(self, opened: Any) -> None:
-        """Refuse what has a transaction open, begun by the caller or by a statement."""
+        """Raise TransactionOpen if the caller or a statement has begun a transaction."""
         if opened.in_transaction():
             raise TransactionOpen(
                 f"this SQLAlchemy {type(opened).__name__} has a transaction open: each statement begins one; "
@@ -51,14 +51,14 @@ class SqlAlchemyDriver:
             )
 
     def check_begun(self, opened: Connection | Session) -> None:
-        """Refuse a transaction that is none, before anything is written; on SQLite become the writer."""
+        """Raise TransactionNotOpen in autocommit mode, before any write; on SQLite take the write lock."""
         connection = opened.connection() if isinstance(opened, Session) else opened
         _require_transaction(connection, self.database)
         if self.database == "sqlite":
             self.run_on(connection, WRITE_LOCK)
 
     def run_on(self, opened: Connection | Session, statement: Statement) -> Sequence[Row]:
-        """Run one named statement inside the transaction of a connection or a session."""
+        """Run one named statement in the transaction of a connection or a session, and return its rows."""
         connection = opened.connection() if isinstance(opened, Session) else opened
         _require_transaction(connection, self.database)
         query = self._queries[statement.name]
@@ -72,19 +72,19 @@ class SqlAlchemyDriver:
 
 
 class SqlAlchemyConnection(SqlAlchemyDriver):
-    """A `Connection`, `Session` or `scoped_session`; what is run on it belongs to its transaction."""
+    """A `Connection`, `Session` or `scoped_session`; statements run in its transaction."""
 
     def __init__(self, connection: Connection | Session | scoped_session[Session], prefix: str) -> None:
         self._opened = connection.registry() if isinstance(connection, scoped_session) else connection
         super().__init__(engine_of(self._opened), prefix)
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         return self.run_on(self._opened, statement)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         self.require_none(self._opened)
         with self._opened.begin():
             self.check_begun(self._opened)
@@ -92,7 +92,7 @@ class SqlAlchemyConnection(SqlAlchemyDriver):
 
 
 def engine_of(opened: Any) -> Any:
-    """Find the engine behind a connection or a session, sync or async."""
+    """Return the engine of a connection or a session, sync or async."""
     if not hasattr(opened, "get_bind"):
         return opened.engine
     try:
@@ -106,7 +106,8 @@ def engine_of(opened: Any) -> Any:
 
 def _require_transaction(connection: Connection, database: Database) -> None:
     if not connection.in_transaction():
-        # As the next statement would: an event may send the BEGIN, as in SQLAlchemy's recipe for SQLite.
+        # The next statement would begin one too. An event may then send BEGIN, as in SQLAlchemy's recipe for
+        # SQLite.
         connection.begin()
     raw: Any = connection.connection
     if connection.dialect.driver == "pysqlite":

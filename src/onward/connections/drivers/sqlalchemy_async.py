@@ -1,4 +1,4 @@
-"""SQLAlchemy's async connections and sessions; apart, because they need greenlet and the sync ones do not."""
+"""The adapter for SQLAlchemy's async connections and sessions; a separate module, as it needs greenlet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onward.operations.statement import Row, Statement
 
 
 class AsyncSqlAlchemyConnection(SqlAlchemyDriver):
-    """An `AsyncConnection`, `AsyncSession` or `async_scoped_session`; it has a sync one inside."""
+    """An `AsyncConnection`, `AsyncSession` or `async_scoped_session`; statements run in its transaction."""
 
     def __init__(
         self, connection: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession], prefix: str
@@ -21,12 +21,12 @@ class AsyncSqlAlchemyConnection(SqlAlchemyDriver):
         super().__init__(engine_of(self._opened), prefix)
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         return await self._opened.run_sync(self.run_on, statement)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         self.require_none(self._opened)
         async with self._opened.begin():
             await self._opened.run_sync(self.check_begun)

@@ -1,4 +1,4 @@
-"""The standard library's `sqlite3` connections."""
+"""The adapter for connections of the standard library's `sqlite3`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from onward.sql.catalogue import Database, catalogue
 OTHER_LIBRARIES = frozenset({"apsw", "pysqlite3", "pysqlcipher3", "sqlcipher3"})
 
 WRITE_LOCK = Statement("take_write_lock", {})
-"""Makes an open transaction the writer: once it has read, it may be refused that when others write."""
+"""Takes the write lock in an open transaction; after a read, SQLite may refuse it if others have written."""
 
 _LEGACY = -1
 
 
 class SqliteConnection:
-    """A `sqlite3.Connection`; what is run on it belongs to the transaction that is open there."""
+    """A `sqlite3.Connection`; statements run in the transaction that is open on it."""
 
     database: Database = "sqlite"
 
@@ -32,7 +32,7 @@ class SqliteConnection:
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell the file; None for a database in memory, which each connection has for itself."""
+        """The path of the file; None for an in-memory database, of which each connection has its own."""
         cursor = self._connection.cursor()
         cursor.row_factory = None
         try:
@@ -42,7 +42,7 @@ class SqliteConnection:
         return path or None
 
     def require_transaction(self) -> None:
-        """Refuse a connection that would commit each statement by itself."""
+        """Raise TransactionNotOpen if each statement would commit by itself."""
         if commits_by_itself(self._connection):
             raise TransactionNotOpen(
                 "this sqlite3 connection is in autocommit mode with no transaction open, so each statement "
@@ -51,9 +51,9 @@ class SqliteConnection:
             )
 
     def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run the steps of one named statement and put their rows together."""
+        """Run the steps of one named statement and return the rows of all steps."""
         cursor = self._connection.cursor()
-        # The caller's connection may make dicts of rows, and bytes of text.
+        # The caller's connection may return rows as dicts and text as bytes.
         cursor.row_factory = None
         factory, self._connection.text_factory = self._connection.text_factory, str
         try:
@@ -66,11 +66,12 @@ class SqliteConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         connection = self._connection
         try:
             self._begin()
-            # Gone if the block commits or rolls back by itself: what it wrote would not be one with the rest.
+            # A commit or rollback inside the block removes the savepoint; its release then fails and shows
+            # that the block's writes are not one transaction.
             connection.execute("SAVEPOINT onward_transaction")
             yield
             _release(connection)
@@ -90,7 +91,7 @@ class SqliteConnection:
                 "ctx.transaction(), which begins one and commits it"
             )
         else:
-            # With autocommit=False there is always one.
+            # With autocommit=False a transaction is always open.
             self.fetch(WRITE_LOCK)
 
 
@@ -113,15 +114,15 @@ def _release(connection: sqlite3.Connection) -> None:
 
 
 def commits_by_itself(connection: Any) -> bool:
-    """Tell whether the next statement would be a transaction of its own."""
-    # Before Python 3.12 there is no `autocommit`, and where it is set `isolation_level` says nothing.
+    """Whether the next statement would commit by itself."""
+    # Python before 3.12 has no `autocommit`; if `autocommit` is set, `isolation_level` has no effect.
     mode = getattr(connection, "autocommit", _LEGACY)
     automatic = connection.isolation_level is None if mode == _LEGACY else bool(mode)
     return automatic and not connection.in_transaction
 
 
 def require_standard_library(connection: object) -> None:
-    """Refuse a connection of another SQLite library than Python's own."""
+    """Raise UnsupportedConnection for a connection of another SQLite library than Python's sqlite3."""
     if not isinstance(connection, sqlite3.Connection):
         kind = type(connection)
         raise UnsupportedConnection(

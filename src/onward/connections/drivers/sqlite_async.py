@@ -1,4 +1,4 @@
-"""A `sqlite3` connection for an event loop: what is run on it runs in a thread of its own."""
+"""A `sqlite3` connection for an event loop; each connection runs its statements in its own thread."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ T = TypeVar("T")
 
 
 class AsyncSqlite:
-    """What an async handler gets that brings no connection of its own to a SQLite file."""
+    """The connection that an async handler gets for a SQLite file if it passes none of its own."""
 
     sync: sqlite3.Connection
 
     def __init__(self) -> None:
-        # Not one of the loop's threads: those that wait for the write lock would keep its holder from one.
-        # And only one: to close a connection that another thread is at can crash the process.
+        # Not the loop's thread pool: threads that wait for the write lock would leave none for its holder.
+        # And only one thread: closing a connection that another thread uses can crash the process.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onward transaction")
 
     @classmethod
     async def opened(cls, connect: Callable[[], sqlite3.Connection]) -> AsyncSqlite:
-        """Open one."""
+        """Open a connection with `connect`, in its own thread."""
         made = cls()
         try:
             await made.call(lambda: made._open(connect))
@@ -40,7 +40,7 @@ class AsyncSqlite:
         return made
 
     async def execute(self, sql: str, parameters: Any = ()) -> list[Any]:
-        """Run one statement and give its rows."""
+        """Run one statement and return its rows."""
         return await self.call(lambda: self.sync.execute(sql, parameters).fetchall())
 
     async def executemany(self, sql: str, parameters: Any) -> None:
@@ -49,11 +49,14 @@ class AsyncSqlite:
         await self.call(lambda: self.sync.executemany(sql, rows))
 
     async def close(self) -> None:
-        """Close it, after all that was asked of it before."""
+        """Close the connection after all calls submitted before."""
         await unbroken_async(_come_to(self._end()))
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call something in its thread; not left before its end: it could come after a rollback."""
+        """Call a function in the thread and wait for its end, even if the caller is cancelled.
+
+        Else the function could run after a rollback.
+        """
         return await unbroken_async(_come_to(self._thread.submit(function)))
 
     def _open(self, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -70,12 +73,12 @@ class AsyncSqlite:
 
 
 async def _come_to(called: Future[T]) -> T:
-    # What was handed over is done, also when nobody waits for it any more.
+    # The thread completes a submitted call even if the caller no longer waits for it.
     return await asyncio.shield(asyncio.wrap_future(called))
 
 
 class AsyncSqliteConnection:
-    """An `AsyncSqlite`; what is run on it belongs to the transaction that is open there."""
+    """An `AsyncSqlite`; statements run in the transaction that is open on it."""
 
     database: Database = "sqlite"
 
@@ -86,23 +89,23 @@ class AsyncSqliteConnection:
 
     @property
     def identity(self) -> Hashable | None:
-        """Tell the file."""
+        """The path of the file."""
         return self._inner.identity
 
     def require_transaction(self) -> None:
-        """Refuse it when each statement would commit by itself."""
+        """Raise TransactionNotOpen if each statement would commit by itself."""
         self._inner.require_transaction()
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run one named statement and give its rows."""
+        """Run one named statement and return its rows."""
         return await self._call(partial(self._inner.fetch, statement))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Begin a transaction; commits at the end, rolls back on an error."""
+        """Begin a transaction that commits at its end and rolls back on an error."""
         manager = self._inner.transaction()
         try:
-            # Also who is cancelled here has begun, or will have.
+            # If the caller is cancelled here, the transaction has begun or will begin, so it must be exited.
             await self._call(manager.__enter__)
             yield
         except BaseException as error:

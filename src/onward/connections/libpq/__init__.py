@@ -1,1 +1,1 @@
-"""What speaks to PostgreSQL below psycopg's cursors."""
+"""Calls to PostgreSQL through libpq, below psycopg's cursors."""

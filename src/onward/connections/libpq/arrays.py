@@ -1,4 +1,4 @@
-"""Columns of a set as arrays in PostgreSQL's own form, which it reads in a third of the time of JSON."""
+"""Write columns of a set as arrays in PostgreSQL's binary form, read in a third of the time of JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from onward.operations.statement import Scalar
 
-# How an array begins: dimensions, whether it has nulls, type, length, lowest index.
+# The header of an array: dimensions, whether it has nulls, type, length, lowest index.
 _HEAD = struct.Struct("!iiIii")
-# Each element stands behind its length; a null has a length alone.
+# Each element follows its length; a null is only a length of -1.
 _length = struct.Struct("!i").pack
 _NULL = _length(-1)
 _NUMBERS = {"smallint": "!ih", "integer": "!ii", "bigint": "!iq", "float8": "!id"}
@@ -19,12 +19,12 @@ _TYPES = {
 }  # fmt: skip
 _ID_BYTES = 16
 _ID_LENGTH = f"{_ID_BYTES:08x}"
-# The version of the form in which jsonb is sent.
+# The version of the binary form of jsonb.
 _JSONB = b"\x01"
 
 
 class Array:
-    """A parameter: the values of one column; `kind` is PostgreSQL's name of their type."""
+    """A parameter with the values of one column; `kind` is PostgreSQL's name of their type."""
 
     __slots__ = ("kind", "values")
 
@@ -32,7 +32,7 @@ class Array:
         self.kind, self.values = kind, values
 
     def written(self, encoding: str) -> bytes:
-        """Give it as it is sent, text in the encoding of the connection."""
+        """Return the array as it is sent, with text in the encoding of the connection."""
         nulls = None in self.values
         head = _HEAD.pack(1, nulls, _TYPES[self.kind], len(self.values), 1)
         if self.kind == "uuid" and not nulls:
@@ -42,7 +42,7 @@ class Array:
 
 
 def _ids(values: Sequence[Any]) -> bytes:
-    """Write ids, all at once: each by itself would take ten times as long."""
+    """Write all ids at once: one by one would take ten times as long."""
     written = bytes.fromhex(_ID_LENGTH + _ID_LENGTH.join(values).replace("-", ""))
     if len(written) != len(values) * (4 + _ID_BYTES):
         raise ValueError(f"these are no ids: {list(values)!r:.200}")

@@ -1,7 +1,8 @@
-"""Statements that are asked over and over, on a connection of our own: prepared once, sent by libpq alone.
+"""Run frequent statements on Onward's own connections: prepare each once and send it by libpq alone.
 
-psycopg's cursors find out each time how to write each value, and how to read the answer: a fifth of the
-processor time of an enqueue. What is answered here is on the disk, also what was committed early.
+psycopg's cursors determine each time how to write each value and how to read the answer, which takes a fifth
+of the processor time of an enqueue. When a statement returns here, its writes are on the disk, even if they
+were committed early.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from onward.connections.libpq.arrays import Array
 from onward.operations.statement import Row, Scalar
 from onward.sql.catalogue import Query
 
-# A plan of a finish takes a megabyte of the server's, and a few forms of it are nearly all that come.
+# A plan of a finish takes a megabyte on the server, and a few forms of it cover nearly all calls.
 MOST_PREPARED = 20
-# To prepare one is a round trip of its own.
+# Preparing a statement costs a round trip, so only a statement that comes often is prepared.
 _OFTEN = 5
 _MOST_COUNTED = 100
-# A commit that waits for the disk waits for all that was committed before it.
+# A commit that waits for the disk also waits for all commits before it.
 _REACH_THE_DISK = b"SELECT pg_logical_emit_message(true, 'onward', '')"
 _names = count()
 
 
 def new_name() -> bytes:
-    """Give a name for a prepared statement; never the same twice, since nobody knows of one that failed."""
+    """Return a new name for a prepared statement; never reuse one: a failed prepare may have used it."""
     return b"onward_%d" % next(_names)
 
 
 class Parameters(NamedTuple):
-    """What a statement is given, as libpq sends it; `formats`: which is in the server's own form, if any."""
+    """The parameters of a statement as libpq sends them; `formats` marks those in binary form, if any."""
 
     values: Sequence[bytes | None]
     formats: Sequence[bool] | None = None
@@ -43,7 +44,7 @@ _NOTHING = Parameters(())
 
 
 def encoded(values: Sequence[Scalar | Array], encoding: str) -> Parameters:
-    """Write parameters as libpq sends them."""
+    """Return parameters as libpq sends them; raise DataError for text with a NUL byte."""
     written: list[bytes | None] = []
     arrays = False
     for value in values:
@@ -55,25 +56,26 @@ def encoded(values: Sequence[Scalar | Array], encoding: str) -> Parameters:
         else:
             text = str(value).encode(encoding)
             if b"\0" in text:
-                # The protocol would end the text there.
+                # The protocol would end the text at the NUL byte.
                 raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
             written.append(text)
     return Parameters(written, [isinstance(value, Array) for value in values] if arrays else None)
 
 
 def rows_of(result: pq.abc.PGresult, reader: abc.Transformer) -> Sequence[Row]:
-    """Read the rows of an answer."""
+    """Return the rows of an answer."""
     reader.set_pgresult(result)
     rows = reader.load_rows(0, result.ntuples, tuple)
-    # Else a large answer would be kept until the next.
+    # Else the reader would keep a large answer in memory until the next one.
     reader.set_pgresult(None)
     return rows
 
 
 class Direct:
-    """Asks one connection, which nobody else uses meanwhile; `asking` is what its `wait` runs.
+    """Runs statements on one connection, which has no other user meanwhile.
 
-    `early` lets it wake workers before the disk has what was stored, and wait for the disk itself.
+    The connection's `wait` runs the generator that `asking` returns. With `early`, a statement commits and
+    wakes workers before its writes are on the disk, and then waits for the disk.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Direct:
         self._prepared: dict[bytes, bytes] = {}
 
     def takes(self, query: Query) -> bool:
-        """Tell whether a statement comes often, and could be tried again: not within a transaction."""
+        """Whether a statement comes often and can be retried, which it can't inside a transaction."""
         if not query.plan_once or self._server.transaction_status != pq.TransactionStatus.IDLE:
             return False
         text = self._text(query)
@@ -99,14 +101,14 @@ class Direct:
         return times >= _OFTEN and len(self._prepared) < MOST_PREPARED
 
     def asking(self, query: Query, values: Sequence[Scalar | Array]) -> abc.PQGen[Sequence[Row]]:
-        """Ask, and give the rows once the disk has what they tell of."""
+        """Run a statement, and return its rows once its writes are on the disk."""
         text = self._text(query)
         rows = yield from self._rows(text, encoded(values, self._encoding))
         if text is not query.early:
             return rows
         if any(row[-1] for row in rows):
             yield from self._rows(_REACH_THE_DISK, _NOTHING)
-        # The other form gives no rows of these.
+        # The ordinary form of the statement returns no such rows.
         return [row[:-1] for row in rows if not row[-1]]
 
     def _text(self, query: Query) -> bytes:
@@ -116,7 +118,7 @@ class Direct:
         try:
             result = yield from self._ask(text, parameters)
         except errors.InvalidSqlStatementName:
-            # psycopg has all of them forgotten after a rollback.
+            # psycopg deallocates all prepared statements after a rollback.
             self._prepared.clear()
             result = yield from self._ask(text, parameters)
         return rows_of(result, self._reader)

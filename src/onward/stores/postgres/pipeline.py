@@ -1,7 +1,7 @@
-"""Statements that follow each other on one connection: the next is sent before the last is answered.
+"""A pipeline: statements on one connection, each sent before the one before it is answered.
 
-So the server never waits for a worker that claims or writes on and on. Two connections would see to that too,
-but two claims at once step over each other's rows, and all that write at once wait for each other.
+So the server never waits for a worker that keeps claiming or writing. Two connections would have the same
+effect, but concurrent claims skip each other's locked rows, and concurrent writes wait for each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BROKEN = "the connection broke before the answer came"
 
 
 class Pipeline:
-    """A pooled connection while statements follow each other on it; each is a transaction of its own."""
+    """A pooled connection in pipeline mode; each statement is its own transaction."""
 
     def __init__(self, connection: AsyncPooled, pool: AsyncPool, prefix: str) -> None:
         self._connection, self._pool = connection, pool
@@ -50,24 +50,24 @@ class Pipeline:
 
     @property
     def usable(self) -> bool:
-        """Tell whether more can be sent from here; a loop that was closed may have left one behind."""
+        """Whether the running loop can send more statements; a closed loop may leave a pipeline behind."""
         if self.broken or self._loop is not asyncio.get_running_loop():
             return False
         return bool(self._waiting) or time.monotonic() - self._rests_since < LONGEST_WAIT
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Send a statement behind those that are not answered yet, and wait for its rows."""
+        """Send a statement after those that are not answered yet, and return its rows."""
         query, parameters = self._call(self._queries[statement.name], statement)
         try:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
-            # All of them were forgotten here, as psycopg does after a rollback.
+            # psycopg deallocates all prepared statements after a rollback.
             self._prepared.clear()
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         return rows_of(result, self._reader)
 
     def _call(self, query: Query, statement: Statement) -> tuple[Query, Parameters]:
-        """Give the form to send and its parameters; who waits for jobs asks for the same each time."""
+        """Return the query to send and its parameters, cached because an idle worker repeats a claim."""
         params, parameters = self._written.get(query, (None, None))
         if parameters is not None and params == statement.params:
             return query, parameters
@@ -78,11 +78,11 @@ class Pipeline:
         return formed, parameters
 
     def abandon(self) -> None:
-        """End the connection without waiting; who waits for an answer is told that it broke."""
+        """End the connection without waiting; callers that wait for an answer get an error."""
         self._break(psycopg.OperationalError(_BROKEN))
 
     async def close(self) -> None:
-        """Give the connection back to the pool; one that owes an answer is closed."""
+        """Return the connection to the pool; end it first if an answer is outstanding."""
         if self._waiting:
             self.abandon()
         try:
@@ -101,13 +101,13 @@ class Pipeline:
         try:
             self._send(text, parameters, asked, prepare=prepare)
         except BaseException:
-            # What was sent of it, nobody knows; and libpq may have closed the connection already.
+            # We can't know how much of it was sent, and libpq may have closed the connection.
             self.abandon()
             raise
         try:
             return await asked.answer
         except asyncio.CancelledError:
-            # Whoever comes next would wait for the answer that nobody wants.
+            # The next caller would have to wait for the answer to the cancelled statement.
             self.abandon()
             raise
 
@@ -164,7 +164,7 @@ class Pipeline:
                 self._answer(asked)
 
     def _answer(self, asked: _Asked) -> None:
-        # The next one's time begins now; who waits for nothing may wait for ever.
+        # The time of the next statement starts now; a connection without statements may stay idle.
         if self._waiting:
             self._pool.note(self._connection)
         else:
@@ -192,7 +192,7 @@ class Pipeline:
 
 
 class _Asked:
-    """A statement that was sent, and what has come back so far."""
+    """A statement that was sent, and the answer so far."""
 
     __slots__ = ("answer", "error", "preparing", "result")
 
@@ -203,8 +203,8 @@ class _Asked:
         self.preparing: bytes | None = None
 
     def tell(self) -> None:
-        """Tell whoever waits, if anybody still does."""
-        # Nobody waits any more, or on a loop that was closed.
+        """Pass the answer or the error to the caller that waits for it."""
+        # The caller was cancelled, or its event loop is closed.
         if self.answer.done() or self.answer.get_loop().is_closed():
             return
         if self.error is not None:

@@ -1,4 +1,4 @@
-"""The store of a worker on PostgreSQL: what it does over and over goes through a pipeline."""
+"""The store of a worker on PostgreSQL: its claims and its writes of ended jobs go through pipelines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onward.stores.postgres.postgres_store import TROUBLE, AsyncPostgresStore
 
 T = TypeVar("T")
 
-# Which statements follow each other on one connection, and what that connection is called.
+# The statements that are pipelined, and the name of the pipeline that each of them uses.
 _PIPELINES = {
     "claim_jobs": "claims",
     "claim_unpaused_jobs": "claims",
@@ -26,18 +26,19 @@ _PIPELINES = {
 
 
 class PipelinedStore(AsyncPostgresStore):
-    """Has claims follow each other on one connection, and writes of ends on another."""
+    """Pipelines claims on one connection, and writes of ended jobs on another."""
 
     def __init__(self, url: str, *, pool_size: int = 10, **options: Any) -> None:
-        # They are kept, beside those that come and go.
+        # Pipelines keep their connections, so the pool needs as many more.
         super().__init__(url, pool_size=pool_size + len(set(_PIPELINES.values())), **options)
         self._pipelines: dict[str, Pipeline] = {}
         self._supported = psycopg.Pipeline.is_supported()
-        # As the pool does with its own.
+        # For a store that was never closed, as in the pool.
         weakref.finalize(self, _abandon, self._pipelines, os.getpid())
 
     async def _try(self, make: Callable[[], Operation[T]], *, atomic: bool, org_id: str | None) -> T:
-        # What is set for one transaction, or by one connection of a pooler, is not for the next statement.
+        # A pipeline can't keep what is set for one transaction, nor what is set on one server connection of
+        # a pooler, for the next statement.
         alone = atomic or self.row_security or self.pooler is not False
         if alone or not self._supported:
             return await super()._try(make, atomic=atomic, org_id=org_id)
@@ -48,7 +49,7 @@ class PipelinedStore(AsyncPostgresStore):
             raise
 
     async def fetch(self, statement: Statement) -> Sequence[Row]:
-        """Run a statement that commits by itself: behind those like it, or on any connection."""
+        """Run a statement in its own transaction, in its pipeline or else on any connection."""
         if statement.name in _PIPELINES:
             return await self._follow(statement)
         connection = await self._take()
@@ -58,7 +59,7 @@ class PipelinedStore(AsyncPostgresStore):
             await self.pool.give(connection)
 
     async def close(self) -> None:
-        """Give the connections back to the database; who waits for an answer there still gets it."""
+        """Close all connections; a caller that waits for an answer still gets it."""
         await self._give_back()
         await super().close()
 
@@ -72,7 +73,7 @@ class PipelinedStore(AsyncPostgresStore):
                 await self._let_go(name, pipeline)
 
     async def _follow(self, statement: Statement) -> Sequence[Row]:
-        """Run a statement behind those like it; the connection is kept, since the next will come soon."""
+        """Run a statement in its pipeline, whose connection is kept because the next statement comes soon."""
         self._require_open()
         name = _PIPELINES[statement.name]
         pipeline = self._open_one(name) or await self._opened(name)
@@ -100,18 +101,18 @@ class PipelinedStore(AsyncPostgresStore):
         connection = await self._take(name)
         made = None
         try:
-            # Another may have been faster.
+            # Another task may have opened the pipeline during the await.
             if found := self._open_one(name):
                 return found
             made = self._pipelines[name] = Pipeline(connection, self.pool, self.prefix)
             return made
         finally:
             if made is None:
-                # One at rest goes back at once: nothing can happen meanwhile to what was found.
+                # Returning an idle connection does not suspend, so the pipeline that was found stays usable.
                 await self.pool.give(connection)
 
 
 def _abandon(pipelines: dict[str, Pipeline], process: int) -> None:
-    """End connections without waiting; not those of a parent, who still uses them."""
+    """End connections without waiting, except in a forked child: the parent still uses them."""
     for pipeline in pipelines.values() if os.getpid() == process else ():
         pipeline.abandon()

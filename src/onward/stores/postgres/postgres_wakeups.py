@@ -1,4 +1,4 @@
-"""Wake-ups by LISTEN, on a connection of their own that heals itself."""
+"""Wake-ups by LISTEN on a dedicated connection, which is replaced whenever it breaks or falls silent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEAF_SECONDS = 0.3
 
 
 class PostgresWakeups:
-    """Listens for the names of queues; where it can't (behind a pooler), waiting is only polling."""
+    """Listens for the names of queues; behind a pooler it can't, and the worker only polls."""
 
     def __init__(
         self, url: str, channel: str, *, probe_seconds: float = 15.0, answer_seconds: float = 5.0
@@ -43,15 +43,15 @@ class PostgresWakeups:
 
     @property
     def tells(self) -> bool:
-        """Tell whether each job that comes while a worker is marked as idle is a wake-up of its own."""
+        """Whether each job that arrives while a worker is marked as idle causes its own wake-up."""
         return self.listening.is_set()
 
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
-        """Wait for a notification; the first one comes by itself once it listens, to catch up."""
+        """Wait for a notification; return once when listening begins, to find earlier jobs."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_listening(), name="onward wake-ups")
         if not self.listening.is_set() and not self.poll_only:
-            # The database may be back before we listen again, and nobody would tell of what comes in between.
+            # The database may be back before we listen again; no notification arrives for jobs in between.
             timeout = min(timeout, _DEAF_SECONDS)
         try:
             async with asyncio.timeout(timeout):
@@ -63,7 +63,7 @@ class PostgresWakeups:
         return heard
 
     def wake(self) -> None:
-        """Wake whoever waits here."""
+        """Wake the worker that waits here."""
         self._woken.set()
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ class PostgresWakeups:
             try:
                 await asyncio.wait({session, deaf}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                # Not awaited: a dead connection takes its time to close, a new one should not wait for it.
+                # Not awaited: a dead connection is slow to close, and the new one must not wait for it.
                 for task in (session, deaf):
                     task.cancel()
                 self._sessions.add(session)
@@ -116,23 +116,23 @@ class PostgresWakeups:
             await self._listen(connection)
             await self._hear(connection)
         finally:
-            # Not as a context, which would try to roll back a connection that is still listening.
+            # Not a context manager, which would try to roll back on a connection that is still listening.
             await connection.close()
 
     async def _listen(self, connection: psycopg.AsyncConnection[Any]) -> None:
         cursor = await connection.execute("SELECT pg_backend_pid()")
         if await cursor.fetchone() != (connection.info.backend_pid,):
-            # A pooler in between: LISTEN would sit on a server connection that others share.
+            # Behind a pooler, LISTEN would stay on a server connection that other clients share.
             self.poll_only = True
             log.warning("a connection pooler is in between: no wake-ups, polling instead")
             return
         await connection.execute(f'LISTEN "{self._channel}"'.encode())
         self.listening.set()
-        # Whatever was committed while nobody listened.
+        # Jobs may have been committed before LISTEN took effect.
         self._woken.set()
 
     async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Take each notification as it comes, and ask for one when none has come for a while."""
+        """Note each notification as it arrives, and send a probe after `probe_seconds` without one."""
         broken = asyncio.Event()
         self._heard_at = time.monotonic()
         while not self.poll_only and not broken.is_set():
@@ -146,7 +146,7 @@ class PostgresWakeups:
 
     @contextmanager
     def _reading(self, connection: psycopg.AsyncConnection[Any], broken: asyncio.Event) -> Iterator[None]:
-        """Read what arrives at once: `connection.notifies()` would wake a task, and that one the next."""
+        """Read notifications in a callback of the loop: `connection.notifies()` would switch tasks twice."""
         loop, server, socket = asyncio.get_running_loop(), connection.pgconn, connection.fileno()
 
         def read() -> None:
@@ -161,20 +161,20 @@ class PostgresWakeups:
 
         loop.add_reader(socket, read)
         try:
-            # What came behind the last answer is here already.
+            # Notifications that came with the last answer are already in libpq's buffer.
             read()
             yield
         finally:
             loop.remove_reader(socket)
 
     async def _probe(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Send a notification to itself: silence may mean that nothing happens, or that nothing arrives."""
+        """Send a notification to this connection: silence does not show whether notifications arrive."""
         token, heard = f"{_PROBE}{uuid4()}", set[str]()
         timer = asyncio.get_running_loop().call_later(self._answer_seconds, self._unanswered.set)
         try:
             await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, token))
             while token not in heard:
-                # Never left in the middle: what came together would be lost.
+                # Never leave the loop early: notifications that arrived together would be lost.
                 async for notice in connection.notifies(stop_after=1):
                     heard.add(notice.payload)
                     self._note(notice.payload)

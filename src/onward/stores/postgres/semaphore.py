@@ -1,4 +1,4 @@
-"""So many at once: places that are taken and freed, waited for in a thread or on an event loop."""
+"""Counting semaphores whose wait has a timeout, for threads and for tasks of an event loop."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from queue import Empty, SimpleQueue
 
 
 class Places:
-    """Places for threads."""
+    """A semaphore for threads."""
 
     def __init__(self, count: int) -> None:
-        # Not a semaphore, which is Python throughout: that was a twentieth of an enqueue's own time.
+        # Not `threading.Semaphore`, which is written in Python: it took a twentieth of an enqueue's own time.
         self._free: SimpleQueue[None] = SimpleQueue()
         for _ in range(count):
             self._free.put(None)
 
     def take(self, timeout: float) -> bool:
-        """Take a place; False if none came free in time."""
+        """Take a place; return False if none became free within `timeout` seconds."""
         try:
             self._free.get(timeout=timeout)
         except Empty:
@@ -24,18 +24,18 @@ class Places:
         return True
 
     def free(self) -> None:
-        """Give a place back."""
+        """Free a place."""
         self._free.put(None)
 
 
 class AsyncPlaces:
-    """Places for tasks."""
+    """A semaphore for tasks of an event loop."""
 
     def __init__(self, count: int) -> None:
         self._semaphore = asyncio.Semaphore(count)
 
     async def take(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """Take a place; False if none came free in time."""
+        """Take a place; return False if none became free within `timeout` seconds."""
         if not self._semaphore.locked():
             return await self._semaphore.acquire()
         try:
@@ -45,5 +45,5 @@ class AsyncPlaces:
             return False
 
     def free(self) -> None:
-        """Give a place back."""
+        """Free a place."""
         self._semaphore.release()

@@ -1,4 +1,7 @@
-"""A SQLite database file: where it may lie, how it is opened, and when its log is folded back."""
+"""A SQLite database file: where it may be, how it is opened, and when its write-ahead log is checkpointed.
+
+To fold the log is to checkpoint it. One process at a time does so; SQLite's automatic checkpoints are off.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +36,18 @@ _FOLD_BYTES = 4 * 2**20
 _KEPT_LOG_BYTES = 64 * 2**20
 
 
-# Between making a file and closing it nobody else in this process may open it: see create().
+# No other thread may open the file between its creation and the close in create(): that close would drop the
+# locks that SQLite holds on the file in this process.
 _creating = threading.Lock()
 
 Identity = tuple[int, int] | None
 
 
 class SqliteFile:
-    """One database file; every connection that Onward opens on it is opened here."""
+    """One database file; it opens every connection of Onward to that file."""
 
     def __init__(self, path: Path) -> None:
-        # Absolute, because the process may change its folder.
+        # Absolute, because the process may change its current folder.
         self.path = path.absolute()
         self._log = Path(f"{self.path}-wal")
         self._made: Identity = None
@@ -51,7 +55,7 @@ class SqliteFile:
         self._fold_at = _FOLD_BYTES
 
     def create(self) -> None:
-        """Make the file if there is none, readable by its owner alone; refuse a place where it can't work."""
+        """Create the file if it is missing, readable by its owner only; raise where it can't work."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise StoreUnreachable(f"SQLite {sqlite3.sqlite_version} is too old; Onward needs 3.35 or newer")
         if self._made is not None and not self.still_there():
@@ -67,12 +71,12 @@ class SqliteFile:
         try:
             with _creating:
                 if not self.path.exists():
-                    # Created with its mode in one call: between a creation and a chmod others could open it.
-                    # Never opened when it exists: closing it would drop every lock that SQLite holds on it
-                    # in this process, and another process could take its log away.
+                    # Create it with its mode in one call: another user could open it before a chmod. Never
+                    # open it when it exists: closing it would drop every lock that SQLite holds on it in
+                    # this process, and another process could then remove its log.
                     os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            pass  # Another process was faster.
+            pass  # Another process has created it.
         except OSError as error:
             raise StoreUnreachable(f"can't open {self.path} for writing: {error.strerror}") from error
         if not self.path.is_file() or not os.access(self.path, os.R_OK | os.W_OK):
@@ -82,7 +86,7 @@ class SqliteFile:
         self._made = _identity(self.path)
 
     def connect(self, *, read_only: bool = False) -> sqlite3.Connection:
-        """Open a connection with the settings that durability and one checkpointer ask for."""
+        """Open a connection that syncs every commit and has automatic checkpoints off."""
         uri = f"{self.path.resolve().as_uri()}?mode=rw"
         try:
             connection = sqlite3.connect(
@@ -99,7 +103,7 @@ class SqliteFile:
             connection.execute("PRAGMA cache_size = -16000")
             if read_only:
                 connection.execute("PRAGMA query_only = ON")
-            # The caller waits for the lock, with jitter: SQLite's own steps starve some processes.
+            # The caller waits for the write lock with jitter: SQLite's own fixed steps starve some processes.
             connection.execute("PRAGMA busy_timeout = 0" if not read_only else "PRAGMA busy_timeout = 5000")
         except sqlite3.Error as error:
             connection.close()
@@ -110,42 +114,42 @@ class SqliteFile:
         return connection
 
     def _explained(self, error: sqlite3.Error) -> StoreError:
-        # Whoever opens a file that was removed since hears only that it can't be opened.
+        # For a file that was removed, SQLite reports only that it can't be opened.
         gone = self._made is not None and not self.still_there()
         return self.removed() if gone else translated(error, self.path)
 
     def still_there(self) -> bool:
-        """Tell whether the path still leads to the file that was opened."""
+        """Whether the path still leads to the file that was opened."""
         return not self._given_up and self._made is not None and _identity(self.path) == self._made
 
     def give_up(self) -> None:
-        """Let no connection use the file any more: some of them see what others don't."""
+        """Stop all connections from using the file: some of them see rows that others don't."""
         self._given_up = True
 
     def removed(self) -> StoreUnreachable:
-        """Say that the file is not the one that was opened."""
+        """Return the error for a file that was removed or replaced while open."""
         return StoreUnreachable(
             f"{self.path} or its -wal was removed or replaced while open; put it back and restart"
         )
 
     def log_identity(self) -> Identity:
-        """Tell which file the log is; it stays the same as long as any connection is open."""
+        """Return device and inode of the log, which stay the same while any connection is open."""
         return _identity(self._log)
 
     def fold_log(self, connection: sqlite3.Connection) -> None:
-        """Move a grown log back into the file, one process at a time.
+        """Checkpoint the log if it has grown, one process at a time.
 
-        Two connections that write and checkpoint at once can corrupt a file under SQLite before 3.51.3: where
-        a complete checkpoint is followed by another before anything is written. So something is, at once.
-        Where that fails, the connection is not to be used again.
+        Before SQLite 3.51.3, two connections that write and checkpoint at once can corrupt the file, if a
+        second checkpoint follows a complete one before any write. So this writes right after a complete
+        checkpoint. If that write fails, the connection must not be used again.
         """
         size = self.log_size()
-        # Another process may have cut a log that we could not fold.
+        # Another process may have truncated a log that we could not checkpoint.
         self._fold_at = min(self._fold_at, size + _FOLD_BYTES)
         if size < self._fold_at:
             return
-        # To write over an old log syncs in half the time that a growing one takes. It is folded again when it
-        # outgrows itself, and so grows a little each time, until it is cut.
+        # Overwriting an old log syncs in half the time that appending to a growing one takes. The log is
+        # folded again when it exceeds its size, so it grows a little each time, until it is truncated.
         cut = size >= 2 * _FOLD_BYTES
         folded = False
         with suppress(OSError), self._folding():
@@ -163,13 +167,13 @@ class SqliteFile:
             try:
                 yield
             finally:
-                # Not only closed: a process that was forked meanwhile holds it, too.
+                # Closing is not enough: a process that was forked meanwhile holds the lock too.
                 fcntl.flock(lock, fcntl.LOCK_UN)
         finally:
             os.close(lock)
 
     def _use_a_log(self, connection: sqlite3.Connection) -> None:
-        """Switch to WAL; of several that do so at once, SQLite refuses some without waiting."""
+        """Switch to WAL; retry, since SQLite refuses concurrent switches without waiting."""
         deadline = time.monotonic() + _OPEN_SECONDS
         while True:
             try:
@@ -184,7 +188,7 @@ class SqliteFile:
             return
 
     def log_size(self) -> int:
-        """Tell how many bytes the log has."""
+        """Return the size of the log in bytes; 0 if there is none."""
         try:
             return self._log.stat().st_size
         except OSError:
@@ -192,10 +196,10 @@ class SqliteFile:
 
 
 def _checkpoint(connection: sqlite3.Connection, mode: str) -> bool:
-    """Move a log back into its file; False if it could not be done to the end.
+    """Checkpoint the log; return False if the checkpoint is incomplete.
 
-    Somebody reads, or the disk is full: then it goes on growing, and the next try is at its next step. What
-    was committed is safe in the log.
+    It is incomplete if another connection reads, or the disk is full. The log then grows on, and the next
+    attempt is at its next step. All commits are safe in the log.
     """
     try:
         [busy, *_] = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
@@ -205,12 +209,12 @@ def _checkpoint(connection: sqlite3.Connection, mode: str) -> bool:
 
 
 def _begin_anew(connection: sqlite3.Connection) -> None:
-    """Write at the beginning of a log that was folded: the version that its owner gave the file."""
+    """Write to the start of a log that was folded: set the file's `user_version` to its current value."""
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
         if is_busy(error):
-            return  # Whoever writes just now does so.
+            return  # The connection that holds the lock writes.
         raise
     [version] = connection.execute("PRAGMA user_version").fetchone()
     connection.execute(f"PRAGMA user_version = {version}")
@@ -218,12 +222,12 @@ def _begin_anew(connection: sqlite3.Connection) -> None:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another connection was in the way."""
+    """Whether SQLite failed because another connection holds a lock."""
     return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def translated(error: sqlite3.Error, path: Path) -> StoreError:
-    """Say in Onward's words what SQLite said about the file."""
+    """Return Onward's error for an error that SQLite raised about the file."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if is_busy(error):
         return StoreBusy(
@@ -240,13 +244,13 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
 
 
 def _file_system(folder: Path) -> str:
-    """Name the kind of file system of a folder, or '' where that can't be told."""
+    """Return the type of the file system of a folder, or '' if it is unknown."""
     try:
         mounts = [line.split()[1:3] for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
     except OSError:
         return ""
     place = folder.resolve()
-    # In the order of mounting: what is mounted later over the same folder hides what was there.
+    # Mounts are listed in order: a later mount on the same folder hides an earlier one.
     under = [
         (len(point), at, kind)
         for at, (point, kind) in enumerate(mounts)

@@ -1,4 +1,4 @@
-"""A SQLite file as a store, for sync and async callers; created and migrated by itself on first use."""
+"""A SQLite file as a store for sync and async callers; the first use creates and migrates the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _SqliteStore:
-    """What both faces share: the file, its two threads, and its schema."""
+    """The part that the sync and the async store share: the file, its two threads, its schema."""
 
     database: Database = "sqlite"
     row_security = False
@@ -46,7 +46,7 @@ class _SqliteStore:
         self._threads: tuple[Reader, Writer] | None = None
 
     def hang_up(self, seconds: float) -> None:
-        """Do nothing: a file answers, or fails."""
+        """Do nothing: unlike a network, a file always answers or fails."""
 
     def _submit(self, make: Callable[[], Operation[T]], *, write: bool) -> Future[T]:
         reader, writer = self._threads or self._open()
@@ -84,7 +84,7 @@ class _SqliteStore:
             before = plan(self._known(), _applied(connection, self.prefix))
             for step in before.pending:
                 connection.execute("BEGIN IMMEDIATE")
-                # Looked up again under the lock: another process may have been faster.
+                # Look again under the lock: another process may have applied it.
                 if step.version not in _applied(connection, self.prefix):
                     for statement in statements(step.sql):
                         connection.execute(statement)
@@ -110,7 +110,7 @@ class _SqliteStore:
 
 
 class SqliteStore(_SqliteStore):
-    """Runs operations of sync callers."""
+    """Runs operations for sync callers."""
 
     def run(
         self,
@@ -120,37 +120,37 @@ class SqliteStore(_SqliteStore):
         atomic: bool = False,
         org_id: str | None = None,
     ) -> T:
-        """Run an operation in one transaction; it is durable when this returns."""
+        """Run an operation in one transaction; its writes are durable when this returns."""
         del atomic, org_id
         return self._submit(make, write=write).result()
 
     def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
+        """Compare the schema with this code and return the pending migrations; change nothing."""
         return self._plan()
 
     def migrate(self) -> Plan:
-        """Bring the schema up to this code; of two migrators at once, one waits for the other."""
+        """Apply all pending migrations and return the plan as it was before; concurrent migrators wait."""
         return self._migrate()
 
     def protect_orgs(self, *, enable: bool) -> None:
-        """Refuse: SQLite has no roles that it could keep apart."""
+        """Raise InvalidSetting if `enable` is set: SQLite has no roles to separate."""
         check_no_row_security(enable=enable)
 
     def vacuum(self) -> bool:
-        """Do nothing: SQLite uses the space of deleted rows again at once."""
+        """Do nothing and return False: SQLite reuses the space of deleted rows at once."""
         return False
 
     def connect(self) -> sqlite3.Connection:
-        """Open a connection to the file for a caller, who closes it; outside a transaction."""
+        """Open a connection to the file, outside a transaction; the caller closes it."""
         return self._connect()
 
     def close(self) -> None:
-        """Finish what was handed over and close the file."""
+        """Finish all submitted operations and close the file."""
         self._close()
 
 
 class AsyncSqliteStore(_SqliteStore):
-    """Runs operations of async callers; the event loop never waits for the disk."""
+    """Runs operations for async callers; the event loop never waits for the disk."""
 
     async def run(
         self,
@@ -160,39 +160,39 @@ class AsyncSqliteStore(_SqliteStore):
         atomic: bool = False,
         org_id: str | None = None,
     ) -> T:
-        """Run an operation in one transaction; it is durable when this returns."""
+        """Run an operation in one transaction; its writes are durable when this returns."""
         del atomic, org_id
         if self._threads is None:
             await asyncio.to_thread(self._open)
         return await asyncio.wrap_future(self._submit(make, write=write))
 
     async def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
+        """Compare the schema with this code and return the pending migrations; change nothing."""
         return await asyncio.to_thread(self._plan)
 
     async def migrate(self) -> Plan:
-        """Bring the schema up to this code; of two migrators at once, one waits for the other."""
+        """Apply all pending migrations and return the plan as it was before; concurrent migrators wait."""
         return await asyncio.to_thread(self._migrate)
 
     async def protect_orgs(self, *, enable: bool) -> None:
-        """Refuse: SQLite has no roles that it could keep apart."""
+        """Raise InvalidSetting if `enable` is set: SQLite has no roles to separate."""
         check_no_row_security(enable=enable)
 
     async def vacuum(self) -> bool:
-        """Do nothing: SQLite uses the space of deleted rows again at once."""
+        """Do nothing and return False: SQLite reuses the space of deleted rows at once."""
         return False
 
     async def connect(self) -> AsyncSqlite:
-        """Open a connection to the file for a caller, who closes it; outside a transaction."""
+        """Open a connection to the file, outside a transaction; the caller closes it."""
         return await AsyncSqlite.opened(self._connect)
 
     async def close(self) -> None:
-        """Finish what was handed over and close the file."""
+        """Finish all submitted operations and close the file."""
         await asyncio.to_thread(self._close)
 
 
 def check_no_row_security(*, enable: bool) -> None:
-    """Refuse row-level security, which is PostgreSQL's."""
+    """Raise InvalidSetting if `enable` is set: only PostgreSQL has row-level security."""
     if enable:
         raise InvalidSetting(
             "row_security is PostgreSQL's, and this is SQLite: who can open the file can read it all; "

@@ -1,6 +1,6 @@
-"""The threads that own the connections of a SQLite file: one writes, one reads.
+"""The two threads that own the connections of a SQLite file: one writes, one reads.
 
-The writer runs whole operations, and those that wait together share one transaction and one sync of the disk.
+The writer runs whole operations. Those that wait at the same time share one transaction and one disk sync.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 _CLOSED = "this store was closed; open a new one"
 _MOST_AT_ONCE = 200
-# What says something about one operation and nothing about the database.
+# Errors that are the fault of one operation, not of the database.
 _OWN_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 
 Work = tuple[Operation[Any], Future[Any]]
 
 
 class Reader:
-    """A thread that runs operations one by one on a connection of its own, outside any transaction."""
+    """A thread that runs operations one by one on its own connection, outside any transaction."""
 
     read_only = True
 
@@ -49,9 +49,9 @@ class Reader:
         self._thread.start()
 
     def submit(self, make: Callable[[], Operation[T]]) -> Future[T]:
-        """Hand an operation over; its future is done when it is durable.
+        """Submit an operation; its future is done when its writes are durable.
 
-        Its first statement is made here: the thread that writes is what everybody waits for.
+        The calling thread makes the first statement, because all callers wait for the writer thread.
         """
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")
@@ -60,10 +60,10 @@ class Reader:
         future: Future[T] = Future()
         try:
             operation = Begun(make())
-        except Exception as error:  # noqa: BLE001 - it is told as any other
+        except Exception as error:  # noqa: BLE001 - the future raises it
             future.set_exception(error)
             return future
-        # Under the lock, so that nothing is put behind the end of the queue, where nobody would serve it.
+        # Under the lock: an operation after the end mark of the queue would never run.
         with self._handing:
             if self._closing:
                 raise StoreClosed(_CLOSED)
@@ -71,7 +71,7 @@ class Reader:
         return future
 
     def close(self) -> None:
-        """Finish what was handed over, then close the connection."""
+        """Finish all submitted operations, then close the connection."""
         if os.getpid() != self._process:
             return
         with self._handing:
@@ -120,7 +120,7 @@ class Reader:
 
 
 class Writer(Reader):
-    """The thread that writes: what waits together is committed together."""
+    """The thread that writes; it commits operations that wait at the same time in one transaction."""
 
     read_only = False
 
@@ -147,7 +147,7 @@ class Writer(Reader):
                 connection.execute("COMMIT")
             self._require_files(connection)
         except Exception as error:  # noqa: BLE001
-            # After a failed commit nothing is known about the connection's pages: never use it again.
+            # After a failed commit the state of the connection's pages is unknown: never use it again.
             self._drop()
             for _, future in works:
                 if not future.done():
@@ -163,7 +163,7 @@ class Writer(Reader):
     def _one(
         self, connection: sqlite3.Connection, operation: Operation[Any], future: Future[Any], *, alone: bool
     ) -> Any:
-        """Run one operation so that its failure undoes nothing of its neighbours'."""
+        """Run one operation so that its failure rolls back no other operation of the transaction."""
         if not alone:
             connection.execute("SAVEPOINT onward_operation")
         try:
@@ -180,12 +180,12 @@ class Writer(Reader):
         return result
 
     def _require_files(self, connection: sqlite3.Connection) -> None:
-        """Refuse to acknowledge what was committed into a file that nobody will find again."""
+        """Raise if the file or its log was removed: a commit into a removed file must not be acknowledged."""
         if self._file.still_there() and self._file.log_identity() == self._log:
             return
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        # This connection may be the last that sees a removed log: save what was acknowledged before.
+        # This connection may be the last that sees a removed log: save the commits acknowledged before.
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self._file.give_up()
         raise self._file.removed()

@@ -1,7 +1,8 @@
-"""Whose turn it is to write to a SQLite file: who waits shows it, and who writes on and on lets them in.
+"""Share the write lock of a SQLite file fairly: waiting writers announce themselves, and busy writers yield.
 
-SQLite's lock is had by who asks at the right moment. A worker that drains a queue asks again as soon as it
-has let go, and others met the moment between by luck alone: an enqueue took 64 ms, and now and then 370.
+SQLite gives its lock to the connection that asks at the right moment. A worker that drains a queue asks again
+as soon as it has released the lock. Other writers got the lock in between only by luck: an enqueue took
+64 ms, and sometimes 370 ms.
 """
 
 from __future__ import annotations
@@ -16,20 +17,22 @@ from pathlib import Path
 
 from onward.stores.sqlite.file import is_busy
 
-# Longer than who shows that it waits sleeps between two looks.
+# Must exceed the poll interval of a writer that has announced itself.
 _GIVE_WAY_SECONDS = 0.0015
 _SHOWN_SECONDS = (0.0002, 0.001)
 _SECONDS = (0.0005, 0.008)
-# After that it waits for somebody who gives no way: a backup, or a transaction that was forgotten.
+# A writer that has waited for longer waits for a holder that does not yield, such as a backup or a forgotten
+# transaction, so it polls less often.
 _LOOKS_OFTEN_SECONDS = 1.0
 
 
 class Turns:
     """The write lock of a file, as one connection takes it.
 
-    Waiting is shown by a shared lock on a file beside it, which is gone with its process. Who may write at
-    once shows nothing. `patience` is how long who has much to write, and nobody who waits for it, waits
-    unseen: each change of turns costs both sides the pages that they have read.
+    A waiting writer announces itself by a shared lock on a second file; the lock ends with its process. A
+    writer that gets the write lock at once announces nothing. A writer with much to write, for which no
+    caller waits, announces itself only after `patience` seconds: each change of writers costs both sides
+    the pages that they have cached.
     """
 
     def __init__(self, path: Path, patience: float) -> None:
@@ -38,7 +41,7 @@ class Turns:
         self._sign: int | None = None
 
     def take(self, connection: sqlite3.Connection, seconds: float) -> None:
-        """Begin a transaction that writes; raises SQLite's own error if that takes longer."""
+        """Begin a write transaction; raise SQLite's own error if the lock is not free within `seconds`."""
         if self.others_wait():
             time.sleep(_GIVE_WAY_SECONDS)
         since, shown = time.monotonic(), False
@@ -48,14 +51,14 @@ class Turns:
                 if not shown and waited >= self._patience:
                     shown = self._show()
                 often = shown and waited < self._patience + _LOOKS_OFTEN_SECONDS
-                # Jittered, so that no process starves by the rhythm of another.
+                # Jitter keeps one process from starving in step with another.
                 time.sleep(random.uniform(*(_SHOWN_SECONDS if often else _SECONDS)))  # noqa: S311
         finally:
             if shown:
                 self._lock(fcntl.LOCK_UN)
 
     def others_wait(self) -> bool:
-        """Tell whether somebody shows that it waits; nobody does where there can be no such file."""
+        """Whether another writer has announced that it waits; False if the second file can't be opened."""
         with suppress(OSError):
             try:
                 self._lock(fcntl.LOCK_EX)
@@ -65,7 +68,7 @@ class Turns:
         return False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file of announcements."""
         if self._sign is not None:
             os.close(self._sign)
             self._sign = None
