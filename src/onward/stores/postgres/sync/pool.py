@@ -1,8 +1,8 @@
 # Generated from src/onward/stores/postgres/pool.py by tools/make_sync.py. Edit that file instead.
-"""Connections to PostgreSQL that are used again and again.
+"""A pool of connections to PostgreSQL.
 
-A connection is made when one is needed and none waits, by whoever needs it: an error is theirs at once, and a
-server that is back is found by the next try.
+The caller that needs a connection opens it if none is idle. So that caller gets a connection error at once,
+and the next caller finds a server that is back.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from onward.connections.drivers.psycopg import PsycopgConnection
 from onward.errors import StoreBusy
 from onward.stores.postgres.semaphore import Places
 
-# What waited for longer may have been cut by a firewall that told nobody.
+# A firewall may silently have dropped a connection that was idle for longer (in seconds).
 LONGEST_WAIT = 600.0
 
 
 class Pooled(psycopg.Connection[Any]):
-    """A connection of the pool, adapted once for all operations that it will run.
+    """A connection of the pool, adapted once for all operations that run on it.
 
-    `prepared` has the names of the statements that a pipeline has prepared on it, `uses` what it was lent
-    for.
+    `prepared` maps the text of each statement that a pipeline has prepared on it to the statement's name.
+    `uses` are the uses for which it was lent.
     """
 
     adapted: PsycopgConnection | None = None
@@ -41,7 +41,7 @@ class Pooled(psycopg.Connection[Any]):
 
 
 class Pool:
-    """At most `size` connections; whoever finds all in use waits for `timeout` seconds."""
+    """At most `size` connections; a caller that finds all in use waits at most `timeout` seconds."""
 
     def __init__(self, connect: Callable[[], Pooled], *, size: int, timeout: float) -> None:
         self._connect = connect
@@ -51,11 +51,12 @@ class Pool:
         self._waiting: list[Pooled] = []
         self._lent: dict[Pooled, float] = {}
         self._closed = False
-        # Who forgets to close it can't be made to wait, but the server should know, and nobody be warned.
+        # For a pool that was never closed: end its idle connections without waiting, so that the server frees
+        # them and psycopg does not warn of unclosed connections.
         weakref.finalize(self, _let_go, self._waiting, os.getpid())
 
     def take(self, use: str = "") -> Pooled:
-        """Lend a connection, if possible one that had this use before; give it back with `give`."""
+        """Lend a connection, preferably one that had this use before; the caller returns it with `give`."""
         if not self._places.take(self._timeout):
             raise StoreBusy(f"all {self._size} connections were in use for {self._timeout:g} s")
         try:
@@ -77,10 +78,11 @@ class Pool:
         return self._connect()
 
     def _picked(self, use: str) -> Pooled | None:
-        """Take one that waits: the last that came back, so that those which nobody needs grow old.
+        """Take an idle connection: one that had this use before, else the one that was returned last.
 
-        But what a statement reads is looked up and planned anew on each connection, which takes longer than
-        to run it. Other threads may take at any moment what was just seen here.
+        A statement is planned anew on each connection, which takes longer than running it. Taking the last
+        one lets surplus connections grow old. Other threads may take an idle connection at any moment, so
+        `remove` and `pop` may fail.
         """
         for connection in reversed(self._waiting):
             if use in connection.uses:
@@ -95,7 +97,7 @@ class Pool:
             return None
 
     def give(self, connection: Pooled) -> None:
-        """Take a connection back; one that is not at rest is closed."""
+        """Take a connection back; close it unless it is outside a transaction and the pool is open."""
         self.forget(connection)
         try:
             if self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
@@ -107,17 +109,17 @@ class Pool:
             self._places.free()
 
     def note(self, connection: Pooled) -> None:
-        """Count the time of a connection from now on."""
+        """Start the clock that `hang_up` reads for a connection."""
         self._lent[connection] = time.monotonic()
 
     def forget(self, connection: Pooled) -> None:
-        """Let a connection take as long as it may."""
+        """Exempt a connection from `hang_up`."""
         self._lent.pop(connection, None)
 
     def hang_up(self, seconds: float) -> None:
-        """Break what was lent for longer: who waits there for an answer gets an error; from any thread.
+        """Break connections lent for longer than `seconds`; their users get an error. Safe from any thread.
 
-        The network may swallow answers and keep the connection; to cancel would be to wait for one more.
+        The network may lose answers and keep the connection open. A cancel request would need an answer too.
         """
         now = time.monotonic()
         for connection, since in list(self._lent.items()):
@@ -130,7 +132,7 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Iterator[Pooled]:
-        """Lend a connection for a while."""
+        """Lend a connection for the duration of a `with` block."""
         connection = self.take()
         try:
             yield connection
@@ -138,18 +140,18 @@ class Pool:
             self.give(connection)
 
     def drop(self) -> None:
-        """Close what waits: whatever cut one connection has cut the others too."""
+        """Close the idle connections: the failure that broke one connection has broken the others too."""
         while self._waiting:
             _close(self._waiting.pop())
 
     def close(self) -> None:
-        """Close every connection, and those that are lent when they come back."""
+        """Close the idle connections now, and each lent connection when it is returned."""
         self._closed = True
         self.drop()
 
 
 def _let_go(waiting: list[Pooled], process: int) -> None:
-    """End connections without waiting; not those of a parent, who still uses them."""
+    """End connections without waiting, except in a forked child: the parent still uses them."""
     for connection in waiting if os.getpid() == process else ():
         connection.pgconn.finish()
 

@@ -28,24 +28,26 @@ from onward.stores.postgres.sync.pool import Pool, Pooled
 T = TypeVar("T")
 
 _TRIES = 4
-# Connection exceptions, an operator or a crash that ends sessions, a server demoted, or out of means.
+# SQLSTATE prefixes: connection errors, sessions ended by an operator or a crash, a demoted server, a server
+# out of resources, system errors.
 _CUT = ("08", "57P", "25006", "53", "58")
 _MIGRATION_LOCK_TRIES = 30
 _LONGEST_CONNECT = 10
 _CHECKS_CLIENTS = 140_000
-# A vacuum reads the indexes whole, so what is many grows with the table.
+# A vacuum reads all of the indexes, so the threshold grows with the table.
 _MANY_DEAD_ROWS = """
 SELECT pg_stat_get_dead_tuples(live) > greatest(20000, pg_stat_get_live_tuples(live) / 10)
 FROM to_regclass(%s) AS live
 """
-# Which process it is, and whether it lets us write to its log: to do so is how one waits for the disk.
+# The process id of the server, and whether this role may write to its log: by such a write we wait for the
+# disk.
 _WHO_ANSWERS = """
 SELECT pg_backend_pid(), bool_and(has_function_privilege(oid, 'EXECUTE'))
 FROM pg_proc
 WHERE proname = 'pg_logical_emit_message'
 """
-# For who runs a few statements over and over: each is planned once, in the one way that is right for tables
-# of any size. To plan a claim takes as long as to claim a hundred jobs.
+# A worker repeats a few statements. Each is planned once, with the plan that is right for tables of any size:
+# planning a claim takes as long as claiming a hundred jobs.
 _STEADY = """
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
@@ -58,12 +60,12 @@ TROUBLE = (
     psycopg.OperationalError, errors.InternalError, errors.UndefinedTable, errors.InvalidSchemaName,
     errors.InsufficientPrivilege,
 )  # fmt: skip
-# Without them a connection whose other end vanished would be waited on for hours.
+# Without these a connection whose other end vanished would wait for hours.
 _ALIVE = {"keepalives_idle": 10, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 
 
 class PostgresStore:
-    """Runs operations on pooled connections of its own; opens on first use."""
+    """Runs operations on its own pool of connections; connects on first use."""
 
     database: Database = "postgres"
 
@@ -101,12 +103,12 @@ class PostgresStore:
         atomic: bool = False,
         org_id: str | None = None,
     ) -> T:
-        """Run an operation; one that met a deadlock was rolled back whole and is tried again."""
+        """Run an operation; try it again after a deadlock, which rolls all of it back."""
         for attempt in range(1, _TRIES + 1):
             try:
                 return self._try(make, atomic=atomic, org_id=org_id)
             except StoreUnreachable:
-                # A question is asked again; whether a write was done before the break, nobody knows.
+                # A read is safe to repeat once. A write may have been committed before the connection broke.
                 if write or attempt > 1:
                     raise
             except (errors.DeadlockDetected, errors.SerializationFailure) as error:
@@ -116,7 +118,7 @@ class PostgresStore:
         raise AssertionError
 
     def _try(self, make: Callable[[], Operation[T]], *, atomic: bool, org_id: str | None) -> T:
-        # Not as a context: together with the pool's own that was a tenth of an enqueue's cost.
+        # Not a context manager: with the pool's own it took a tenth of an enqueue's time.
         try:
             connection = self._take()
             try:
@@ -139,15 +141,15 @@ class PostgresStore:
     def _run_for_org(
         self, operation: Operation[T], connection: Pooled, *, atomic: bool, org_id: str | None
     ) -> T:
-        """Run an operation on a connection whose policies show the rows of one org, or of none."""
+        """Run an operation on a connection whose row-level security is set to `org_id`, or to no org."""
         adapted = self._adapted(connection)
         if self.pooler:
-            # The next transaction may be on another connection: only for this one.
+            # The pooler may run the next transaction on another server connection: set it for this one only.
             with connection.transaction():
                 run(set_org(org_id), adapted)
                 return run(operation, adapted)
         if connection.org_id != (org_id or ""):
-            # Unknown meanwhile: whether it was set when the caller is cancelled, nobody knows.
+            # If the caller is cancelled during the statement, we can't know whether the org was set.
             connection.org_id = None
             run(set_org(org_id, local=False), adapted)
             connection.org_id = org_id or ""
@@ -166,23 +168,29 @@ class PostgresStore:
         return connection.adapted
 
     def plan(self) -> Plan:
-        """Compare the schema with this code; changes nothing."""
+        """Compare the schema with this code and return the pending migrations; change nothing."""
         with self._connection() as connection:
             return plan(self._known(), self._applied(connection))
 
     def migrate(self) -> Plan:
-        """Bring the schema up to this code; of two migrators at once, one waits for the other."""
+        """Apply all pending migrations and return the plan as it was before; concurrent migrators wait."""
         before = self.plan()
         for step in before.pending:
             self._changing(partial(self._apply, step))
         return before
 
     def protect_orgs(self, *, enable: bool) -> None:
-        """Have PostgreSQL show every role but the owner only the rows of the org that it names."""
+        """Turn row-level security on or off: with it, roles other than the owner see only rows of their org.
+
+        A role sets its org on the connection.
+        """
         self._changing(partial(self._protect, enable=enable))
 
     def _changing(self, change: Callable[[], None]) -> None:
-        """Change the schema; never queue behind a long transaction: everyone else would queue behind us."""
+        """Change the schema, and retry after a lock timeout.
+
+        A lock request that waits for a long transaction would block all sessions that come after it.
+        """
         for attempt in range(_MIGRATION_LOCK_TRIES):
             try:
                 return change()
@@ -194,7 +202,7 @@ class PostgresStore:
         raise AssertionError
 
     def vacuum(self) -> bool:
-        """Clear the hot table of dead rows, if there are many: autovacuum comes by once a minute at best."""
+        """Vacuum the hot table if it has many dead rows: autovacuum runs at most once a minute."""
         with self._connection() as connection:
             table = f"{self.prefix}live"
             cursor = connection.execute(_MANY_DEAD_ROWS, (table,))
@@ -202,14 +210,14 @@ class PostgresStore:
                 return False
             self.pool.forget(connection)
             try:
-                # Without truncation, which would lock out everyone else.
+                # Truncation would take a lock that blocks every other session.
                 connection.execute(f"VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON, TRUNCATE OFF) {table}".encode())
             except errors.InsufficientPrivilege:
                 return False
             return True
 
     def connect(self) -> psycopg.Connection[Any]:
-        """Open a connection for a caller, who closes it; outside a transaction, in autocommit mode."""
+        """Open a connection in autocommit mode for the caller; the caller closes it."""
         try:
             return psycopg.Connection.connect(self.url, **self._connecting)
         except TROUBLE as error:
@@ -217,11 +225,11 @@ class PostgresStore:
             raise
 
     def hang_up(self, seconds: float) -> None:
-        """Break the connections of operations that take longer; they raise, the next ones connect anew."""
+        """Break the connections of operations that take longer than `seconds`; those operations raise."""
         self.pool.hang_up(seconds)
 
     def close(self) -> None:
-        """Give the connections back to the database."""
+        """Close all connections to the database."""
         self._closed = True
         self.pool.close()
 
@@ -264,7 +272,8 @@ class PostgresStore:
 
     def _configure(self, connection: Pooled) -> None:
         if self.pooler is None:
-            # A pooler answers with a process id of its own; prepared plans would stay behind in it.
+            # A pooler reports its own process id at connect. Prepared statements would stay on a server
+            # connection that the pooler lends to other clients.
             process, self._reaches_disk = (connection.execute(_WHO_ANSWERS)).fetchone() or (
                 0,
                 False,
@@ -273,14 +282,14 @@ class PostgresStore:
         if self.pooler:
             connection.prepare_threshold = None
         elif connection.info.server_version >= _CHECKS_CLIENTS:
-            # Else the statement of a worker that died would run on for minutes, and hold its locks.
+            # Else the statement of a dead worker would run on for minutes and hold its locks.
             connection.execute("SET client_connection_check_interval = '5s'")
         if self._steady and not self.pooler:
             connection.execute(_STEADY)
 
     @contextmanager
     def _connection(self) -> Iterator[Pooled]:
-        """Lend a connection to what may run before the schema is right."""
+        """Lend a connection without checking the version of the schema."""
         try:
             connection = self._take(check=False)
             try:
@@ -313,7 +322,7 @@ class PostgresStore:
         self.pool.drop()
 
     def _explain(self, error: Exception) -> None:
-        """Raise an error of ours for what the driver raised, unless the driver's own says enough."""
+        """Raise Onward's error for an error of the driver; return if the driver's own error says enough."""
         match error:
             case errors.UndefinedTable() | errors.InvalidSchemaName():
                 raise SchemaMissing(
@@ -329,7 +338,7 @@ class PostgresStore:
             case errors.QueryCanceled() | errors.LockNotAvailable():
                 raise StoreBusy(f"PostgreSQL gave up on a statement, nothing was stored: {error}") from error
         if not _is_an_answer(error):
-            # What cut this connection has cut its neighbours too: have them replaced before anyone takes one.
+            # The failure that broke this connection has broken the idle ones too: no caller may get one.
             self._drop()
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
@@ -337,6 +346,6 @@ class PostgresStore:
 
 
 def _is_an_answer(error: Exception) -> bool:
-    """Tell what the server said about a statement from what cut the connection."""
+    """Whether the error is the server's answer to a statement, not a broken connection."""
     state: str | None = getattr(error, "sqlstate", None)
     return state is not None and not state.startswith(_CUT)
