@@ -1,7 +1,7 @@
-"""Batches: how many of their jobs have come to what, when they have ended, and what is due then.
+"""Batches: the counts of their jobs by outcome, and the callbacks that are due at their end.
 
-A job is counted when its end is settled, and from then on bears a mark of what it was counted as. If a replay
-or a reset takes it back, whoever looks takes the count back by that mark, and so does its next end for good.
+The follow-up work of a job's end counts the job and marks it with what it was counted as. If a replay or a
+reset makes the job live again, every reader subtracts it by that mark, and its next end corrects the count.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _MARKS = {
     JobState.CANCELLED: Tie.COUNTED_CANCELLED,
 }
 COUNTED = Tie.COUNTED_SUCCEEDED | Tie.COUNTED_DEAD | Tie.COUNTED_CANCELLED
-"""The marks of what a job is counted as."""
+"""All marks of how a job is counted."""
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many jobs have come to what; also by how much that changes."""
+    """How many jobs ended in each state; also used for the change of these counts."""
 
     succeeded: int = 0
     dead: int = 0
     cancelled: int = 0
 
     def plus(self, state: JobState, jobs: int = 1) -> Tally:
-        """Add jobs that have ended so."""
+        """Return the tally with `jobs` more that ended in `state`."""
         return msgspec.structs.replace(self, **{state.value: getattr(self, state.value) + jobs})
 
     def without(self, ties: int, jobs: int = 1) -> Tally:
-        """Take back jobs by the marks that they bear."""
+        """Return the tally without `jobs` jobs that were counted as their marks in `ties` show."""
         for state, mark in _MARKS.items():
             if ties & mark:
                 return self.plus(state, -jobs)
@@ -49,9 +49,9 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that are counted together, as they are just now.
+    """Jobs that are counted together, with their counts at the time of the read.
 
-    `callbacks` has the ids that the jobs have, or will have, which are enqueued at its end.
+    `callbacks` has the ids of the jobs that are enqueued at its end; the ids are known before that.
     """
 
     id: JobId
@@ -74,31 +74,31 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> int:
-        """Count the jobs that have ended."""
+        """The number of its jobs that have ended."""
         return self.succeeded + self.dead + self.cancelled
 
     @property
     def total(self) -> int:
-        """Count all of its jobs."""
+        """The number of all its jobs."""
         return self.waiting + self.running + self.ended
 
     @property
     def share(self) -> float:
-        """Tell which part of its jobs has ended; of none all have."""
+        """The share of its jobs that has ended, from 0 to 1; an empty batch has 1."""
         return self.ended / self.total if self.total else 1.0
 
     @property
     def open(self) -> bool:
-        """Tell whether anybody may add jobs; while it has not ended, its own jobs still may."""
+        """Whether any caller may add jobs; to a closed batch, its own jobs may add until it ends."""
         return self.closed_at is None
 
 
 Part = tuple[JobState, int, int]
-"""Jobs that are not counted, or not rightly: their state, their ties, and how many they are."""
+"""Jobs that are not counted, or not as their current state: the state, the ties, and the number of jobs."""
 
 
 def counted(tally: Tally, parts: Iterable[Part]) -> dict[str, int]:
-    """Give the counts of a batch, from what is settled and from its jobs that are live or not settled yet."""
+    """Return the counts of a batch, from its tally and from the jobs that the tally does not show yet."""
     waiting = running = 0
     for state, ties, jobs in parts:
         tally = tally.without(ties, jobs)
@@ -112,13 +112,13 @@ def counted(tally: Tally, parts: Iterable[Part]) -> dict[str, int]:
 
 
 def due_callbacks(tally: Tally) -> tuple[Callback, ...]:
-    """Name the callbacks of a batch that has come to this: failed is one with a dead or a cancelled job."""
+    """Return the callbacks of an ended batch; it failed if one of its jobs is dead or cancelled."""
     failed = tally.dead or tally.cancelled
     return ("on_failure" if failed else "on_success", "on_complete")
 
 
 def check_callback(name: str, new: NewJob) -> None:
-    """Refuse as a callback what would not follow from the end of the batch alone."""
+    """Raise InvalidJob for a callback that depends on more than the end of the batch."""
     if new.after:
         raise InvalidJob(f"{name} waits for the whole batch; leave out after=")
     if new.batch_id is not None:
@@ -128,7 +128,7 @@ def check_callback(name: str, new: NewJob) -> None:
 
 
 def org_of_batch(jobs: Iterable[NewJob]) -> str | None:
-    """Name the org of a batch: that of its jobs and callbacks, which must be one."""
+    """Return the org of a batch; raise InvalidJob if its jobs and callbacks are of several orgs."""
     orgs = {new.org_id for new in jobs if isinstance(new, NewJob)}
     if len(orgs) > 1:
         named = ", ".join(sorted(repr(org) for org in orgs))
@@ -141,7 +141,7 @@ def org_of_batch(jobs: Iterable[NewJob]) -> str | None:
 def check_open(
     batch_id: JobId, state: Mapping[str, bool], *, of_org: str | None, new: NewJob, inside: bool
 ) -> None:
-    """Refuse to add a job to a batch; `inside` says that a job of it does so, which has not ended."""
+    """Raise if a job can't be added to a batch; `inside`: a job of the batch that has not ended adds it."""
     if state["ended"]:
         raise BatchClosed(f"batch {batch_id} has ended; make a new one for what comes now")
     if state["cancelled"]:

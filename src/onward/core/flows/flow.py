@@ -1,4 +1,7 @@
-"""Jobs that wait for others: what a flow is, and what the end of one job does to those that follow it."""
+"""Flows: jobs that wait for other jobs, and what the end of a job does to its followers.
+
+A flow has no cycles: a job waits only for jobs in earlier places.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ from onward.errors import InvalidJob
 MOST_JOBS = 10_000
 MOST_LINKS = 100_000
 MOST_PARENTS = 10_000
-"""The most that one call may store: jobs of a flow, links among them, and jobs that one job waits for."""
+"""The maxima of one call: jobs of a flow, links among them, and jobs that one job waits for."""
 
 Needs = Literal["succeeded", "ended"]
 OnFailure = Literal["cancel", "wait"]
 Verdict = Literal["met", "broken", "open"]
-"""What an end means to a follower: nothing more to wait for, never to run, or to wait on for a replay."""
+"""The effect of an end on a follower: it need not wait, it never runs, or it waits for a replay."""
 
 
 Part = Union[NewJob, "Flow", Iterable[Union[NewJob, "Flow"]]]
-"""What a flow is made of: a job, a flow, or many of them."""
+"""A part of a flow: a job, a flow, or several of them."""
 
 
 class Tie(IntFlag):
-    """What follows from the end of a job; the bits of its column `flow`."""
+    """The follow-up work that the end of a job needs; the bits of its column `flow`."""
 
     FOLLOWED = 1
     """Other jobs wait for it."""
@@ -41,20 +44,21 @@ class Tie(IntFlag):
     COUNTED_SUCCEEDED = 16
     COUNTED_DEAD = 32
     COUNTED_CANCELLED = 64
-    """Its batch has counted it so; carried on when it goes back, so that its next end takes that back."""
+    """Its batch has counted it in this state. A job that goes back keeps the mark, so that its next end can
+    correct the count."""
 
 
 class Flow(msgspec.Struct, frozen=True):
-    """Jobs, and which of them wait for which: `links` are pairs of places, the one before, the one after.
+    """Jobs, and which of them wait for which: each link is the places of a job and of one that waits for it.
 
-    What comes before has the lower place, so there are no circles.
+    The job that is waited for has the lower place, so there are no cycles.
     """
 
     jobs: tuple[NewJob, ...]
     links: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no flow, too large a one, and one of several orgs."""
+        """Raise InvalidJob for a flow that is empty, too large, badly linked or of several orgs."""
         if not self.jobs:
             raise InvalidJob("a flow needs a job; give what .build() gave, or a NewJob")
         if len(self.jobs) > MOST_JOBS:
@@ -71,7 +75,7 @@ class Flow(msgspec.Struct, frozen=True):
             raise InvalidJob(f"a flow with jobs of several orgs ({names}); make one for each org")
 
     def then(self, *following: Part) -> Flow:
-        """Give this flow with others after it: each of its last jobs goes before each of their first ones."""
+        """Return this flow followed by others: each of their first jobs waits for each of its last jobs."""
         after = group(*following)
         start = len(self.jobs)
         joints = [(last, start + first) for last in self.last for first in after.first]
@@ -80,18 +84,18 @@ class Flow(msgspec.Struct, frozen=True):
 
     @property
     def first(self) -> list[int]:
-        """Give the places of the jobs that wait for no other."""
+        """The places of the jobs that wait for no other."""
         waiting = {behind for _, behind in self.links}
         return [at for at in range(len(self.jobs)) if at not in waiting]
 
     @property
     def last(self) -> list[int]:
-        """Give the places of the jobs that no other waits for."""
+        """The places of the jobs that no other job waits for."""
         followed = {before for before, _ in self.links}
         return [at for at in range(len(self.jobs)) if at not in followed]
 
     def placed(self, jobs: Sequence[NewJob], ids: Sequence[JobId]) -> list[NewJob]:
-        """Give these jobs of the flow, each with the ids of those that it waits for."""
+        """Return the jobs of the flow, each with the ids of the jobs that it waits for."""
         before: dict[int, list[JobId]] = {}
         for at, behind in self.links:
             before.setdefault(behind, []).append(ids[at])
@@ -102,7 +106,7 @@ class Flow(msgspec.Struct, frozen=True):
 
 
 def group(*parts: Part) -> Flow:
-    """Put jobs and flows side by side: none waits for another. Lists of them are taken as well."""
+    """Return a flow of jobs and flows side by side, none of which waits for another; accepts lists, too."""
     jobs: list[NewJob] = []
     links: list[tuple[int, int]] = []
     for part in _flat(parts):
@@ -132,7 +136,7 @@ def _job(part: object) -> NewJob:
 
 
 def check_needs(needs: object, on_failure: object) -> None:
-    """Refuse what a job can't ask of those that it waits for."""
+    """Raise InvalidJob for unknown values of `after_needs` and `after_failure`."""
     if needs not in get_args(Needs):
         raise InvalidJob(f"after_needs is {needs!r:.80}; give 'succeeded' or 'ended'")
     if on_failure not in get_args(OnFailure):
@@ -140,7 +144,7 @@ def check_needs(needs: object, on_failure: object) -> None:
 
 
 def check_after(new: NewJob) -> tuple[JobId, ...]:
-    """Give the ids of the jobs that a job waits for, each once; refuses what can't be meant."""
+    """Return the ids of the jobs that a job waits for, each once; raise InvalidJob for invalid values."""
     after: object = new.after
     if not isinstance(after, tuple | list):
         raise InvalidJob(f"after is {after!r:.80}; give a list of the jobs to wait for")
@@ -151,18 +155,18 @@ def check_after(new: NewJob) -> tuple[JobId, ...]:
 
 
 def judge(needs: str, on_failure: str, state: JobState | None, *, final: bool = False) -> Verdict:
-    """Say what the end of a job means to one that waits for it; None is a job that was removed.
+    """Return what the end of a job means to a follower; a `state` of None is a job that was removed.
 
-    A death is `final` when somebody has discarded it.
+    A dead job is `final` once an operator has discarded it.
     """
     if state == JobState.SUCCEEDED or needs == "ended":
         return "met"
-    # Only the dead are replayed: what was cancelled or removed is not waited for.
+    # Only dead jobs are replayed, so a follower never waits for one that was cancelled or removed.
     return "open" if on_failure == "wait" and state == JobState.DEAD and not final else "broken"
 
 
 def cause_of(parents: Iterable[tuple[JobId, JobState | None, str | None]]) -> dict[str, str]:
-    """Say why a follower is cancelled: which of its parents did not succeed, by the first of them."""
+    """Return why a follower is cancelled: the parent with the lowest id that did not succeed."""
     parent, state, job_type = min(parents)
     what = "was removed" if state is None else "is dead" if state == JobState.DEAD else "was cancelled"
     named = parent if job_type is None else f"{parent} ({job_type})"
@@ -170,7 +174,7 @@ def cause_of(parents: Iterable[tuple[JobId, JobState | None, str | None]]) -> di
 
 
 def state_when_ready(run_at: datetime, now: datetime, limit_key: str | None) -> JobState:
-    """Say where a job goes when it waits for no other any more."""
+    """Return the state of a job that waits for no other job any more."""
     if run_at > now:
         return JobState.SCHEDULED
     return JobState.QUEUED if limit_key is None else JobState.BLOCKED

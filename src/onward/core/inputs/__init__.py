@@ -1,1 +1,1 @@
-"""Checks and readings of what callers pass."""
+"""Inputs: checks and parsers for the values that callers pass."""

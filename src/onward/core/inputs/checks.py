@@ -1,4 +1,7 @@
-"""Checks of what callers hand in; each names the argument, its value, and what to give instead."""
+"""Checks of the arguments that callers pass.
+
+Every error names the argument, its value, and what to pass instead.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from typing import Any
 from onward.errors import InvalidSetting, OnwardError
 
 _LONGEST = timedelta(days=36_525)
-# After 2242 a database's float of seconds is not exact to the microsecond; a delay of 100 years stays before.
+# A database's float of seconds is exact to the microsecond only until 2242. The end lies before that, and
+# after now plus the longest delay of 100 years.
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2150, 1, 1, tzinfo=UTC)
 
 
 def whole(
     name: str, value: Any, lowest: int, highest: int, *, error: type[OnwardError] = InvalidSetting
 ) -> int:
-    """Take a whole number within bounds."""
+    """Return `value` if it is a whole number from `lowest` to `highest`; raise `error` otherwise."""
     if type(value) is not int or not lowest <= value <= highest:
         raise error(f"{name} is {value!r:.80}; give a whole number from {lowest} to {highest}")
     return value
@@ -26,14 +30,17 @@ def whole(
 def span(
     name: str, value: Any, *, least: timedelta = timedelta(), error: type[OnwardError] = InvalidSetting
 ) -> timedelta:
-    """Take a length of time."""
+    """Return `value` if it is a timedelta from `least` to 100 years; raise `error` otherwise."""
     if not isinstance(value, timedelta) or not least <= value <= _LONGEST:
         raise error(f"{name} is {value!r:.80}; give a timedelta from {least} to 100 years")
     return value
 
 
 def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> datetime:
-    """Take an instant, which without a time zone would be anyone's guess."""
+    """Return `value` if it is a datetime with a time zone, from 1970 to 2149; raise `error` otherwise.
+
+    Without a time zone, the instant would be ambiguous.
+    """
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise error(f"{name} is {value!r:.80}; give a datetime with a time zone, such as datetime.now(UTC)")
     if not _FIRST <= value < _END:
@@ -42,17 +49,17 @@ def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -
 
 
 def check_kind(name: str, value: object, kind: Any, advice: str) -> None:
-    """Refuse a value of another class than the one that is asked for."""
+    """Raise InvalidSetting if the value is not an instance of `kind`."""
     if not isinstance(value, kind):
         raise InvalidSetting(f"{name} is {value!r:.80}; {advice}")
 
 
 def check_takes_one(name: str, function: Callable[..., object], what: str) -> None:
-    """Refuse a function that can't be called with one argument."""
+    """Raise InvalidSetting if the function can't be called with exactly one argument."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        # Some of those in C tell nothing of themselves.
+        # Some functions written in C have no readable signature.
         return
     try:
         signature.bind(None)

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `timedelta`, seconds, or text such as "90s", "5 minutes", "1h30m"."""
+"""Durations as callers write them: a `timedelta`, seconds, or text such as "90s", "5 minutes", "1h30m"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT = re.compile(rf"{_TERM.pattern}(?: ?{_TERM.pattern})*", re.ASCII)
 
 
 def duration(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> timedelta:
-    """Take a length of time; raises an error that names the argument."""
+    """Return a duration as a timedelta; raise `error`, which names the argument, if it can't be read."""
     try:
         match value:
             case timedelta():

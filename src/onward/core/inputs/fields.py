@@ -1,7 +1,7 @@
-"""The rules for the text fields of a job, checked before any SQL runs.
+"""Checks of a job's text fields, made before any SQL runs.
 
 Lengths are bytes of UTF-8, so that an index entry of key, org and project fits a PostgreSQL page
-(2 700 bytes) in any script. `None` means absent and is always fine; empty text never is.
+(2 700 bytes) in any script. `None` means absent and is always accepted; empty text never is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 
 
 def check_text(name: str, value: str, *, longest: int) -> None:
-    """Refuse text that is empty, too long or not storable, naming the field."""
+    """Raise InvalidJob, which names the field, if the text is empty, too long or not storable."""
     if type(value) is str and value.isascii() and 0 < len(value) <= longest and "\0" not in value:
         return
     if not isinstance(value, str):
@@ -56,13 +56,13 @@ def _shown(value: str) -> str:
 
 
 def check_reason(text: str, name: str = "reason", *, hide: Callable[[str], str] = redact_text) -> str:
-    """Take what an operator says of an action, and give it as it may be kept: without the secrets in it."""
+    """Check the reason that an operator gives for an action, and return it without its secrets."""
     check_text(name, text, longest=_LONGEST_REASON)
     return hide(text)
 
 
 def check_texts(fields: Mapping[str, str | None]) -> None:
-    """Check many fields at once, each against its limit in `LONGEST`."""
+    """Check many fields at once, each against its maximum length in `LONGEST`."""
     values = [value for value in fields.values() if value is not None]
     if not _plainly_fine(values):
         for name, value in fields.items():
@@ -76,7 +76,7 @@ def check_texts(fields: Mapping[str, str | None]) -> None:
 
 
 def check_column(name: str, values: Sequence[str | None]) -> None:
-    """Check one field of many jobs."""
+    """Check the values that many jobs have for one field."""
     present = [value for value in values if value is not None]
     if not _plainly_fine(present):
         for value in present:
@@ -84,7 +84,7 @@ def check_column(name: str, values: Sequence[str | None]) -> None:
 
 
 def _plainly_fine(values: list[str]) -> bool:
-    """Tell the ordinary case (short ASCII) by a few operations on all values together."""
+    """Whether all values are short ASCII, the usual case; checks them together to save time."""
     try:
         joined = "".join(values)
     except TypeError:
@@ -98,5 +98,5 @@ def _plainly_fine(values: list[str]) -> bool:
 
 
 def is_traceparent(text: str) -> bool:
-    """Tell whether the text is a valid W3C `traceparent` of version 00."""
+    """Whether the text is a valid W3C `traceparent` of version 00."""
     return _TRACEPARENT.fullmatch(text) is not None

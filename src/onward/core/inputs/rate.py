@@ -1,4 +1,4 @@
-"""How many a second, as people write it: a number, or text such as "10/s", "90/m" or "100/15m"."""
+"""Rates as callers write them: a number per second, or text such as "10/s", "90/m" or "100/15m"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = timedelta(days=1)
 
 
 def interval(name: str, rate: Any) -> timedelta:
-    """Give the time from one to the next; raises InvalidSetting, naming the argument."""
+    """Return the time between two starts at a rate; raise InvalidSetting, which names the argument."""
     if isinstance(rate, str) and (found := _TEXT.fullmatch(rate)):
         number, seconds = float(found[1]), int(found[2] or 1) * _SECONDS[(found[3] or "s")[0]]
     else:
@@ -32,7 +32,7 @@ def interval(name: str, rate: Any) -> timedelta:
         and number > 0
     ):
         micros = min(seconds * _MICROS / number, 2 * _LONGEST.total_seconds() * _MICROS)
-        # Rounded up, so that in a period there are never more.
+        # Rounded up, so that a period never has more starts than the rate allows.
         every = timedelta(microseconds=math.ceil(micros))
         if every <= _LONGEST:
             return every

@@ -1,4 +1,4 @@
-"""The actor: on whose behalf something is done, as the audit records it."""
+"""The actor: the user or system on whose behalf an action is done, as the audit records it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onward.errors import InvalidSetting, OnwardError
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """A type such as `user`, `system` or `api_key`, and an id within it; written as `user:42`."""
+    """An actor: a type such as `user`, `system` or `api_key`, and an id within it; written as `user:42`."""
 
     type: str
     id: str | None = None
@@ -38,7 +38,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 ActorLike = Actor | str | tuple[str, str]
-"""What a caller may give for an actor."""
+"""The forms in which a caller may pass an actor."""
 
 CODE = Actor("system", "code")
-"""The application's own code, where it declares something at the start of a worker."""
+"""The actor of what the application's own code declares when a worker starts."""

@@ -1,4 +1,4 @@
-"""Debounce: many enqueues of one key make one job, which runs when they have been quiet for a while."""
+"""Debounce: many enqueues of one key make one job, which runs once no enqueue has come for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onward.core.jobs.job import JobState
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A job that holds its key, as a debounce finds it; `now` is the database's clock."""
+    """The job that holds the key of a debounced enqueue; `now` is the database's clock."""
 
     state: JobState
     created_at: datetime
@@ -21,18 +21,19 @@ class Held(msgspec.Struct, frozen=True):
 
     @property
     def retrying(self) -> bool:
-        """Waits to run again, after an attempt that came to nothing."""
+        """Whether the job waits to run again after an unsuccessful attempt."""
         return self.state != JobState.RUNNING and self.attempt > 0
 
 
 def due_at(held: Held, quiet: timedelta, longest: timedelta | None) -> datetime:
-    """Say when a job runs that was asked for again: when it was quiet for so long, but not put off for ever.
+    """Return when a job runs that was enqueued again: after `quiet`, postponed by at most `longest`.
 
-    The first ask that is not served yet is no older than the last start, or than the job. What waits to be
-    tried again keeps its time: each ask would else undo the back-off.
+    `longest` counts from the last start of the job, or from its creation if it never started: the first
+    enqueue that no run has served yet is not older. A job that waits for a retry keeps its time, else each
+    enqueue would undo the back-off.
     """
     if held.retrying:
         return held.run_at
     due = held.now + quiet
-    # An instant that is over stays as it is: moved to now, it would go to the end of its queue each time.
+    # An instant in the past is not moved to now: each enqueue would send the job to the end of its queue.
     return due if longest is None else min(due, (held.started_at or held.created_at) + longest)

@@ -1,4 +1,7 @@
-"""Edits of a payload: what a patch makes of it, and what has changed, without secrets and within bounds."""
+"""Edits of a payload: applying a patch, and listing the changes.
+
+A list of changes shows no secrets and has a bounded size.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Change = dict[str, Any]
 
 
 def patched(payload: object, patch: object) -> Any:
-    """Apply a JSON merge patch (RFC 7396): objects are merged, null removes, the rest replaces."""
+    """Apply a JSON merge patch (RFC 7396): objects are merged, null removes a key, other values replace."""
     if not isinstance(patch, Mapping):
         return patch
     made = dict(payload) if isinstance(payload, Mapping) else {}
@@ -32,9 +35,10 @@ def patched(payload: object, patch: object) -> Any:
 
 
 def diff(before: object, after: object, *, redaction: Redaction = REDACTION) -> list[Change]:
-    """List what differs between two payloads: `path`, `before` and `after`, one of them where there is one.
+    """Return the differences between two payloads, each with `path`, `before` and `after`.
 
-    What is too large is cut. After a hundred changes the last line says how many were left out.
+    A value that was added has no `before`, a removed one has no `after`. Values that are too large are cut.
+    Beyond `MOST_CHANGES` changes, a last entry holds the number of changes that were left out.
     """
     found = list(_differences(before, after, ()))
     secrets = redaction.secrets_of(before) | redaction.secrets_of(after)
@@ -43,7 +47,7 @@ def diff(before: object, after: object, *, redaction: Redaction = REDACTION) -> 
 
 
 def options_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """List what differs between two sets of options by their names, which no path in a payload looks like."""
+    """Return the options that differ, by name; an option's name never looks like a path in a payload."""
     return [
         {"path": name, "before": before[name], "after": value}
         for name, value in after.items()
@@ -53,14 +57,14 @@ def options_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Ch
 
 def _differences(before: object, after: object, trail: Trail) -> Iterator[tuple[Trail, object, object]]:
     if isinstance(before, dict) and isinstance(after, dict):
-        # In an order of our own: a database may have another than the payload had.
+        # Sorted, since a database may return the keys in another order than the payload had.
         for key in sorted({*before, *after}):
             yield from _differences(before.get(key, _ABSENT), after.get(key, _ABSENT), (*trail, key))
     elif isinstance(before, list) and isinstance(after, list):
         for at in range(max(len(before), len(after))):
             old, new = (items[at] if at < len(items) else _ABSENT for items in (before, after))
             yield from _differences(old, new, (*trail, at))
-    # True is equal to 1, but not the same JSON.
+    # In Python True equals 1, but as JSON they differ.
     elif type(before) is not type(after) or before != after:
         yield trail, before, after
 
@@ -78,7 +82,7 @@ def _change(
 
 
 def _hidden(trail: Trail, value: object, redaction: Redaction, secrets: Collection[str]) -> Any:
-    """Redact a value as it would be in its place: the names above it may say that it is a secret."""
+    """Redact a value in its place: the names of the keys above it may mark it as a secret."""
     nested: Any = value
     for key in reversed(trail):
         nested = {key: nested} if isinstance(key, str) else [nested]

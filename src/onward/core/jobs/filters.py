@@ -1,4 +1,4 @@
-"""Which jobs a listing shows, and where its next page begins."""
+"""Filters, pages and counts of job listings; a page starts after the id that is its cursor."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SHOWN: dict[str, dict[str, str | int]] = {
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is narrowed to; what is None does not. `state` is a stored state or a shown one.
+    """The conditions of a listing; a field that is None sets none. `state` is a stored or a displayed state.
 
-    The queue `q:deadletter` shows the dead that wait for somebody, whatever queue they died in.
+    The queue `q:deadletter` shows the dead jobs that no operator has resolved yet, from every queue.
     """
 
     state: str | None = None
@@ -39,7 +39,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_before: datetime | None = None
 
     def params(self, cursor: JobId | None) -> dict[str, str | int | None]:
-        """Give the filter as parameters of its statement; the cursor is the last id of the page before."""
+        """Return the filter as statement parameters; `cursor` is the last id of the previous page."""
         named = msgspec.structs.asdict(self)
         since, before = named.pop("created_from"), named.pop("created_before")
         state = named.pop("state")
@@ -71,16 +71,16 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Jobs, newest first, and the cursor of the next page (None: this was the last)."""
+    """Jobs, newest first, and the cursor of the next page, which is None on the last page."""
 
     jobs: list[Job]
     next_cursor: JobId | None
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Live jobs by queue and state, and ended ones by state, the latter up to `cap`.
+    """Counts of live jobs by queue and state, and of ended jobs by state; ended jobs are counted up to `cap`.
 
-    `dead_letters` are those of the dead that wait for somebody.
+    `dead_letters` counts the dead jobs that no operator has resolved yet.
     """
 
     live: dict[str, dict[JobState, int]]
@@ -89,11 +89,11 @@ class Counts(msgspec.Struct, frozen=True):
     dead_letters: int = 0
 
     def of_queue(self, queue: str) -> dict[JobState, int]:
-        """Give what is in a queue by state; `q:deadletter` is one, too."""
+        """Return the counts of a queue by state; `q:deadletter` counts as a queue, too."""
         if queue == Q_DEADLETTER:
             return {JobState.DEAD: self.dead_letters} if self.dead_letters else {}
         return self.live.get(queue, {})
 
     def total(self, state: JobState) -> int:
-        """Sum a state over all queues."""
+        """Return the number of jobs in a state over all queues."""
         return self.ended.get(state, 0) + sum(states.get(state, 0) for states in self.live.values())

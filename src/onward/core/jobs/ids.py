@@ -1,7 +1,7 @@
-"""Job ids: UUIDv7 as canonical lower-case text, so that the order of ids is the order of their making.
+"""Job ids: UUIDv7 as canonical lower-case text, so that ids sort in the order of their creation.
 
-One `IdMaker` never gives the same or a smaller id twice, whatever its clock does. Its clock and dice are
-passed in.
+Each id that an `IdMaker` makes is greater than all before it, even when its clock steps back. The clock and
+the source of random bytes are passed in.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _NANOSECONDS = 1_000_000
 
 
 class IdMaker:
-    """Makes ids that strictly grow within the process, also between threads and when the clock steps back."""
+    """Makes ids that strictly increase within the process, across threads and when the clock steps back."""
 
     __slots__ = ("_clock", "_dice", "_last", "_lock")
 
     def __init__(self, clock: Callable[[], int], dice: Callable[[int], bytes]) -> None:
-        """Take a clock of nanoseconds since the epoch, and dice that give so many random bytes."""
+        """Set the clock, in nanoseconds since the epoch, and `dice`, which returns `n` random bytes."""
         self._clock = clock
         self._dice = dice
         self._last = 0
@@ -43,35 +43,35 @@ class IdMaker:
 
     def make(self) -> JobId:
         """Make one id."""
-        # Fresh dice for each id: a pool of random bytes would be shared with every fork of this process.
+        # Random bytes are drawn for each id: every fork of this process would share a pool of them.
         return _format(self._reserve(1), int.from_bytes(self._dice(8), "big"))
 
     def make_many(self, count: int) -> list[JobId]:
-        """Make so many ids, in growing order."""
+        """Make `count` ids, in increasing order."""
         return list(self.promise(count))
 
     def promise(self, count: int) -> Sequence[JobId]:
-        """Make so many ids, in growing order; each is written out when somebody comes to it.
+        """Reserve `count` ids, in increasing order; each is formatted when the caller reads it.
 
-        So who stores thousands need not wait for the last id before the first is on its way.
+        A caller that stores thousands of jobs can send the first before the last id is formatted.
         """
         if count < 1:
             return ()
         return _Promised(self._reserve(count), struct.unpack(f">{count}Q", self._dice(8 * count)))
 
     def _reserve(self, count: int) -> int:
-        """Take `count` ticks of 1/4096 ms (RFC 9562, 6.2, method 3) after all that were taken; the first."""
+        """Reserve the next `count` ticks of 1/4096 ms (RFC 9562, 6.2, method 3); return the first."""
         milliseconds, rest = divmod(self._clock(), _NANOSECONDS)
         now = milliseconds << 12 | (rest << 12) // _NANOSECONDS
         with self._lock:
-            # When the clock stands still or steps back, the ticks run on as a counter.
+            # When the clock stands still or steps back, the ticks continue as a counter.
             first = max(now, self._last + 1)
             self._last = first + count - 1
         return first
 
 
 class _Promised(Sequence[JobId]):
-    """Ids that are known, of which some are written out."""
+    """Reserved ids, formatted up to the highest one that was read."""
 
     def __init__(self, first: int, randoms: tuple[int, ...]) -> None:
         self._first = first
@@ -102,14 +102,14 @@ class _Promised(Sequence[JobId]):
         since = len(written)
         if last >= since:
             randoms = enumerate(self._randoms[since : last + 1], self._first + since)
-            # A new list: who came here from another thread has one that is as good.
+            # A new list, never an append: another thread may be here too, and then builds an equal list.
             self._written = written = [*written, *[_format(tick, random) for tick, random in randoms]]
         return written
 
 
 def _format(tick: int, random: int) -> JobId:
     """Lay out a tick and 62 random bits as a UUIDv7."""
-    # One format of five groups: half the time of making a UUID object and asking for its text.
+    # One format call takes half the time of a UUID object and its text.
     return "%08x-%04x-7%03x-%04x-%012x" % (  # noqa: UP031 - measured faster than the f-string
         tick >> 28,
         tick >> 12 & 0xFFFF,
@@ -120,12 +120,12 @@ def _format(tick: int, random: int) -> JobId:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether the text is a job id in its canonical form."""
+    """Whether the text is a job id in its canonical form."""
     return _CANONICAL.fullmatch(text) is not None
 
 
 def normalise_id(value: str | UUID, *, of: Literal["job", "batch"] = "job") -> JobId:
-    """Give the canonical form of an id; accepts upper case, no hyphens, and UUID objects."""
+    """Return the canonical form of an id; accepts upper case, no hyphens, and UUID objects."""
     text = str(value) if isinstance(value, UUID) else value
     if isinstance(text, str):
         text = text.lower()
@@ -138,7 +138,7 @@ def normalise_id(value: str | UUID, *, of: Literal["job", "batch"] = "job") -> J
 
 
 def bounds_of(beginning: str) -> tuple[JobId, JobId]:
-    """Give the lowest and the highest of all ids that begin like this."""
+    """Return the lowest and the highest possible id that starts with `beginning`."""
     digits = beginning.lower().replace("-", "")
     if not _BEGINNING.fullmatch(digits):
         raise InvalidJob(f"{beginning!r:.80} is not the beginning of a job id; give its first hex digits")
@@ -150,7 +150,7 @@ def _hyphened(text: str) -> str:
 
 
 def id_time(job_id: JobId) -> datetime:
-    """Read when the id was made, to the millisecond, in UTC."""
+    """Return the time at which an id was made, to the millisecond, in UTC."""
     try:
         return _EPOCH + int(normalise_id(job_id).replace("-", "")[:12], 16) * _MILLISECOND
     except OverflowError:
@@ -158,7 +158,7 @@ def id_time(job_id: JobId) -> datetime:
 
 
 def first_id_at(instant: datetime) -> JobId:
-    """Give the lowest id of that millisecond, for ranges of ids; before 1970 it is the lowest of all."""
+    """Return the lowest id of a millisecond, for ranges of ids; before 1970, the lowest id of all."""
     if instant.tzinfo is None:
         raise InvalidSetting(f"{instant!r} has no time zone; give one, such as datetime.now(UTC)")
     milliseconds = (instant - _EPOCH) // _MILLISECOND

@@ -1,6 +1,6 @@
-"""What a job is: its states, its stored form, and a request for a new one.
+"""A job: its states, its stored form, and the request for a new job.
 
-The order of `COLUMNS` is the order of every stored job that a statement returns and of the fields of `Job`.
+`COLUMNS`, the fields of `Job` and the columns of every statement that returns stored jobs have one order.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ COLUMNS: Mapping[str, Kind] = {
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# No cycle leads through what was read from a row: to look for one in each took a tenth of a worker's time.
+# gc=False: no reference cycle leads through a job, and scanning jobs for one took a tenth of a worker's time.
 class Job(msgspec.Struct, frozen=True, gc=False):
-    """A stored job, as it was when it was read."""
+    """A stored job, as it was at the time of the read."""
 
     id: JobId
     org_id: str | None
@@ -126,17 +126,17 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def retrying(self) -> bool:
-        """Waits to run again, after an attempt that came to nothing."""
+        """Whether the job waits to run again after an unsuccessful attempt."""
         return self.state == JobState.SCHEDULED and self.attempt > 0
 
     @property
     def skipped(self) -> bool:
-        """Succeeded without doing its work, because there was none."""
+        """Whether the job succeeded because there was no work to do."""
         return self.state == JobState.SUCCEEDED and self.outcome == "skipped"
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Job:
-        """Read a row whose columns are `COLUMNS`."""
+        """Return the job of a row whose columns are `COLUMNS`."""
         values = list(row)
         for at, read in _READ:
             if values[at] is not None:
@@ -145,7 +145,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Any]]) -> list[Job]:
-        """Read rows whose columns are `COLUMNS`, column by column: of many, that takes less time."""
+        """Return the jobs of rows whose columns are `COLUMNS`; reads many rows by column, for speed."""
         if len(rows) < _FEW:
             return [cls.from_row(row) for row in rows]
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
@@ -153,14 +153,14 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         for at, read in _READ:
             column = columns[at]
             if column.count(None) < len(column):
-                # Of most jobs these are the same.
+                # Most jobs have equal `created_at` and `run_at`: convert them once.
                 same = at == _CREATED_AT and column == when
                 columns[at] = columns[_RUN_AT] if same else _read(column, read)
         return list(map(cls, *columns))
 
     @classmethod
     def salvaged(cls, row: Sequence[Any]) -> Job:
-        """Read what can be read of a row that somebody has spoilt; its payload is empty."""
+        """Return the readable part of a corrupted row as a job; its payload is empty."""
         values = list(row)
         values[_STATE], values[_PAYLOAD], values[_RERUN] = _STATES[row[_STATE]], {}, False
         for at, read in _SALVAGED:
@@ -172,11 +172,11 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
 
 Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
-"""Makes one payload of a waiting job's and a new one: what `on_conflict="coalesce"` stores."""
+"""Merges the payload of a waiting job and a new payload; `on_conflict="coalesce"` stores the result."""
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job to be stored; what is None comes from its category, or stays empty."""
+    """A job to be stored; a field that is None comes from the category, or stays empty."""
 
     job_type: str
     payload: dict[str, Any] = {}
@@ -204,33 +204,33 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parent_id: JobId | None = None
     batch_id: JobId | None = None
     tags: list[str] | None = None
-    # By `.using(debounce=…)`, which also says when the first job of a burst runs.
+    # Set by `.using(debounce=…)`, which also sets the time at which the first job of a burst runs.
     debounce: timedelta | None = None
     debounce_max: timedelta | None = None
     after: tuple[JobId, ...] = ()
     after_needs: Literal["succeeded", "ended"] = "succeeded"
     after_failure: Literal["cancel", "wait"] = "cancel"
     limit_key: str | None = None
-    # Set by operations, not by callers: the bits of `Tie`, and how many of `after` have not ended yet.
+    # Set by operations, not by callers: the bits of `Tie`, and how many jobs of `after` have not ended yet.
     ties: int = 0
     pending: int = 0
 
     def then(self, *following: Part) -> Flow:
-        """Give a flow in which others wait for this job: `a.then(b, c).then(d)`."""
+        """Return a flow in which the `following` jobs wait for this job: `a.then(b, c).then(d)`."""
         from onward.core.flows.flow import group
 
         return group(self).then(*following)
 
 
 Change = Literal["replaced", "reset", "rerun_requested", "coalesced", "debounced"]
-"""What an enqueue did to the job that held its key."""
+"""The change that an enqueue made to the job that held its key."""
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    """What an enqueue came to: the new job, or the one that holds its key (`created` is False).
+    """The result of an enqueue: the new job, or the job that holds its key (`created` is False).
 
-    `state` is None where a key outlives its job, which has been removed; `change` is None where the job
-    that holds the key was left as it is.
+    `state` is None if the job that holds the key has been removed and only its key is left. `change` is None
+    if the enqueue left that job unchanged.
     """
 
     id: JobId
@@ -240,13 +240,13 @@ class Enqueued(msgspec.Struct, frozen=True, gc=False):
 
 
 def micros(instant: datetime) -> int:
-    """Microseconds since 1970: how every instant travels to and from a database."""
+    """Return the microseconds since 1970, the form of every instant sent to or read from a database."""
     return (instant - EPOCH) // timedelta(microseconds=1)
 
 
 def instant(value: int) -> datetime:
-    """Read an instant that came from a database."""
-    # Half the time of adding to EPOCH, and exact while a microsecond is more than a float's last digit.
+    """Return the datetime of an instant read from a database."""
+    # Takes half the time of adding to EPOCH, and is exact while a float resolves a microsecond.
     if -_EXACT < value < _EXACT:
         return _at(value / 1e6, UTC)
     return EPOCH + timedelta(microseconds=value)
@@ -254,7 +254,7 @@ def instant(value: int) -> datetime:
 
 def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
     first = column[0]
-    # When jobs were claimed, for one, is the same for all of a claim. What may be changed is not shared.
+    # All jobs of a claim share `started_at`, for one: convert it once. Decoded JSON is mutable: not shared.
     if read is not decode and first == column[-1] and column.count(first) == len(column):
         return [read(first)] * len(column)
     if None in column:
@@ -263,7 +263,7 @@ def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
 
 
 _EXACT = 2**52
-# Column by column, a row alone takes twice as long; five take less.
+# Read column by column, a single row takes twice as long; five rows take less time than one by one.
 _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}

@@ -1,10 +1,11 @@
-"""Idempotency keys: one canonical form for equal inputs, and the three key formats of the documents.
+"""Idempotency keys: the canonical form of their inputs, and the documented key formats.
 
-Equal inputs give the same key; different job types, orgs or projects never do. Canonical JSON is JSON with
+Equal inputs have the same key; different job types, orgs or projects never share one. Canonical JSON is JSON
+with
 
 - keys sorted by code point, and no spaces;
-- numbers that are equal written alike: without a fraction as the exact integer (1.0 is 1, -0.0 is 0, 1e3
-  is 1000), else in the shortest form that reads back (0.1); booleans are no numbers;
+- equal numbers written alike: without a fraction as the exact integer (1.0 is 1, -0.0 is 0, 1e3 is 1000),
+  else in the shortest form that reads back as the same number (0.1); booleans are not numbers;
 - text in Unicode's form NFC;
 - times in UTC, with microseconds and "Z": aware datetimes, and text that is an RFC 3339 timestamp.
 """
@@ -24,7 +25,7 @@ from onward.core.inputs.fields import LONGEST
 from onward.errors import InvalidJob, InvalidSetting
 
 _DEPTH = 64
-# More than six digits of fraction don't fit a datetime, and cutting them would make unequal times equal.
+# A datetime holds at most six digits of fraction, and cutting more would make unequal times equal.
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6}0*)?"
     r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -34,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def canonical_json(value: object) -> str:
-    """Write a value so that equal values give equal text; also takes datetimes, UUIDs and tuples."""
+    """Write a value as JSON, equal values as equal text; also accepts datetimes, UUIDs and tuples."""
     try:
         return json.dumps(
             _canonical(value, "$", 0), ensure_ascii=False, sort_keys=True, separators=(",", ":")
@@ -46,7 +47,7 @@ def canonical_json(value: object) -> str:
 
 
 def stable_hash(value: object) -> str:
-    """Give the SHA-256 of the canonical JSON, in hex."""
+    """Return the SHA-256 of the canonical JSON, in hex."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
@@ -54,7 +55,7 @@ def job_key(job_type: str, org_id: str | None, project_id: str | None, value: ob
     """Make the key `<job_type>:<org_id>:<project_id?>:<stable_hash>`.
 
     An absent org or project leaves its place empty (`type:org::hash`). Inside a part, `%` and `:` are
-    percent-escaped, so that no two splits give the same key.
+    percent-escaped, so that different parts never form the same key.
     """
     return f"{_part(job_type)}:{_part(org_id)}:{_part(project_id)}:{stable_hash(value)}"
 
@@ -62,8 +63,8 @@ def job_key(job_type: str, org_id: str | None, project_id: str | None, value: ob
 def dedupe_key(job_type: str, org_id: str | None, payload: object) -> str:
     """Make the key `<type>::<org_id or global>::<sorted-json>`.
 
-    Escapes as `job_key` does, an org that is named "global" too. Where the key would be too long to store,
-    `sha256:<hash>` stands for the JSON.
+    Escapes parts as `job_key` does, and also an org named "global". If the key would be too long to store,
+    `sha256:<hash>` replaces the JSON.
     """
     org = "global" if org_id is None else "%67lobal" if org_id == "global" else _part(org_id)
     head = f"{_part(job_type)}::{org}::"
@@ -73,26 +74,26 @@ def dedupe_key(job_type: str, org_id: str | None, payload: object) -> str:
 
 
 def subject_key(job_type: str, subject: str) -> str:
-    """Make the key of the one job of a type that a subject has: `<job_type>:subject:<subject>`."""
+    """Make the key that allows a subject one job of a type: `<job_type>:subject:<subject>`."""
     return f"{_part(job_type)}:subject:{_part(subject)}"
 
 
 def type_key(job_type: str, mode: str) -> str:
-    """Make the key that all jobs of a type share within an org, for a way to treat bursts of them."""
+    """Make the key that all jobs of a type share within an org; `mode` is how their bursts are handled."""
     return f"{_part(job_type)}:{_part(mode)}"
 
 
 def key_from_template(template: str, payload: Mapping[str, object]) -> str:
     """Fill the `{field}`s of a template from the top of the payload; spaces become underscores.
 
-    A missing, null or empty field is refused: all jobs that lack it would share one key.
+    Raises InvalidJob for a missing, null or empty field: all jobs that lack it would share one key.
     """
     template_fields(template)
     return _FIELD.sub(lambda match: _field(template, match[1], payload), template).replace(" ", "_")
 
 
 def template_fields(template: str) -> list[str]:
-    """Give the names of a template's fields; a brace or a name that makes no sense is refused."""
+    """Return the field names of a template; raise InvalidSetting for a stray brace or an invalid name."""
     bare = _FIELD.sub("", template)
     if "{" in bare or "}" in bare:
         raise InvalidSetting(f"key template {template!r} has a brace that does not stand around a field name")
@@ -106,18 +107,18 @@ def template_fields(template: str) -> list[str]:
 def notification_key(
     org_id: str | None, recipient: str, template: str, payload: object, start: datetime
 ) -> str:
-    """Make the key of a notification: one for its org, recipient, template, content and bucket of time."""
+    """Make the key of a notification from its org, recipient, template, content and time bucket."""
     parts = (org_id, recipient, template, stable_hash(payload), _instant(start))
     return ":".join(["notification", *map(_part, parts)])
 
 
 def bucket_start(at: datetime, length: timedelta) -> datetime:
-    """Find where the bucket begins that a time falls into; buckets are counted from 1970, in UTC."""
+    """Return the start of the time bucket that contains `at`; buckets are counted from 1970, in UTC."""
     return at - (at - _EPOCH) % length
 
 
 def _field(template: str, name: str, payload: Mapping[str, object]) -> str:
-    """Write one field of a template."""
+    """Return the text of one template field."""
     value = payload.get(name)
     if value is None or value == "":
         raise InvalidJob(
@@ -133,7 +134,7 @@ def _field(template: str, name: str, payload: Mapping[str, object]) -> str:
 
 
 def _part(text: str | None) -> str:
-    """Escape one part of a key; absent is empty, so empty is refused."""
+    """Escape one part of a key; an absent part is written as empty text, so empty text is refused."""
     if text == "":
         raise InvalidJob(
             "a part of an idempotency key is empty; give some text, or None for an absent org or project"
@@ -142,7 +143,7 @@ def _part(text: str | None) -> str:
 
 
 def _canonical(value: object, path: str, depth: int) -> object:
-    """Bring a value into its canonical form, ready for `json.dumps`."""
+    """Return the canonical form of a value, ready for `json.dumps`."""
     if depth > _DEPTH:
         raise InvalidJob(
             f"the input of a key is nested deeper than {_DEPTH} levels, or in a cycle; use less of it"
@@ -192,7 +193,7 @@ def _canonical_text(text: str, path: str) -> str:
         try:
             return _instant(datetime.fromisoformat(text.upper()))
         except (ValueError, OverflowError):
-            pass  # Like a time, but none of this calendar: it stays the text that it is.
+            pass  # Has the form of a time but is not in the calendar: it stays text.
     return _storable(normalize("NFC", text), path)
 
 

@@ -1,8 +1,8 @@
 """Payloads as JSON text: what `encode` accepts comes back equal from `decode`, on every database.
 
-What would not is refused before any SQL runs, since a refused statement would abort the caller's
-transaction. The ordinary payload takes a fast path (encode, look for what is suspicious, decode, compare);
-only a suspicious one is walked. `lenient` is for results and errors, which must never block a job's end.
+Other values are refused before any SQL runs, since a failed statement would abort the caller's transaction.
+The usual payload takes a fast path: encode, look for suspicious parts, decode, compare. Only a suspicious
+payload is walked value by value. `lenient` is for results and errors, which must never block a job's end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onward.core.secrets.redaction import REDACTION, Redaction
 from onward.errors import PayloadRejected, PayloadTooLarge
 
 CUT = "onward:cut"
-"""The only key of the object that stands for what `lenient` left out."""
+"""The only key of the object that replaces what `lenient` leaves out."""
 
 _TEXT = frozenset({str})
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -37,7 +37,7 @@ _MARGIN = 60
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
 
-# jsonb writes a float of this size as a whole number, rounded to the 17 digits we gave it, and so unequal.
+# jsonb writes a float of this size as a whole number of only the 17 digits sent: it comes back unequal.
 _WHOLE, _WHOLE_END = 1e16, 1e20
 _WHOLE_FLOAT = re.compile(rb"[0-9]e1[6-9]")
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
@@ -57,7 +57,7 @@ class _Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Node:
-    """A value on the walk, and the place in its parent's copy that waits for its own copy."""
+    """A value to copy, and the place in its parent's copy for the result."""
 
     value: object
     level: int
@@ -67,7 +67,7 @@ class _Node:
 
 
 _Answer = Callable[[_Node, object, _Fault], object]
-"""What to do about a fault: raise, or return a value to write instead."""
+"""Handles a fault: raises, or returns a value to write instead."""
 
 
 def encode(
@@ -78,13 +78,13 @@ def encode(
     what: str = "payload",
     redaction: Redaction = REDACTION,
 ) -> str:
-    """Write a value as compact JSON; refuses what would not come back equal, naming its path."""
+    """Write a value as compact JSON; raise, with its path, for a part that would not come back equal."""
     try:
         raw = _to_json(value)
         fine = len(raw) > limit or (
             _is_unsuspicious(raw) and (_is_flat(value) or _comes_back(value, raw, depth))
         )
-    except Exception:  # noqa: BLE001 - whatever the value's own methods raise, the walk finds where
+    except Exception:  # noqa: BLE001 - the walk below finds where the value's own methods raise
         fine = False
     if not fine:
         value = _plain_copy(value, depth, _refusal(what, redaction))
@@ -98,7 +98,7 @@ def encode(
 
 
 def encode_plain(values: Sequence[object], limit: int) -> list[str] | None:
-    """Write many payloads at once if all are of the commonest kind, flat and small; None if one is not."""
+    """Write many payloads at once; return None unless all of them are flat and small, the usual case."""
     if not {dict}.issuperset(map(type, values)):
         return None
     payloads = cast("Sequence[dict[Any, Any]]", values)
@@ -109,9 +109,9 @@ def encode_plain(values: Sequence[object], limit: int) -> list[str] | None:
         return None
     try:
         raws = list(map(_to_json, payloads))
-    except Exception:  # noqa: BLE001 - whoever encodes them one by one says what is wrong
+    except Exception:  # noqa: BLE001 - encoding them one by one then reports what is wrong
         return None
-    # A line each: no JSON holds a bare line feed, and one search over all is much cheaper than one over each.
+    # One payload per line, since JSON holds no bare line feed: one search over all is much cheaper than many.
     raw = b"\n".join(raws)
     if max(map(len, raws), default=0) > limit or not _is_unsuspicious(raw):
         return None
@@ -119,7 +119,7 @@ def encode_plain(values: Sequence[object], limit: int) -> list[str] | None:
 
 
 def _is_unsuspicious(raw: bytes) -> bool:
-    """Tell JSON whose texts and numbers can only come back as they are."""
+    """Whether all text and numbers in the JSON are sure to come back unchanged."""
     return (
         b"\\u0000" not in raw
         and (b"e1" not in raw or _WHOLE_FLOAT.search(raw) is None)
@@ -128,15 +128,15 @@ def _is_unsuspicious(raw: bytes) -> bool:
 
 
 def decode(text: str) -> Any:
-    """Read JSON text as it comes from a database; a whole number that no payload may hold was a float."""
-    # Such a number has at most 17 digits that are not trailing zeros; to look for zeros first is cheap.
+    """Read JSON text from a database; a whole number that no payload may hold becomes a float again."""
+    # Such a number has at most 17 digits before its trailing zeros, and looking for zeros first is cheap.
     if "000" in text and _LONG_NUMBER.search(text):
         return json.loads(text, parse_int=_whole_number)
     return _from_json(text)
 
 
 def lenient(value: object, limit: int) -> str:
-    """Write a value as JSON whatever it is: replaces what `encode` would refuse, cuts what is too large."""
+    """Write any value as JSON: replace what `encode` would refuse, and cut what is too large."""
     try:
         return encode(value, limit=limit)
     except Exception:  # noqa: BLE001 - a bad result must not block the end of its job
@@ -144,12 +144,12 @@ def lenient(value: object, limit: int) -> str:
             return _cut_to(
                 limit, _to_json(_plain_copy(value, _DEPTH, lambda _node, _value, fault: fault.mended()))
             )
-        except Exception:  # noqa: BLE001 - containers may lie about what they hold
+        except Exception:  # noqa: BLE001 - a container's own methods may raise anything
             return _cut_to(limit, _to_json({CUT: "unreadable"}))
 
 
 def _is_flat(value: object) -> bool:
-    """Tell the commonest payload, whose values can only come back as they are: it need not be read again."""
+    """Whether the payload is a flat dict of plain values, which need not be read back to compare."""
     return (
         type(value) is dict
         and _TEXT.issuperset(map(type, value))
@@ -158,16 +158,16 @@ def _is_flat(value: object) -> bool:
 
 
 def _comes_back(value: object, raw: bytes, depth: int) -> bool:
-    """Tell whether the text reads back as an equal value that is not too deep."""
+    """Whether the JSON reads back as an equal value that is nested at most `depth` levels deep."""
     copy = _from_json(raw)
-    # Fewer brackets than levels can't be too deep. Depth comes first, since `==` recurses.
+    # JSON with at most `depth` brackets can't be too deep. Check depth before `==`, which recurses.
     if len(raw) > 2 * depth and raw.count(b"[") + raw.count(b"{") > depth and _is_deeper(copy, depth):
         return False
     return bool(copy == value)
 
 
 def _is_deeper(value: object, depth: int) -> bool:
-    """Tell, level by level, whether plain lists and dicts are nested deeper than that."""
+    """Whether plain lists and dicts are nested deeper than `depth` levels; does not recurse."""
     level: list[Any] = [value] if isinstance(value, list | dict) else []
     for _ in range(depth):
         if not level:
@@ -182,14 +182,14 @@ def _is_deeper(value: object, depth: int) -> bool:
 
 
 def _whole_number(digits: str) -> int | float:
-    """Read a whole number of JSON text."""
+    """Return a whole number of JSON text as an int, or as a float if no payload may hold that int."""
     if len(digits) <= len(str(_MOST)) and _LEAST <= int(digits) <= _MOST:
         return int(digits)
     return float(digits)
 
 
 def _plain_copy(root: object, depth: int, answer: _Answer) -> object:
-    """Copy into plain values, shallowest first and without recursion."""
+    """Return a copy made of plain values; walks breadth first and does not recurse."""
     top: list[object] = [None]
     queue = deque([_Node(root, 1, None, 0, top)])
     while queue:
@@ -203,7 +203,7 @@ def _plain_copy(root: object, depth: int, answer: _Answer) -> object:
             copy = {}
             for key, member in value.items():
                 name = _plain_key(node, key, answer)
-                copy[name] = None  # holds the place: the order of the keys stays
+                copy[name] = None  # reserves the place, so that the keys keep their order
                 queue.append(_Node(member, node.level + 1, node, name, copy))
         elif isinstance(value, list):
             copy = [None] * len(value)
@@ -215,7 +215,7 @@ def _plain_copy(root: object, depth: int, answer: _Answer) -> object:
 
 
 def _plain_key(node: _Node, key: object, answer: _Answer) -> str:
-    """Give the key of an object as plain text."""
+    """Return the key of an object as plain text."""
     if isinstance(key, str):
         fault = _fault(key)
     else:
@@ -224,17 +224,17 @@ def _plain_key(node: _Node, key: object, answer: _Answer) -> str:
 
 
 def _plain_leaf(value: object) -> object:
-    """Strip a subclass off text or a number."""
+    """Return text or a number as its plain built-in type, not a subclass."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):
-        # With ".0" the number stays a float in jsonb, and all its digits make it the same float.
+        # ".0" keeps the number a float in jsonb, and writing all its digits keeps it the same float.
         return msgspec.Raw(f"{int(value)}.0".encode()) if _WHOLE <= abs(value) < _WHOLE_END else float(value)
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _nesting_fault(node: _Node, depth: int) -> _Fault | None:
-    """Find a container that lies too deep or in itself."""
+    """Return the fault of a container that is nested too deep or contains itself."""
     if not isinstance(node.value, list | dict | tuple | set | frozenset):
         return None
     ancestor = node.parent
@@ -250,7 +250,7 @@ def _nesting_fault(node: _Node, depth: int) -> _Fault | None:
 
 
 def _fault(value: object) -> _Fault | None:
-    """Find why a value, its members aside, can't be stored as JSON that comes back equal."""
+    """Return why a value, apart from its members, would not come back equal from JSON."""
     fault: _Fault | None = None
     match value:
         case None | bool() | list() | dict():
@@ -302,7 +302,7 @@ _ADVICE = {
 
 
 def _refusal(what: str, redaction: Redaction) -> _Answer:
-    """Answer a fault by an error that says where, which value, why, and what to do."""
+    """Return a handler that raises PayloadRejected with the path, the value, the fault and the advice."""
 
     def refuse(node: _Node, value: object, fault: _Fault) -> NoReturn:
         keys = _keys(node)
@@ -314,7 +314,7 @@ def _refusal(what: str, redaction: Redaction) -> _Answer:
 
 
 def _show(value: object, keys: list[object], redaction: Redaction) -> str:
-    """Show enough of a value to find it, and never of what may be a secret."""
+    """Return enough of a value to recognise it, and nothing of a possible secret."""
     kind = type(value).__name__
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} {kind}"
@@ -330,15 +330,15 @@ def _show(value: object, keys: list[object], redaction: Redaction) -> str:
 
 
 def _repr(value: object) -> str:
-    """Give the repr, bounded, also of what has none."""
+    """Return the repr, cut to a bound; return a placeholder if the value's `__repr__` raises."""
     try:
         return repr(value)[:_LONGEST_REPR]
-    except Exception:  # noqa: BLE001 - any error may come out of a foreign __repr__, and none matters here
+    except Exception:  # noqa: BLE001 - a foreign __repr__ may raise anything, and no error matters here
         return f"<{type(value).__name__} without a repr>"
 
 
 def _keys(node: _Node) -> list[object]:
-    """Give the keys from the top to a value."""
+    """Return the keys that lead from the root to a value."""
     keys: list[object] = []
     place: _Node | None = node
     while place is not None and place.parent is not None:
@@ -348,7 +348,7 @@ def _keys(node: _Node) -> list[object]:
 
 
 def _largest_part(value: object) -> str:
-    """Name the member of the top that takes the most bytes."""
+    """Return the path of the top-level member that takes the most bytes."""
     members: Iterable[tuple[object, object]] = ()
     if isinstance(value, dict):
         members = value.items()
@@ -367,15 +367,15 @@ def _bytes_as_text(value: bytes | bytearray | memoryview) -> str:
 
 
 def _cut(why: str) -> msgspec.Raw:
-    """Make the marker of a left-out part; raw, so that the walk takes it for a leaf."""
+    """Return the marker of a left-out part; it is raw so that the walk treats it as a leaf."""
     return msgspec.Raw(_to_json({CUT: why}))
 
 
 def _cut_to(limit: int, raw: bytes) -> str:
-    """Keep text within a limit: instead of what is too large stand its size and its start."""
+    """Return the JSON, or a marker with its size and start if it takes more than `limit` bytes."""
     if len(raw) <= limit:
         return raw.decode()
-    # Escapes at most double the start, and the rest of the marker is shorter than the margin.
+    # Escaping at most doubles the start, and the rest of the marker is shorter than `_MARGIN`.
     start = raw[: max(0, limit - _MARGIN) // 2].decode("utf-8", "ignore")
     marker = _to_json({CUT: {"bytes": len(raw), "start": start}})
     return marker.decode() if len(marker) <= limit else "null"

@@ -1,7 +1,7 @@
-"""Whose turn it is: round after round from org to org, each with as many jobs as its weight says.
+"""Fair turns of orgs: in each round, every org has as many jobs as its weight.
 
-A `Turn` says where a claim stopped, so that the next one goes on there, on whatever worker. Within a claim
-the jobs of the orgs are interleaved evenly; within an org the more urgent goes first.
+A `Turn` is the point at which a claim stopped; the next claim continues there, on any worker. Within a claim
+the jobs of the orgs are interleaved evenly; within an org the more urgent job goes first.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 Org = str | None
-"""None: the jobs of no org, which have a turn of their own."""
+"""An org id; None for the jobs without an org, which have a turn of their own."""
 
 
 class Candidate(NamedTuple):
-    """A job that could be claimed; `run_at` in microseconds."""
+    """A job that could be claimed; `run_at` is in microseconds."""
 
     id: str
     org_id: Org
@@ -27,14 +27,14 @@ _urgency = attrgetter("priority", "run_at", "id")
 
 
 class Turn(NamedTuple):
-    """The org whose turn it is, and how many of its jobs have gone in this turn."""
+    """The org whose turn it is, and how many of its jobs were claimed in this turn."""
 
     org_id: Org
     gone: int
 
 
 def by_age(candidates: Sequence[Candidate], now: int, ageing: int | None) -> list[Candidate]:
-    """Put jobs in the order in which they go, each raised by one priority for every span that it waits."""
+    """Return jobs in claim order, each raised by one priority for every `ageing` that it has waited."""
     if not ageing:
         return sorted(candidates, key=_urgency)
 
@@ -45,7 +45,7 @@ def by_age(candidates: Sequence[Candidate], now: int, ageing: int | None) -> lis
 
 
 def in_turn(orgs: Collection[Org], turn: Turn | None) -> list[Org]:
-    """Put orgs in the order of their turns, from the one whose turn it is and around again."""
+    """Return orgs in the order of their turns, starting with the org whose turn it is."""
     first = (False, "") if turn is None else (turn.org_id is None, turn.org_id or "")
 
     def place(org: Org) -> tuple[bool, tuple[bool, str]]:
@@ -56,7 +56,7 @@ def in_turn(orgs: Collection[Org], turn: Turn | None) -> list[Org]:
 
 
 def quotas(orgs: Sequence[Org], weights: Mapping[str, int], turn: Turn | None, count: int) -> dict[Org, int]:
-    """Tell how many jobs each org would have of so many, if all had enough; `orgs` begin with the turn's."""
+    """Return each org's share of `count` jobs if all had enough; `orgs` start with the org of the turn."""
     if not orgs:
         return {}
     had = [_left(org, weights, turn if at == 0 else None) for at, org in enumerate(orgs)]
@@ -78,10 +78,10 @@ def quotas(orgs: Sequence[Org], weights: Mapping[str, int], turn: Turn | None, c
 def pick(
     waiting: Mapping[Org, Sequence[Candidate]], weights: Mapping[str, int], turn: Turn | None, count: int
 ) -> tuple[list[Candidate], Turn | None]:
-    """Choose the next so many jobs in their order, and say where the next claim goes on.
+    """Return at most `count` jobs in claim order, and the turn at which the next claim continues.
 
-    `waiting` has the orgs in the order of their turns, beginning with the one whose turn it is; the jobs of
-    each are in their order.
+    `waiting` has the orgs in the order of their turns, starting with the org whose turn it is, and the jobs
+    of each org in claim order.
     """
     chosen: dict[Org, int] = {}
     left = count
@@ -107,12 +107,12 @@ def pick(
 def _interleaved(
     waiting: Mapping[Org, Sequence[Candidate]], weights: Mapping[str, int], chosen: Mapping[Org, int]
 ) -> list[Candidate]:
-    """Spread the jobs of each org evenly over the rounds in which they go."""
+    """Return the chosen jobs, those of each org spread evenly over the rounds."""
     order: list[tuple[float, int, Candidate]] = []
     for place, (org, count) in enumerate(chosen.items()):
         weight = _weight(org, weights)
         order += [((at + 0.5) / weight, place, job) for at, job in enumerate(waiting[org][:count])]
-    # No two have the same place in the same round, so this never compares jobs.
+    # No two jobs have the same position and place, so the sort never compares jobs.
     order.sort()
     return [job for _, _, job in order]
 

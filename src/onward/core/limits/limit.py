@@ -1,7 +1,7 @@
-"""How many jobs that share something may run at once, how fast they start, and in what order.
+"""Limits: how many jobs that share a key may run at once, how fast they start, and in which order.
 
-A limit has a name and gives each of its jobs a key; jobs with the same key share its slots. `turn` decides
-how many of those that wait may be made ready; the rest stores what it says.
+A limit has a name and assigns a key to each of its jobs; jobs with the same key share its permits. `turn` is
+the only place that decides how many waiting jobs may be made ready; other code stores its decision.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from onward.errors import InvalidJob, InvalidSetting, OnwardError
 Per = Literal["type", "org"] | Callable[[NewJob], str | int]
 
 MOST_READY = 4000
-"""As many jobs of one key are made ready ahead of their start, however many slots are free."""
+"""At most this many jobs of one key are ready ahead of their start, however many permits are free."""
 
 _LEAST_READY = 50
 
 _MOST = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
-# What a rate lets go at once where nothing is said: what it earns while jobs are admitted and claimed.
+# The default burst is what the rate earns in this time, in which jobs are admitted and claimed.
 _BURST_MICROS = 100_000
 _PARTING = "/"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `concurrency` at once, and at a `rate` such as "100/1m", for each job type, org or key.
+    """At most `concurrency` jobs at once, and at a `rate` such as "100/1m", for each job type, org or key.
 
-    `per` says which jobs share the slots: all of the type, those of one org, or those for which a function of
-    the job gives the same text. `burst` of them may start at once. With `ordered`, the jobs of a key start in
-    the order in which they became due, one at a time where no `concurrency` is given; one that has to run
-    again holds up those behind it. Job types whose limits have the same `name` share them.
+    `per` sets which jobs share the permits: all of the type, those of one org, or those for which a function
+    of the job returns the same text. `burst` of them may start at once. With `ordered`, the jobs of a key
+    start in the order in which they became due, one at a time if no `concurrency` is set; a job that has to
+    run again holds up the jobs behind it. Job types whose limits have the same `name` share the permits.
     """
 
     concurrency: int | None = None
@@ -55,7 +55,7 @@ class Limit:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, naming it."""
+        """Raise InvalidSetting, which names the option, for an invalid value."""
         if not isinstance(self.ordered, bool):
             raise InvalidSetting(f"ordered is {self.ordered!r:.80}; give True or False")
         if self.concurrency is None and self.rate is None and not self.ordered:
@@ -72,7 +72,7 @@ class Limit:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """Give what admission goes by, as it is stored."""
+        """The options that decide admission, in their stored form."""
         said = {
             "concurrency": self.concurrency,
             "rate": self.rate,
@@ -84,7 +84,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a limit allows now: as the application declares it, or as an operator has set it."""
+    """What a limit allows now, as declared by the application or overridden by an operator."""
 
     concurrency: int | None = None
     rate: Rate | None = None
@@ -93,35 +93,35 @@ class Terms:
 
     @staticmethod
     def read(declared: str, override: str | None) -> Terms:
-        """Read stored terms, with what an operator set instead."""
+        """Return the stored terms, with an operator's override applied."""
         return _read(declared, override)
 
     @property
     def slots(self) -> int | None:
-        """Give how many may be active at once; None for any number."""
+        """The number of permits: how many jobs may be active at once; None for no bound."""
         return 1 if self.concurrency is None and self.ordered else self.concurrency
 
     @property
     def every(self) -> int | None:
-        """Give the microseconds from one start to the next; None where there is no rate."""
+        """The microseconds from one start to the next; None if there is no rate."""
         return None if self.rate is None else interval("rate", self.rate) // _MICROSECOND
 
     @property
     def at_once(self) -> int:
-        """Tell how many may start at once after a rest: the burst, or what the rate earns in a moment."""
+        """How many jobs may start at once after a rest: the burst, or what the rate earns in 100 ms."""
         return self.burst or max(1, _BURST_MICROS // (self.every or _BURST_MICROS))
 
     def paid(self, paid_at: int | None, now: int, jobs: int) -> int | None:
-        """Give the time by which so many more starts are paid for; None where there is no rate."""
+        """Return the time by which `jobs` more starts are paid for; None if there is no rate."""
         return None if self.every is None else take(paid_at, now, self.every, self.at_once, jobs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How it stands with one key: its ready and running jobs, and what its rate has been taken for.
+    """The state of one key: its ready and running jobs, and the time by which its starts are paid for.
 
-    `begun` are those that have run before and wait here to go on; `away` those that will come back, because
-    they wait for their time or for something else.
+    `begun` counts the jobs that have run before and wait for a permit; `away` counts the jobs that have run
+    before and will come back later, because they wait for their time or for other jobs.
     """
 
     ready: int = 0
@@ -132,35 +132,35 @@ class Standing:
 
     @property
     def active(self) -> int:
-        """Count those that hold a slot."""
+        """The number of jobs that hold a permit."""
         return self.ready + self.running
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """How many may be made ready now; `again` is the instant at which the rate lets the next one go."""
+    """How many jobs may be made ready now; `again` is the instant at which the rate allows more."""
 
     jobs: int
     again: int | None = None
 
 
 def turn(terms: Terms, standing: Standing, now: int) -> Turn:
-    """Decide how many jobs of a key that wait may be made ready; all times are microseconds."""
+    """Decide how many waiting jobs of a key may be made ready; all times are in microseconds."""
     free: float = math.inf
     if terms.slots is not None:
         free = max(0, terms.slots - standing.active)
     if terms.ordered:
-        # Who has begun goes first; for those who are away, a slot is kept from all who have not.
+        # Begun jobs go first. Each begun job that is away keeps a permit from the jobs that have not begun.
         free = min(free, standing.begun) + max(0, free - standing.begun - standing.away)
-    # By the pace of those that run: whoever is more urgent can't overtake what is ready already.
+    # Keep few jobs ready, in proportion to the running ones: a more urgent job can't overtake a ready job.
     ahead = min(MOST_READY, max(_LEAST_READY, 4 * standing.running))
     free = min(free, ahead - standing.ready)
-    # Half of that is soon enough: to admit a few each time would cost each of them more.
+    # Refill once at most half of them are left: admitting a few at a time costs more per job.
     if free <= 0 or 2 * standing.ready > ahead:
         return Turn(0)
     if (every := terms.every) is None:
         return Turn(int(free))
-    # Those made ready that nobody starts, because all is paused, must not add up to a flood.
+    # During a pause no worker starts the ready jobs: they must not add up to more than a burst.
     unclaimed = terms.at_once - standing.ready
     earned = min(tokens(standing.paid_at, now, every, terms.at_once), unclaimed)
     if earned > 0:
@@ -170,7 +170,7 @@ def turn(terms: Terms, standing: Standing, now: int) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """How it stands with a key; `terms` is None where nobody has declared its limit."""
+    """The state of a key as it was read; `terms` is None if no application has declared its limit."""
 
     key: str
     standing: Standing
@@ -179,12 +179,12 @@ class SlotSeen:
 
     @property
     def turn(self) -> Turn:
-        """Tell how many of those that wait may be made ready."""
+        """How many of the waiting jobs may be made ready."""
         return Turn(0) if self.terms is None else turn(self.terms, self.standing, self.now)
 
 
 def read_limit(job_type: str, option: Any) -> Limit | None:
-    """Take the limit of a job type as its definition writes it; without a name it has that of the type."""
+    """Return the limit that a job type's definition sets; a limit without a name has the type's name."""
     match option:
         case None:
             return None
@@ -209,7 +209,7 @@ _GIVE = "give a number, 'org', a function of the job, or Limit(…)"
 
 
 def add_limit(known: dict[str, Limit], limit: Limit, job_type: str) -> None:
-    """Add the limit of a job type; types that share one must say the same of it."""
+    """Add the limit of a job type; raise InvalidSetting if types that share it declare it differently."""
     name = limit.name or job_type
     other = known.setdefault(name, limit)
     if other.declared != limit.declared:
@@ -220,7 +220,7 @@ def add_limit(known: dict[str, Limit], limit: Limit, job_type: str) -> None:
 
 
 def limit_key(limit: Limit, new: NewJob) -> str:
-    """Give the key of a job: the name of its limit, and whose slots it needs."""
+    """Return the limit key of a job: the limit's name, and the org or value that shares its permits."""
     name = limit.name or new.job_type
     per = limit.per
     if isinstance(per, str):
@@ -243,18 +243,18 @@ def limit_key(limit: Limit, new: NewJob) -> str:
 
 
 def name_of(key: str) -> str:
-    """Name the limit of a key."""
+    """Return the name of the limit that a key belongs to."""
     return key.partition(_PARTING)[0]
 
 
 def value_of(key: str) -> str | None:
-    """Give what a key says besides the name of its limit; None for one that all of its jobs share."""
+    """Return the part of a key after its limit's name; None if all jobs of the limit share one key."""
     _, parting, value = key.partition(_PARTING)
     return value if parting else None
 
 
 def check_terms(concurrency: Any, rate: Any, burst: Any) -> dict[str, Any]:
-    """Check what a limit allows; gives what is said."""
+    """Check the terms of a limit, and return those that are set."""
     said: dict[str, Any] = {}
     if concurrency is not None:
         said["concurrency"] = whole("concurrency", concurrency, 1, _MOST)

@@ -1,6 +1,6 @@
-"""What an application asks of a queue: how many of its jobs run at once, how fast, and in whose turn.
+"""The policy of a queue: how many of its jobs run at once, how fast they start, and whether orgs take turns.
 
-An application declares it; an operator may set other bounds for a time, which hold until they are reset.
+The application declares the policy. An operator may override its bounds, until they are reset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onward.errors import InvalidSetting
 
 Bound = int | Literal["none"]
 RateBound = Rate | Literal["none"]
-"""What an operator sets; "none" lifts what the application declares."""
+"""The bounds that an operator sets; "none" lifts the bound that the application declares."""
 
 _MOST_CONCURRENT = 1_000_000
 _MOST_BURST = 1_000_000
@@ -30,14 +30,14 @@ _MOST_WEIGHTS = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_AGEING = timedelta(milliseconds=1)
 _LONGEST_AGEING = timedelta(days=365)
-# What a rate lets go at once where nothing is said: what it earns while a claim is made.
+# The default burst is what the rate earns in this time, in which a claim is made.
 _BURST_MICROS = 100_000
 _NONE = "none"
 _NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
 
 
 class QueueOptions(TypedDict, total=False):
-    """What a rule is made of, as people write it."""
+    """The options of a queue's policy, as the application writes them."""
 
     concurrency: int | None
     rate: Rate | None
@@ -49,12 +49,12 @@ class QueueOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRule:
-    """How a queue is worked off.
+    """The policy of a queue.
 
-    `concurrency` bounds how many of its jobs run at once, on all workers together; `rate` how many start in
-    a period, and `burst` how many of those at once. A `fair` queue goes by turns from org to org, in which
-    an org of weight 3 has three jobs where others have one. With `ageing`, every such span that a job waits
-    raises it by one priority.
+    `concurrency` bounds how many of its jobs run at once, on all workers together; `rate` bounds how many
+    start in a period, and `burst` how many of those start at once. In a `fair` queue the orgs take turns, and
+    an org of weight 3 has three jobs where others have one. With `ageing`, a job is raised by one priority
+    each time it has waited for that span.
     """
 
     concurrency: int | None = None
@@ -75,7 +75,7 @@ class QueueRule:
         weights: Mapping[str, int] | None = None,
         ageing: Duration | None = None,
     ) -> QueueRule:
-        """Take a rule as people write it; refuses what makes no sense, naming it."""
+        """Return the policy that the options set; raise InvalidSetting, which names an invalid option."""
         if not isinstance(fair, bool):
             raise InvalidSetting(f"fair is {fair!r:.80}; give True or False")
         if weights and not fair:
@@ -92,26 +92,26 @@ class QueueRule:
 
     @property
     def every(self) -> int | None:
-        """Give the microseconds from one start to the next; None where there is no rate."""
+        """The microseconds from one start to the next; None if there is no rate."""
         return None if self.rate is None else interval("rate", self.rate) // _MICROSECOND
 
     @property
     def at_once(self) -> int:
-        """Tell how many may start at once after a rest: the burst, or what the rate earns in a moment."""
+        """How many jobs may start at once after a rest: the burst, or what the rate earns in 100 ms."""
         return self.burst or max(1, _BURST_MICROS // (self.every or _BURST_MICROS))
 
     @property
     def plain(self) -> bool:
-        """Tell whether nothing is asked of the queue."""
+        """Whether the policy sets nothing."""
         return self == _PLAIN
 
     @property
     def picks(self) -> bool:
-        """Tell whether its jobs are picked in another order than by priority and time."""
+        """Whether its jobs are claimed in another order than by priority and time."""
         return self.fair or self.ageing is not None
 
     def stored(self) -> dict[str, Any]:
-        """Give what is said of the queue, as it is stored."""
+        """Return the options that are set, in their stored form."""
         said = {
             "concurrency": self.concurrency,
             "rate": self.rate,
@@ -124,11 +124,11 @@ class QueueRule:
 
     @staticmethod
     def read(declared: str, override: str | None) -> QueueRule:
-        """Read a stored rule, with what an operator set instead."""
+        """Return a stored policy, with an operator's override applied."""
         return _read(declared, override)
 
     def overridden(self, bounds: Mapping[str, Any]) -> QueueRule:
-        """Put an operator's bounds in the place of the declared ones; without a rate there is no burst."""
+        """Return the policy with an operator's bounds in place of its own; without a rate it has no burst."""
         rule = replace(self, **bounds)
         return rule if rule.rate is not None else replace(rule, burst=None)
 
@@ -139,7 +139,7 @@ _PLAIN = QueueRule()
 def bounds_of(
     concurrency: Bound | None = None, rate: RateBound | None = None, burst: int | None = None
 ) -> dict[str, Any]:
-    """Check bounds and give those that are said; one that is lifted is said to be None."""
+    """Check bounds and return those that are set; a bound that is lifted is None."""
     said: dict[str, Any] = {}
     if concurrency is not None:
         lifted = concurrency == _NONE

@@ -1,1 +1,1 @@
-"""Schedules: what they enqueue, at which instants, by which clocks."""
+"""Schedules: cron, time zones, occurrences, firing."""

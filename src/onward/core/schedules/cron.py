@@ -1,7 +1,8 @@
-"""Cron expressions on a clock on the wall: which local times one names; zones and their changes come later.
+"""Cron expressions: the local times that an expression matches, without regard to time zones.
 
-Five fields (minute, hour, day of month, month, day of week), or six with the second first, or an alias such
-as `@daily`. As in Debian's cron, a day must match both of its fields if one begins with `*`, else either.
+An expression has five fields (minute, hour, day of month, month, day of week), or six with the second first,
+or is an alias such as `@daily`. As in Debian's cron, a day must match both day fields if one of them begins
+with `*`, else at least one of them.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _FIELDS = {
 }
 _BACKWARDS = re.compile(r"\w+-\w+(/\d+)?")
 _EVERY_HOUR = frozenset(range(24))
-# Whoever can fire does so within the 50 years that cronsim looks ahead: a leap day on a given weekday comes
-# after 40 years at most.
+# Any expression that can fire does so within the 50 years that cronsim looks ahead: a leap day on a given
+# weekday comes after 40 years at most.
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - local time of no zone
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression that was checked: `text` as it is shown, `fields` as cronsim reads it."""
+    """A checked expression: `text` is for display, `fields` is the form that cronsim reads."""
 
     text: str
     fields: str
@@ -52,15 +53,15 @@ class Cron:
 
     @classmethod
     def of(cls, text: Any) -> Cron:
-        """Read an expression; raises InvalidSetting, which names the field and what may stand there."""
+        """Read an expression; raise InvalidSetting, which names the wrong field and its valid values."""
         return _read(_one_line(text))
 
     def after(self, local: datetime) -> datetime:
-        """Give the first local time after this one that matches; both without a zone."""
+        """Return the first matching local time after `local`; neither has a time zone."""
         return next(CronSim(self.fields, local))
 
     def in_words(self) -> str:
-        """Say when, in English: "At 02:00 every day"."""
+        """Return the expression in English: "At 02:00 every day"."""
         return CronSim(self.fields, _ANY_TIME).explain()
 
 
@@ -88,7 +89,7 @@ def _fires(fields: str) -> bool:
     try:
         return next(CronSim(fields, _ANY_TIME), None) is not None
     except CronSimError:
-        # Each field is fine by itself, so no month has such a day.
+        # Each field is valid by itself, so no month has such a day.
         return False
 
 
@@ -106,7 +107,7 @@ def _names(parts: list[str]) -> list[str]:
 
 
 def _values(shown: str, name: str, part: str) -> frozenset[Any]:
-    """Read one field by itself, to name the one that is wrong."""
+    """Return the values of one field; read by itself, so that the error can name the field."""
     try:
         return frozenset(Field(list(_FIELDS).index(name)).parse(part))
     except (CronSimError, AssertionError):

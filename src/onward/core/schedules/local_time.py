@@ -1,9 +1,10 @@
-"""Local times of a zone as instants, also where its clocks are changed.
+"""Conversion of a zone's local times to instants, also around clock changes.
 
-An expression that names hours ("at 02:30", "every ten minutes from 9 to 17") is about clocks on walls: a time
-that the clocks skip runs once, at the first instant after the gap; one that they show twice runs once, the
-first time. One whose hour is every hour is about the time between runs: each instant at which the clocks show
-a matching time is a slot, in both passes of a fold; a gap, in which no time passes, has none.
+An expression that names hours ("at 02:30", "every ten minutes from 9 to 17") follows local time. A time that
+the clocks skip runs once, at the first instant after the gap. A time that they show twice runs once, at the
+first of the two. An expression whose hour field is every hour follows elapsed time. Each instant at which the
+clocks show a matching time is an occurrence, in both passes of a fold; a gap, in which no time passes, has
+none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from onward.errors import InvalidSetting
 
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
-# Of the machine, not of a place, or with leap seconds.
+# These are zones of the machine, not of a place, or they count leap seconds.
 _NOT_A_PLACE = ("localtime", "posixrules", "posix/", "right/")
 _OFFSET = re.compile(r"(?:UTC|GMT|Z)? ?([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 _MOST_HOURS = {"+": 14, "-": 12}
@@ -36,12 +37,12 @@ class Zone:
 
     @classmethod
     def of(cls, tz: Any) -> Zone:
-        """Find a zone by its name; raises InvalidSetting with the nearest names."""
+        """Return a zone by its name; raise InvalidSetting with the nearest names if there is none."""
         name = "UTC" if tz is None or tz is UTC else getattr(tz, "key", tz)
         return _load(name if isinstance(name, str) else repr(name))
 
     def next_after(self, cron: Cron, instant: datetime) -> datetime:
-        """Give the first slot of an expression after an instant, both in UTC."""
+        """Return the first occurrence of an expression after an instant, both in UTC."""
         if self.info is UTC:
             return cron.after(instant.replace(tzinfo=None)).replace(tzinfo=UTC)
         return self._next_real(cron, instant) if cron.every_hour else self._next_named(cron, instant)
@@ -50,14 +51,14 @@ class Zone:
         shown = instant.astimezone(self.info)
         local = shown.replace(tzinfo=None, fold=0)
         if shown.fold:
-            # All of this hour has run in its first pass: go on where the clocks show new times.
+            # The repeated hour has run in its first pass: continue where the clocks show new times.
             first = local.replace(tzinfo=self.info).astimezone(UTC)
             change = self._change(first, instant)
             local = _naive(change) + self._offset(first) - _SECOND
         return self._instant(cron.after(local))
 
     def _instant(self, local: datetime) -> datetime:
-        """Give when the clocks first show a local time, or when they have skipped it."""
+        """Return the instant at which the clocks first show a local time, or at which they skip it."""
         instant = local.replace(tzinfo=self.info).astimezone(UTC)
         if instant.astimezone(self.info).replace(tzinfo=None) == local:
             return instant
@@ -72,18 +73,18 @@ class Zone:
             if self._offset(sure) != offset:
                 instant = self._change(instant, sure)
                 offset = self._offset(instant)
-                # The instant of the change may itself be a slot.
+                # The instant of the change may itself be an occurrence.
                 local = _naive(instant) + offset - _SECOND
             elif sure == found:
                 return found
             else:
-                # No clock is set by more than a day, so nothing matches until shortly before.
+                # No clock change exceeds a day, so no time matches until two days before `found`.
                 instant = found - 2 * _DAY
                 offset = self._offset(instant)
                 local = _naive(instant) + offset
 
     def _change(self, begin: datetime, end: datetime) -> datetime:
-        """Find the instant between two, a few days apart at most, at which the clocks are changed."""
+        """Return the instant of the clock change between two instants, which are at most a few days apart."""
         before = self._offset(begin)
         begin = begin.replace(microsecond=0)
         low, high = 0, (end - begin) // _SECOND
@@ -106,7 +107,7 @@ def _naive(instant: datetime) -> datetime:
 @lru_cache(maxsize=1000)
 def _load(name: str) -> Zone:
     if name == "UTC":
-        # Also where the machine has no zones at all.
+        # UTC works also on a machine without a time zone database.
         return Zone("UTC", UTC)
     if not name.startswith(_NOT_A_PLACE):
         try:
@@ -129,9 +130,9 @@ def _nearest(name: str) -> str:
 
 
 def _instead_of(sign: str, hours: str, minutes: str) -> str:
-    """Say what to give for an offset, which knows of no summer: a place, or a zone that has none either."""
+    """Return what to pass instead of an offset, which has no summer time: a city, or a fixed zone."""
     said = "an offset is no zone; give that of a city, such as 'Europe/Lisbon'"
     if int(minutes) or not 0 < int(hours) <= _MOST_HOURS[sign]:
         return said
-    # By POSIX, the sign of these is the other way round.
+    # POSIX inverts the sign in the names of these zones.
     return f"{said}, or 'Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}' for UTC{sign}{int(hours)} all year"

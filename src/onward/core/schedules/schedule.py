@@ -1,4 +1,7 @@
-"""A schedule: the job of its runs, their times, and what becomes of late and of overlapping ones."""
+"""A schedule: the job that it runs, its occurrences, and how late and overlapping runs are handled.
+
+The key of a run's job is made from its occurrence, so that an occurrence has at most one job.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from onward.core.schedules.timing import TOLERANCE, Missed, Timing, check_missed
 from onward.errors import InvalidSetting
 
 Overlap = Literal["allow", "skip", "wait"]
-"""What a run does while the one before has not ended: run beside it, not at all, or after it."""
+"""What a run does while the previous run has not ended: run beside it, not at all, or after it."""
 
 _LONGEST_NAME = 200
 _LONGEST_ERROR = 1000
@@ -32,8 +35,8 @@ _KEPT = (
     "job_type", "payload", "category", "queue", "priority", "max_attempts", "timeout", "org_id", "project_id",
     "actor_type", "actor_id", "subject", "tags", "limit_key",
 )  # fmt: skip
-# A run has a key of its own, which no other job can have: what a job type says about keys does not matter.
-# What was inherited where the schedule was made tells nothing about its runs.
+# A run has a key of its own, which no other job can have, so the key options of its job type do not apply.
+# Context that was inherited where the schedule was made does not describe its runs.
 _DROPPED = {
     "key", "unique", "on_conflict", "reset_from", "merge", "request_id", "correlation_id", "traceparent",
     "parent_id", "ties", "pending",
@@ -41,7 +44,7 @@ _DROPPED = {
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """When a schedule runs, by `cron` and `tz` or by `every`, and how."""
+    """The options of a schedule: its times, by `cron` and `tz` or by `every`, and how it runs."""
 
     cron: str
     every: Duration
@@ -54,7 +57,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The job of every run of a schedule, as it is stored."""
+    """The stored form of the job that every run of a schedule enqueues."""
 
     job_type: str
     payload: dict[str, Any] = {}
@@ -71,7 +74,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: list[str] | None = None
     limit_key: str | None = None
     allowed: timedelta | None = None
-    """The time from a run's slot to its deadline."""
+    """The time from a run's `run_at` to its deadline."""
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
     template: Template
     timing: Timing
     anchored: bool = False
-    """Whether somebody said where `every` counts from."""
+    """Whether the caller set the instant from which `every` counts."""
     jitter: timedelta = timedelta()
     missed: Missed = "last"
     overlap: Overlap = "allow"
@@ -98,7 +101,7 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
         allowed: timedelta | None = None,
         source: Literal["code", "database"] = "database",
     ) -> Self:
-        """Check a schedule; what its job may be, the caller checks by the rules of the application."""
+        """Check the options and return the schedule; the caller checks whether its job is allowed."""
         check_text("name", name, longest=_LONGEST_NAME)
         check_kind("job", job, NewJob, "give a NewJob(job_type=…, payload=…)")
         anchor = options.get("anchor")
@@ -123,17 +126,17 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job(self) -> str:
-        """Give its template as JSON; two that are equal are the same text."""
+        """The template as JSON; equal templates have equal text."""
         return msgspec.json.encode(self.template, order="deterministic").decode()
 
     def begun(self, at: datetime) -> Timing:
-        """Give its times if it begins now: those of one with a warm-up are counted from the end of that."""
+        """Return its timing if it begins at `at`; after a warm-up, intervals count from the warm-up's end."""
         if self.timing.every is None or self.anchored or not self.warm_up:
             return self.timing
         return Timing(every=self.timing.every, anchor=at + self.warm_up)
 
     def keeps_times_of(self, other: Schedule) -> bool:
-        """Tell whether the slots of a stored schedule are its own as well."""
+        """Whether a stored schedule has the same occurrences."""
         own = self.timing
         if self.anchored or own.every is None or not self.warm_up:
             return own == other.timing
@@ -141,7 +144,7 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulePause(msgspec.Struct, frozen=True):
-    """Since when a schedule is paused, by whom and why."""
+    """The pause of a schedule: since when, why, and the actor that paused it."""
 
     at: datetime
     reason: str
@@ -150,10 +153,10 @@ class SchedulePause(msgspec.Struct, frozen=True):
 
 
 class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a schedule; while its job has not ended, `outcome` is None.
+    """One run of a schedule; `outcome` is None until its job has ended.
 
-    Else it is `succeeded`, `skipped` (by the handler, or because the run before still lasted: then there is
-    no job), `dead`, `cancelled`, `refused` (no such job may be enqueued) or `duplicate` (its key was taken).
+    Then it is `succeeded`, `skipped` (by the handler; or, without a job, because the previous run had not
+    ended), `dead`, `cancelled`, `refused` (no such job may be enqueued) or `duplicate` (its key was taken).
     """
 
     schedule: str
@@ -168,12 +171,12 @@ class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def drift(self) -> timedelta:
-        """Tell how long after its slot it was fired."""
+        """How long after its occurrence the run was fired."""
         return self.fired_at - self.slot
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored schedule, as it was when it was read; `next_at` is None while it is paused."""
+    """A stored schedule, as it was at the time of the read; `next_at` is None while it is paused."""
 
     name: str
     source: Literal["code", "database"]
@@ -196,15 +199,15 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> dict[str, Any]:
-        """Give the payload of its jobs."""
+        """The payload of its jobs."""
         return self._template().payload
 
     def next_times(self, after: datetime, count: int = 5) -> tuple[datetime, ...]:
-        """Give the next slots after an instant, whether it is paused or not."""
+        """Return the next `count` occurrences after an instant, whether the schedule is paused or not."""
         return self.timing.next_times(after, count)
 
     def slots_due(self, now: datetime) -> tuple[tuple[datetime, ...], datetime]:
-        """Give the slots to fire now, and the one that is next after them."""
+        """Return the occurrences to fire now, and the next one after them."""
         if self.next_at is None or self.next_at > now:
             return (), self.next_at or self.timing.next_after(now)
         most = max(_MOST_AT_ONCE, self.missed) if isinstance(self.missed, int) else _MOST_AT_ONCE
@@ -213,7 +216,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return slots, self.timing.next_after(slots[-1] if rest else now)
 
     def job_at(self, slot: datetime, *, asked: bool = False) -> NewJob:
-        """Give the job of a run; one that somebody asked for comes at once."""
+        """Return the job of a run; a run that an operator `asked` for has no jitter."""
         late = timedelta() if asked else jitter(self.name, slot, self.jitter)
         return job_of_run(self.name, self._template(), slot, late, asked=asked)
 
@@ -222,7 +225,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_of(job: NewJob | str, payload: Mapping[str, Any] | None, known: Collection[str]) -> NewJob:
-    """Give the job of a schedule; a name must be that of a job type, if the application has any."""
+    """Return the job of a schedule; a text must name a known job type, if the application has any."""
     if isinstance(job, str):
         if known and job not in known:
             raise unknown_type(job, known)
@@ -233,7 +236,7 @@ def job_of(job: NewJob | str, payload: Mapping[str, Any] | None, known: Collecti
 
 
 def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
-    """Say that the application has no such job type, and which may have been meant."""
+    """Return the error for an unknown job type, with the nearest known name."""
     near = get_close_matches(job_type, known, 1)
     instead = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known)) or 'none'}."
     return InvalidSetting(
@@ -245,7 +248,7 @@ def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
 def job_of_run(
     name: str, template: Template, slot: datetime, late: timedelta = timedelta(), *, asked: bool = False
 ) -> NewJob:
-    """Give the job of a run; its key is that of its slot, so there is one however often it is asked for."""
+    """Return the job of a run; its key is made from its occurrence, so a repeated enqueue adds no job."""
     key = f"schedule:{name}:{'run_now:' if asked else ''}{_stamp(slot)}"
     fields: dict[str, Any] = {kept: getattr(template, kept) for kept in _KEPT}
     if template.actor_type is None:
@@ -263,12 +266,12 @@ def job_of_run(
 
 
 def is_late(slot: datetime, fired_at: datetime) -> bool:
-    """Tell whether a slot was fired later than clocks may differ."""
+    """Whether an occurrence was fired later than a difference of clocks can explain."""
     return fired_at - slot > TOLERANCE
 
 
 def run_error(error: Mapping[str, Any] | None) -> str | None:
-    """Give in one text what the error of a job says."""
+    """Return the class and message of a job's error as one text; None if there is neither."""
     if not isinstance(error, Mapping):
         return None
     said = error.get("message") or error.get("reason")
@@ -279,7 +282,7 @@ def run_error(error: Mapping[str, Any] | None) -> str | None:
 
 def _template(job: NewJob, allowed: timedelta | None) -> Template:
     plain = NewJob(job_type=job.job_type)
-    # A debounce first: by it comes a delay, of which nobody knows.
+    # Check debounce first: it sets a delay, and the error must name the option that the caller wrote.
     for name in ("debounce", *NewJob.__struct_fields__):
         if name not in _KEPT and name not in _DROPPED and getattr(job, name) != getattr(plain, name):
             raise InvalidSetting(

@@ -1,7 +1,7 @@
-"""When a schedule runs: the slots of its timing, which of those that were missed still count, and the jitter.
+"""When a schedule runs: its occurrences, which missed ones still run, and the jitter.
 
-A slot is an instant in UTC that every scheduler works out alike, so that a unique constraint on it is enough
-for each to run once. All of it is a function of its arguments: nothing here reads a clock or draws dice.
+An occurrence (`slot`) is an instant in UTC that every scheduler computes alike, so that a unique constraint
+on it suffices for each to run once. All functions are pure: none reads a clock or draws random numbers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from onward.core.schedules.local_time import Zone
 from onward.errors import InvalidSetting
 
 Missed = Literal["skip", "last", "all"] | int
-"""What becomes of slots that nobody ran in time: none, the newest, all of them, or the newest n."""
+"""Which missed occurrences still run: none, the newest, all of them, or the newest n."""
 
-# S4: clocks may differ by so much, and a run that is later than this is reported.
+# S4: clocks may differ by up to this much, and a run that is later is reported.
 TOLERANCE = timedelta(seconds=60)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ _LOOKED_AT = 25
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a schedule runs: by `cron` on the clocks of `tz`, or `every` so often, counted from `anchor`."""
+    """When a schedule runs: by `cron` in the zone `tz`, or at the interval `every`, counted from `anchor`."""
 
     cron: str | None = None
     every: timedelta | None = None
@@ -50,7 +50,7 @@ class Timing:
         tz: str | tzinfo | None = None,
         anchor: datetime | None = None,
     ) -> Self:
-        """Check a timing; raises InvalidSetting for one that can't be read, or that would never fire."""
+        """Check and return a timing; raise InvalidSetting if it can't be read or would never fire."""
         if (cron is None) == (every is None):
             raise InvalidSetting("a schedule has either cron= or every=; give one of them")
         if cron is not None:
@@ -65,22 +65,25 @@ class Timing:
         return cls(every=length, anchor=_EPOCH if anchor is None else _in_utc("anchor", anchor))
 
     def next_after(self, instant: datetime) -> datetime:
-        """Give the first slot after an instant, in UTC."""
+        """Return the first occurrence after an instant, in UTC."""
         instant = _in_utc("instant", instant)
         if self.every is not None:
             return self.anchor + ((instant - self.anchor) // self.every + 1) * self.every
         return Zone.of(self.tz).next_after(Cron.of(self.cron), instant)
 
     def next_times(self, instant: datetime, n: int = 5) -> tuple[datetime, ...]:
-        """Give the next n slots after an instant."""
+        """Return the next n occurrences after an instant."""
         return tuple(islice(self._after(instant), n))
 
     def slots(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
-        """Give the slots after one instant and up to another, the oldest first and at most so many."""
+        """Return the oldest occurrences after `after` and up to `until`, in order and at most `most`."""
         return tuple(islice(takewhile(lambda slot: slot <= until, self._after(after)), most))
 
     def newest(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
-        """Give the newest slots of that stretch, in order; it costs as little after an outage of a year."""
+        """Return the newest occurrences after `after` and up to `until`, in order and at most `most`.
+
+        Searches back from `until`, so that it costs as little after an outage of a year.
+        """
         if most < 1:
             return ()
         span = _SHORTEST * most
@@ -92,15 +95,15 @@ class Timing:
             span *= 2
 
     def shortest_gap(self) -> timedelta:
-        """Give how close two slots come; of an expression some are looked at."""
+        """Return the shortest time between two occurrences; for cron, a sample of them is compared."""
         if self.every is not None:
             return self.every
-        # In UTC, because a clock that is set forward moves slots together.
+        # In UTC, because a clock that is set forward moves occurrences together.
         slots = Timing(cron=self.cron).next_times(_EPOCH, _LOOKED_AT)
         return min(later - earlier for earlier, later in pairwise(slots))
 
     def in_words(self) -> str:
-        """Say it in English: "At 02:00 every day, Europe/Lisbon", "Every 2 minutes"."""
+        """Return the timing in English: "At 02:00 every day, Europe/Lisbon", "Every 2 minutes"."""
         if self.every is not None:
             return f"Every {_length_in_words(self.every)}"
         return f"{Cron.of(self.cron).in_words()}, {self.tz}"
@@ -114,9 +117,10 @@ class Timing:
 def missed(
     policy: Missed, slots: Sequence[datetime], now: datetime, tolerance: timedelta = TOLERANCE
 ) -> tuple[datetime, ...]:
-    """Choose the slots to run of those that are due, in order: the newest if it is on time, and the newest n.
+    """Return the due occurrences to run, in order: the newest n, and the newest in any case if on time.
 
-    "skip" is n = 0, "last" is n = 1. A slot after which another is due is late, however often they come.
+    "skip" is n = 0, "last" is n = 1. An occurrence counts as late once the next one is due, however short the
+    interval is.
     """
     if policy == "all":
         return tuple(slots)
@@ -134,9 +138,9 @@ def due(
     most: int,
     tolerance: timedelta = TOLERANCE,
 ) -> tuple[datetime, ...]:
-    """Give what to run of the slots after the last one that was settled and up to now, however long that was.
+    """Return the occurrences to run after `after`, the last that was handled, and up to `now`.
 
-    With "all" at most the oldest so many: ask again from the last of them.
+    With "all" these are at most the `most` oldest: call again from the last of them.
     """
     if policy == "all":
         return timing.slots(after, now, most)
@@ -145,7 +149,7 @@ def due(
 
 
 def check_missed(policy: Any) -> Missed:
-    """Take a policy for missed runs; raises InvalidSetting."""
+    """Return a valid policy for missed runs; raise InvalidSetting otherwise."""
     if policy in ("skip", "last", "all") or (type(policy) is int and 1 <= policy <= _MOST_MISSED):
         return policy  # type: ignore[no-any-return]
     raise InvalidSetting(
@@ -154,7 +158,7 @@ def check_missed(policy: Any) -> Missed:
 
 
 def jitter(name: str, slot: datetime, span: timedelta) -> timedelta:
-    """Give how much later than its slot a run starts: from 0 to less than `span`, the same for everybody."""
+    """Return the delay of a run after its occurrence, from 0 to below `span`; equal on all schedulers."""
     digest = hashlib.sha256(f"{name}\n{slot.astimezone(UTC).isoformat()}".encode()).digest()
     micros = span // timedelta(microseconds=1)
     return timedelta(microseconds=micros * int.from_bytes(digest[:8], "big") >> 64)

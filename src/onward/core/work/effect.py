@@ -1,7 +1,7 @@
-"""Effects of a job: what a retry must not repeat, and what it must not compute again.
+"""Effects of a job: actions that a retry must not repeat, and results that it must not compute again.
 
-An effect is known by its job, its name and the payload that the job had. With another payload, or after an
-operator's reset, it is another one, of the next generation and with another key.
+An effect is identified by its job, its name and the job's payload. A changed payload or an operator's reset
+makes a new effect, of the next generation and with another key.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from onward.core.jobs.payload import decode, encode
 from onward.errors import PayloadRejected, PayloadTooLarge
 
 MAX_RESULT_BYTES = 1_048_576
-"""The size limit of what is remembered of one effect, in bytes of JSON."""
+"""The size limit of the stored result of one effect, in bytes of JSON."""
 
 _HASH_LETTERS = 16
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What is recorded of an effect: begun and perhaps done outside, done, or reset to be done again."""
+    """The record of an effect: begun (perhaps done outside already), done, or reset to be done again."""
 
     job_id: JobId
     name: str
@@ -42,27 +42,27 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Give the idempotency key for whoever does the effect outside: the same until it is done or reset.
+        """The idempotency key for the external service that performs the effect; stable until done or reset.
 
-        A UUID, because some providers take nothing else, and many nothing longer.
+        It is a UUID, because some providers accept nothing else, and many nothing longer.
         """
-        # What was begun by one version is tried again by the next: the form of a key must never change.
+        # A newer version retries effects that an older one began, so the form of a key must never change.
         return str(uuid5(UUID(self.job_id), f"{self.generation}:{self.payload_hash}:{self.name}"))
 
     def is_done_over(self, payload: Mapping[str, Any]) -> bool:
-        """Tell whether it was done, and for this payload."""
+        """Whether the effect was done, and for this payload."""
         return self.state == "done" and self.payload_hash == payload_hash(payload)
 
 
 def payload_hash(payload: Mapping[str, Any]) -> str:
-    """Give a short text by which payloads are told apart; PostgreSQL does not keep the order of keys."""
+    """Return a short hash of a payload; keys are sorted, since PostgreSQL does not keep their order."""
     return hashlib.sha256(msgspec.json.encode(payload, order="sorted")).hexdigest()[:_HASH_LETTERS]
 
 
 def plain(value: object, what: str) -> Any:
-    """Give a value as it will be remembered; refuses what has no form in JSON, and what is too large.
+    """Return a value as it will be stored; raise if it has no form in JSON, or is too large.
 
-    Tuples, dates, UUIDs, dataclasses and the like have an obvious one.
+    Tuples, dates, UUIDs, dataclasses and the like are converted to their obvious JSON form.
     """
     if value is None:
         return None
@@ -73,7 +73,7 @@ def plain(value: object, what: str) -> Any:
     except PayloadRejected:
         try:
             obvious = json.dumps(msgspec.to_builtins(value, str_keys=True), allow_nan=False)
-        except Exception:  # noqa: BLE001 - the stricter encoder has said where and what to do
+        except Exception:  # noqa: BLE001 - the error of the stricter encoder is the useful one
             obvious = None
         if obvious is None:
             raise

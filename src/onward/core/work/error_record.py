@@ -1,6 +1,6 @@
-"""What is kept about an attempt that came to nothing: without secrets, and of a bounded size.
+"""The stored error of an unsuccessful attempt: without secrets, and of a bounded size.
 
-A text is cut to its bound only after its secrets are gone: half a secret looks like none.
+Text is cut to its bound only after its secrets are hidden: redaction does not recognise half a secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}", re.ASCII)
 
 
 def message_of(error: BaseException) -> str:
-    """Give the message of an exception, also of one that can't tell it."""
+    """Return the message of an exception, or a placeholder if its `__str__` raises."""
     try:
         return str(error)
     except BaseException:  # noqa: BLE001 - the handler's own __str__ may raise anything
@@ -30,23 +30,23 @@ def message_of(error: BaseException) -> str:
 
 
 def error_class(error: Mapping[str, Any]) -> str:
-    """Name the class of a stored error for a metric: a short plain name, or `other`."""
+    """Return the class of a stored error for a metric: a short plain name, or `other`."""
     name = error.get("class")
     return name if isinstance(name, str) and _CLASS.fullmatch(name) else "other"
 
 
 def shorten(text: str, longest: int, hide: Hide, *, end: bool = False) -> str:
-    """Hide the secrets of a text, then cut it: to its start, or to its end."""
+    """Hide the secrets of a text, then cut it to at most `longest` characters of its start or its end."""
     read = text[-_LONGEST_READ:] if end else text[:_LONGEST_READ]
     hidden = hide(read)
     if len(read) < len(text):
-        # Where it was cut may be half a secret, which comes into view only if much was hidden.
+        # The first cut may have left half a secret at its edge, which shows only if much else was hidden.
         hidden = hidden[_LONGEST_SECRET:] if end else hidden[:-_LONGEST_SECRET]
     return hidden[-longest:] if end else hidden[:longest]
 
 
 def sanitise(error: Mapping[str, Any], payload: object, redaction: Redaction) -> dict[str, Any]:
-    """Give an error as plain JSON without secrets, those of the job's payload included."""
+    """Return an error as plain JSON without secrets, including secrets of the job's payload."""
     hide = redaction.hider(payload)
     cut = {
         name: shorten(value, LONGEST_TRACEBACK, hide, end=name == "traceback")

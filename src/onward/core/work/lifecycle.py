@@ -1,6 +1,6 @@
 """The state machine: what the outcome of one attempt does to its job.
 
-`settle()` is the only place that decides the next state of a running job; the rest writes what it says.
+`settle()` is the only place that decides the next state of a running job; other code writes its decision.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOVES: Mapping[JobState, frozenset[JobState]] = {
     _S.DEAD: frozenset({_S.QUEUED, _S.SCHEDULED}),
     _S.CANCELLED: frozenset({_S.QUEUED, _S.SCHEDULED}),
 }
-"""The legal moves; out of an ended state only an operator or a reset leads."""
+"""The legal moves; only an operator or a reset moves a job out of an ended state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +54,25 @@ class Succeeded:
     result: Any = None
 
 
-# What a handler may raise is a value too: it returns or raises it, and who finishes a job by hand gives it.
+# These exceptions are values too: a handler may return or raise them, and a caller that finishes a job by
+# hand passes them.
 
 
 @dataclass(eq=False)
 class Skip(Exception):
-    """There was nothing to do: ends as succeeded, with outcome skipped."""
+    """There was nothing to do: the job ends as succeeded, with outcome skipped."""
 
     reason: str
 
 
 @dataclass(eq=False)
 class Snooze(Exception):
-    """Not ready yet: goes back and burns no attempt."""
+    """Not ready yet: the job goes back and burns no attempt."""
 
     delay: Duration
 
     def __post_init__(self) -> None:
-        """Refuse what is no length of time where it is said: there it is an error like any other."""
+        """Refuse an invalid duration here, in the handler, where it fails like any other error."""
         duration("delay", self.delay)
 
 
@@ -86,9 +87,10 @@ class Failed:
 
 @dataclass(eq=False)
 class RateLimited(Exception):
-    """A provider said to come back later, or not when (None: by the back-off); ends in time.
+    """A provider refused the call for now; the job runs again `after` a delay, or by the back-off if None.
 
-    It burns no attempt unless it is `counted`; None leaves that to the category of the job.
+    It burns no attempt unless it is `counted`; None leaves that to the category of the job. After
+    `MAX_RATE_LIMIT_WAITS` such waits that burnt no attempt, the job is dead.
     """
 
     after: Duration | None = None
@@ -96,21 +98,21 @@ class RateLimited(Exception):
     counted: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no length of time where it is said: there it is an error like any other."""
+        """Refuse an invalid duration here, in the handler, where it fails like any other error."""
         if self.after is not None:
             duration("after", self.after)
 
 
 @dataclass(eq=False)
 class Cancelled(Exception):
-    """Cancellation was asked for, and the handler gave way."""
+    """Cancellation was requested, and the handler stopped."""
 
     reason: str = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The worker gives the job back unfinished, at once or after a delay: burns no attempt."""
+    """The worker gives the job back unfinished, at once or after a delay; this burns no attempt."""
 
     delay: Duration | None = None
     error: Mapping[str, Any] | None = None
@@ -118,7 +120,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The worker's lease ran out, or somebody saw `how` it died: a crash is an attempt."""
+    """The worker's lease ran out, or another process saw `how` it died; a crash burns an attempt."""
 
     how: str | None = None
 
@@ -127,7 +129,7 @@ Outcome = Succeeded | Skip | Snooze | Parked | Failed | RateLimited | Cancelled 
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
-    """What is written: the next state, its counters, and why."""
+    """What is written for an outcome: the next state, the counters, and the reason."""
 
     state: JobState
     event: str
@@ -142,16 +144,16 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def ends(self) -> bool:
-        """The job leaves the live table."""
+        """Whether the job ends, and so leaves the live table."""
         return self.state in ENDED
 
     @property
     def error_class(self) -> str | None:
-        """Name the class of what went wrong, for a metric; None where nothing did."""
+        """The class of the error, for a metric; None if there is no error."""
         return None if self.error is None else error_class(self.error)
 
     def cancelled(self) -> Transition:
-        """Give what is written instead when cancellation was asked for before the job could go back."""
+        """Return the transition to write instead when cancellation was requested before the job went back."""
         return replace(
             self,
             state=_S.CANCELLED,
@@ -163,7 +165,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """A transition for one lease of one job; refused if the lease is no longer the newest."""
+    """A transition for one lease of one job; it is refused if the lease is no longer the newest."""
 
     job_id: str
     lease: int
@@ -173,7 +175,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
     actions: Mapping[str, str] | None = None
 
     @classmethod
-    def of(  # noqa: PLR0917 - named ones cost each job a tenth of a microsecond
+    def of(  # noqa: PLR0917 - keywords cost each job a tenth of a microsecond
         cls,
         job: Job,
         outcome: Outcome,
@@ -185,7 +187,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
     ) -> End:
         """Settle a claimed job; `dice` in [0, 1) spreads the retries, `usage` is what its run has used.
 
-        `actions` are the names that its job type gives to events in the audit.
+        `actions` are the names that its job type uses for events in the audit.
         """
         if isinstance(outcome, Succeeded):
             return cls.of_success(job, outcome, usage, actions)
@@ -198,18 +200,18 @@ class End(msgspec.Struct, frozen=True, gc=False):
     def of_success(
         cls, job: Job, outcome: Succeeded, usage: tuple[Usage, ...], actions: Mapping[str, str] | None
     ) -> End:
-        """Settle a claimed job that succeeded: what nearly all do, and no policy takes part in it."""
+        """Settle a claimed job that succeeded, the usual case, which needs no retry policy."""
         if job.state != _S.RUNNING:
             raise _no_lease(job)
         return cls(job.id, job.lease, job.attempt, _success(job, outcome.result), usage, actions)
 
     @property
     def action(self) -> str | None:
-        """Say what the job type calls this end in the audit."""
+        """The name that the job type uses for this end in the audit."""
         return None if self.actions is None else self.actions.get(self.transition.event)
 
     def cancelled(self) -> End:
-        """Give the end of a job that can't go back, because someone asked to cancel it while it ran."""
+        """Return the end of a job that can't go back, because its cancellation was requested while it ran."""
         to = self.transition
         error = to.error or {"reason": "cancelled on request"}
         return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
@@ -218,9 +220,9 @@ class End(msgspec.Struct, frozen=True, gc=False):
 def _settle_hidden(
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float, redaction: Redaction
 ) -> Transition:
-    """Settle without secrets: whatever is kept or shown of what a handler said comes through here."""
+    """Settle without secrets: every error or reason of a handler that is stored or shown passes here."""
     if isinstance(outcome, Failed | RateLimited):
-        # Hidden before it is settled: whether it failed like this before is told by what was kept of it.
+        # Hide secrets before settling: the failure is compared with the stored one, whose secrets are hidden.
         told = sanitise(_described(outcome.error), job.payload, redaction)
         return settle(job, outcome, policy, dice, recognised(job.job_type, told, job.error))
     to = settle(job, outcome, policy, dice)
@@ -237,7 +239,7 @@ def _settle_hidden(
 def settle(  # noqa: C901, PLR0911 - one state machine, one match
     job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, told: Mapping[str, Any] | None = None
 ) -> Transition:
-    """Decide what becomes of a running job; `told` is what is kept of a failure."""
+    """Decide what an outcome does to a running job; `told` is the stored form of its failure."""
     as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)
     unburnt = _as_it_was(job.attempt - 1, job.waits, job.crashes)
     match outcome:
@@ -252,7 +254,7 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
         case Snooze(delay):
             return _later(unburnt, "snoozed", delay)
         case Parked():
-            # When it is due is written with what it waits for.
+            # The time at which the job is due is written with its wait, not from this delay.
             return replace(_later(unburnt, "parked", LONGEST_DELAY), wait=outcome.wait(job.deadline))
         case RateLimited(after, error, counted=True):
             wait = _limited_wait(after, policy, job.attempt, dice)
@@ -278,7 +280,7 @@ def _wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float
 
 
 def _limited_wait(after: Duration | None, policy: RetryPolicy, failure: int, dice: float) -> Duration:
-    # An instant that is over says nothing; without a wait all of them would be used up at once.
+    # A delay that is over is ignored: without any delay, the job would use up all its waits at once.
     over = after is not None and duration("after", after) <= timedelta()
     return _wait(None if over else after, policy, failure, dice)
 
@@ -286,7 +288,7 @@ def _limited_wait(after: Duration | None, policy: RetryPolicy, failure: int, dic
 def _lose(job: Job, as_it_was: Transition, how: str | None, policy: RetryPolicy, dice: float) -> Transition:
     crashed = replace(as_it_was, crashes=job.crashes + 1)
     wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
-    # In quotes: whichever worker it was, it is the same failure.
+    # Fingerprints ignore quoted text: the failure is the same whichever worker was lost.
     message = f"worker {job.worker_id!r} {how or 'stopped renewing its lease'}"
     lost = {"class": _LOST, "message": message, "rule": "worker_lost", "hint": _LOST_HINT}
     return replace(_retry(job, crashed, lost, wait), outcome="lost")
@@ -301,7 +303,7 @@ def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, A
     return {"message": str(error)}
 
 
-# Most jobs have the same few counters, so these few are made once; a worker asks for each job.
+# Cached because a worker needs it for each job, and most jobs share a few values of these counters.
 @lru_cache(maxsize=256)
 def _as_it_was(attempt: int, waits: int, crashes: int) -> Transition:
     return Transition(_S.QUEUED, "job.released", "released", attempt, waits, crashes)
@@ -341,13 +343,13 @@ def _retry(
 
 
 def _loops(job: Job, transition: Transition) -> bool:
-    """Tell whether its worker was lost, as in the attempt before."""
+    """Whether the worker was lost in this attempt and in the one before."""
     crashed = transition.crashes > job.crashes > 0
     return crashed and isinstance(job.error, Mapping) and job.error.get("class") == _LOST
 
 
 def _is_poison(error: Mapping[str, Any], after: int) -> bool:
-    """Tell whether a job has failed so often in one way, of which no rule knows that it passes."""
+    """Whether a job has failed at least `after` times in a row in one way that no rule classifies."""
     repeats: int = error.get("repeats", 1)
     return repeats >= after and error.get("rule", _UNCLASSIFIED) == _UNCLASSIFIED
 
@@ -355,7 +357,7 @@ def _is_poison(error: Mapping[str, Any], after: int) -> bool:
 def _later(
     transition: Transition, outcome: str, wait: Duration, error: Mapping[str, Any] | None = None
 ) -> Transition:
-    # The wait may be a provider's number: one that no database can add to its clock must not block the write.
+    # A provider may have set the wait: one too large to add to a database's clock must not block the write.
     delay = min(max(duration("delay", wait), timedelta()), LONGEST_DELAY)
     return replace(
         transition, state=_S.SCHEDULED, event=f"job.{outcome}", outcome=outcome, delay=delay, error=error

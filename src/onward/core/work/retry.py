@@ -1,7 +1,7 @@
-"""How long a job waits after a failure or a crash.
+"""The time that a job waits after a failure or a crash.
 
-The delay after failure n is `min(cap, base * factor ** (n - 1 + first_exponent))`; with jitter the wait is
-drawn evenly from half of that to all of it, so that it never exceeds the cap.
+The delay after failure n is `min(cap, base * factor ** (n - 1 + first_exponent))`. With jitter the wait is
+drawn evenly from half of the delay to all of it, so that it never exceeds the cap.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Literal
 from onward.errors import InvalidSetting
 
 LONGEST_DELAY = timedelta(days=365)
-"""What bounds every delay, also that of a policy without a cap."""
+"""The upper bound of every delay, also for a policy without a cap."""
 
 _NONE = timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """When a job runs again, and how many executions it has; `max_attempts` counts the first one too.
+    """When a job runs again, and how many attempts it has; `max_attempts` counts the first one too.
 
-    After `poison_after` failures in a row of one kind, of which no rule knows that it passes, a job is dead.
+    After `poison_after` failures in a row of one kind that no rule classifies, a job is dead.
     """
 
     kind: Literal["fixed", "exponential"]
@@ -37,7 +37,7 @@ class RetryPolicy:
     poison_after: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, naming the field."""
+        """Raise InvalidSetting, which names the field, for an invalid value."""
         _require(self.kind in ("fixed", "exponential"), "kind", self.kind, "'fixed' or 'exponential'")
         for name in ("base", "cap", "crash_delay"):
             span = getattr(self, name)
@@ -60,24 +60,24 @@ class RetryPolicy:
         )
 
     def delay(self, failure: int) -> timedelta:
-        """Give the delay after the n-th failure, before jitter; anything under 1 counts as the first."""
+        """Return the delay after the n-th failure, before jitter; an n below 1 counts as 1."""
         cap = LONGEST_DELAY if self.cap is None else self.cap
         if self.kind == "fixed" or not self.base:
             return min(cap, self.base)
         try:
-            # As floats: a power of whole numbers would grow without bound before it fails.
+            # In floats, which overflow: a power of whole numbers would grow without bound.
             growth = float(self.factor) ** (max(failure, 1) - 1 + self.first_exponent)
         except OverflowError:
             return cap
         return timedelta(seconds=min(cap.total_seconds(), self.base.total_seconds() * growth))
 
     def wait(self, failure: int, dice: float) -> timedelta:
-        """Give the wait after the n-th failure; `dice` is drawn evenly from [0, 1)."""
+        """Return the wait after the n-th failure; `dice` is drawn evenly from [0, 1)."""
         delay = self.delay(failure)
         return delay * (0.5 + dice / 2) if self.jitter else delay
 
     def delay_after_crash(self, crashes: int, failure: int, dice: float) -> timedelta:
-        """Give the wait after a lost worker: none at first, then the back-off; never under `crash_delay`."""
+        """Return the wait after a lost worker: none at first, then the back-off; at least `crash_delay`."""
         least = self.crash_delay or _NONE
         return least if crashes <= 1 else max(least, self.wait(failure, dice))
 

@@ -1,4 +1,4 @@
-"""Durable waits: what a job waits for that has left its slot, and the signals that call it back."""
+"""Durable waits: what a job waits for after it left its slot, and the signals that make it due again."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from onward.core.jobs.ids import JobId
 from onward.core.secrets.redaction import redact_text
 
 MAX_PAYLOAD_BYTES = 524_288
-"""The size limit of what a signal brings, in bytes of JSON."""
+"""The size limit of a signal's payload, in bytes of JSON."""
 
 NEVER = datetime(2149, 12, 31, tzinfo=UTC)
-"""When a job is due that waits for a signal for as long as it takes."""
+"""The due time of a job that waits for a signal without a time-out."""
 
 _LONGEST_PLACE = 200
 
 
 @dataclass(eq=False)
 class Parked(BaseException):
-    """The handler waits, for an instant or a signal: its job leaves its slot, and burns no attempt.
+    """The handler waits for an instant or a signal: its job leaves its slot, and burns no attempt.
 
-    No Exception, so that a handler that catches those does not catch this: it runs again from its start.
+    After the wait the handler runs again from its start. This is not an Exception, so that a handler that
+    catches Exception does not catch it.
     """
 
     until: datetime | str | None = None
@@ -34,14 +35,14 @@ class Parked(BaseException):
     seen: tuple[str, ...] = ()
 
     def wait(self, deadline: datetime | None) -> Wait:
-        """Say what is waited for, and until when: no longer than to the deadline of the job."""
+        """Return the wait to store; it ends at the job's deadline at the latest."""
         until = datetime.fromisoformat(self.until) if isinstance(self.until, str) else self.until
         last = min(instant for instant in (until, deadline, NEVER) if instant is not None)
         return Wait(last, self.event, self.key, tuple(self.seen))
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
-    """What a job waits for: an instant, or before it a signal that it has not seen yet."""
+    """What a job waits for: an instant, or a signal before it that the job has not seen yet."""
 
     until: datetime
     event: str | None = None
@@ -49,7 +50,7 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     seen: tuple[str, ...] = ()
 
     def told(self) -> dict[str, str]:
-        """Say it for the audit."""
+        """Return the wait as the audit records it, with secrets redacted."""
         said = {"event": self.event, "key": self.key, "until": None if self.until >= NEVER else self.until}
         return {
             name: value.isoformat() if isinstance(value, datetime) else redact_text(value)
@@ -59,7 +60,7 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """Something that has happened: seen by every job of its org that waits for this event and key."""
+    """An event that has happened; every job of its org that waits for this event and key sees it."""
 
     id: str
     org_id: str | None
@@ -73,7 +74,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Awaited(msgspec.Struct, frozen=True):
-    """A job that waits for a signal; `until` is None where it waits for as long as it takes."""
+    """A job that waits for a signal; `until` is None if it waits without a time-out."""
 
     job_id: JobId
     org_id: str | None
@@ -83,14 +84,14 @@ class Awaited(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A signal that was stored, and how many jobs it has called back at once; others follow in a second."""
+    """A stored signal, and how many jobs it made due at once; the remaining jobs follow within a second."""
 
     id: str
     woken: int
 
 
 def place_of(kind: str, *parts: str | None, nth: int) -> str:
-    """Name a wait of a handler, for what is remembered of it; the nth of the same kind is another one."""
+    """Return the name under which a handler's wait is stored; `nth` tells equal waits of a run apart."""
     name = ":".join([kind, *(part for part in parts if part is not None)])
     name += f"#{nth}" if nth > 1 else ""
     if len(name.encode()) <= _LONGEST_PLACE:
@@ -99,10 +100,10 @@ def place_of(kind: str, *parts: str | None, nth: int) -> str:
 
 
 def is_over(until: datetime, claimed_at: datetime | None) -> bool:
-    """Tell whether a wait was over when its job was claimed, both by the database's clock."""
+    """Whether a wait was over when its job was claimed; both times are by the database's clock."""
     return claimed_at is not None and claimed_at >= until
 
 
 def times_out_at(since: datetime | None, timeout: timedelta) -> datetime:
-    """Say until when a wait lasts that began at this instant."""
+    """Return when a wait that began at `since` times out; `NEVER` if that is unknown or too far away."""
     return NEVER if since is None or timeout >= NEVER - since else since + timeout
