@@ -1,1 +1,1 @@
-"""The worker: claims jobs, runs their handlers, and writes what became of them."""
+"""The worker: claims jobs, runs their handlers, and writes their outcomes."""

@@ -1,4 +1,7 @@
-"""How far this machine's clock is from the database's, which decides."""
+"""Compares this machine's clock with the database's.
+
+The database's clock decides when jobs are due and when leases end.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ _SILENCE = 3600.0
 
 
 class Skew:
-    """Says so when the two clocks are more than a minute apart, once an hour."""
+    """Logs a warning when the two clocks are more than a minute apart, at most once an hour."""
 
     def __init__(self) -> None:
         self._told_at: float | None = None
 
     def seen(self, by_the_database: datetime) -> None:
-        """Compare the clocks; what the network takes is far less than what is tolerated."""
+        """Compare the clocks; the network's delay is far below the tolerated difference."""
         ahead = (datetime.now(UTC) - by_the_database).total_seconds()
         if abs(ahead) <= _TOLERATED:
             return

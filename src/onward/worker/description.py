@@ -1,4 +1,4 @@
-"""What a worker says of itself: to the database when it registers, and to a person who asks."""
+"""Describes a worker: for the database when it registers, and for an operator who asks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
 
 Kind = Literal["worker", "tick"]
-"""One that stays, or one that a cron calls for a few seconds."""
+"""A worker that keeps running, or a tick: one that a cron starts for a few seconds."""
 
 
 def about(
     handlers: Mapping[str, Handler], queues: Mapping[str, int | None] | None, concurrency: int, kind: Kind
 ) -> dict[str, Any]:
-    """Say where a worker is and what it serves."""
+    """Return where a worker runs and what it serves."""
     return {
         "kind": kind,
         "host": socket.gethostname(),
@@ -40,7 +40,7 @@ def about(
 
 
 def describe(worker_id: str, runs: Collection[Running], waiting: int) -> str:
-    """Tell what runs, and where in its code each handler is."""
+    """Return a text of the running jobs, and where in its code each handler is."""
     lines = [f"worker {worker_id}: {len(runs)} running, {waiting} waiting"]
     for run in list(runs):
         lines.append(f"job {run.job.job_type} {run.job.id} attempt {run.job.attempt}")
@@ -51,7 +51,7 @@ def describe(worker_id: str, runs: Collection[Running], waiting: int) -> str:
 
 
 def check_queues(queues: Mapping[str, int | None] | None) -> None:
-    """Refuse queues that make no sense."""
+    """Raise InvalidSetting for an empty selection of queues or an invalid concurrency."""
     for name, most in (queues or {}).items():
         if most is not None:
             whole(f"the concurrency of {name}", most, 1, 10_000)

@@ -1,4 +1,4 @@
-"""What may be said about a worker."""
+"""The options of a worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onward.worker.description import Kind
 
 
 class WorkerOptions(TypedDict, total=False):
-    """Queues (each with its own concurrency, or None), how many jobs at once, and when to end."""
+    """The queues (each with its own concurrency, or None), the number of slots, and when to end."""
 
     queues: Mapping[str, int | None] | None
     concurrency: int

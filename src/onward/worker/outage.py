@@ -1,4 +1,7 @@
-"""The loss of the database: one line when it goes, one when it is back, and growing pauses in between."""
+"""Handles the loss of the database.
+
+The worker logs one line when the database goes and one when it is back; its pauses grow in between.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ from onward.logs import get_logger
 log = get_logger("onward.worker")
 
 _FIRST_PAUSE = 0.05
-# A server that restarts is found within half a second; one that stays away for long is asked less often.
+# A server that restarts is found within half a second. After a minute without it, retries get rarer.
 _SHORT, _LONG, _LONG_AFTER = 0.4, 5.0, 60.0
 _SETTLING = 2.0
 
 
 class Outage:
-    """What all loops and threads of a worker know about their database being away.
+    """What all loops and threads of a worker know about the loss of their database.
 
-    Each tells its own failures and successes: it is over when everyone who had failed has succeeded.
+    Each reports its own failures and successes. The outage is over when each that failed has succeeded again.
     """
 
     def __init__(self) -> None:
@@ -29,13 +32,13 @@ class Outage:
         self._told = False
 
     def pause(self, who: str, error: Exception) -> float:
-        """Note a failed try; gives the seconds to wait before the next one."""
+        """Record a failure; return the seconds to wait before the next try."""
         now = time.monotonic()
         with self._lock:
             if not self._failures:
                 self._since = now
             failures = self._failures[who] = self._failures.get(who, 0) + 1
-            # What breaks just after the return, and once, is an old connection of the same outage.
+            # A single failure just after the return comes from an old connection of the same outage.
             tell = not self._told and (failures > 1 or now - self._over_at > _SETTLING)
             self._told = self._told or tell
         if tell:
@@ -45,7 +48,7 @@ class Outage:
         return min(longest, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
     def over(self, who: str) -> None:
-        """Note a success."""
+        """Record a success."""
         if not self._failures:
             return
         with self._lock:
@@ -58,5 +61,5 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """Somebody failed, and has not succeeded since."""
+        """Whether a loop or thread has failed and not succeeded since."""
         return bool(self._failures)

@@ -1,4 +1,4 @@
-"""How urgently a worker is asked to stop."""
+"""How urgently a worker is asked to stop: each request adds one level."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Stopping:
-    """Asked once: claim no more, finish what runs; twice: give back what runs; thrice: abandon it."""
+    """First request: claim no more, finish running jobs; second: release them; third: abandon them."""
 
     def __init__(self) -> None:
         self.finish = asyncio.Event()
@@ -17,11 +17,11 @@ class Stopping:
         self.asked = False
 
     def begin(self) -> None:
-        """From now on it may be asked from any thread."""
+        """Bind to the running event loop; from now on `ask` may be called from any thread."""
         self._loop = asyncio.get_running_loop()
 
     def ask(self) -> None:
-        """Ask once more; `asked` is true at once, the events follow when the loop has its turn."""
+        """Add one request; `asked` is true at once, the events are set when the event loop runs next."""
         self.asked = True
         if self._loop is None:
             self._ask()

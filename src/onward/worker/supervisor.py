@@ -1,7 +1,7 @@
-"""Several worker processes under one parent, which restarts those that die and gives back what they held.
+"""Several worker processes under one parent, which restarts those that die and releases their jobs.
 
-Each child has a line to its parent, a socket. Over it the child tells the worker ids that it registers under,
-and the parent tells it to stop; when the line ends, the parent is gone and the child stops by itself.
+Each child has a socket to its parent. Over it the child sends the worker ids that it registers under, and the
+parent asks it to stop. When the socket closes, the parent is gone and the child stops by itself.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _REGISTERED = "registered "
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _SETTLED = 10.0
-"""A child that lived for so many seconds has not died soon."""
+"""The death of a child that lived for this many seconds does not count as a quick one."""
 _QUICK_DEATHS = 5
 _LAST_WORDS = 0.5
 _ABANDON_AFTER = 3
 _KILL_AFTER = 2.0
 _GIVE_BACK_WITHIN = 5.0
 
-# From harmless to grave; what is not listed is graver still.
+# From harmless to grave; a code that is not listed is graver than all of these.
 _GRAVITY = (0, 6, 130, 143, 5, 2)
 
 _log = get_logger("onward.supervisor")
 
 
 def worst(codes: Sequence[int]) -> int:
-    """Choose the gravest of several exit codes; a child that a signal ended counts as failed."""
+    """Return the gravest of several exit codes; a child that a signal ended counts as failed."""
     shown = [code if code >= 0 else 1 for code in codes]
     return max(shown, key=lambda code: _GRAVITY.index(code) if code in _GRAVITY else len(_GRAVITY), default=0)
 
@@ -50,8 +50,8 @@ class Parent:
 
     @classmethod
     def find(cls) -> Parent | None:
-        """Give the parent that started this process as a child; None if there is none."""
-        # Taken out of the environment: what this process starts is no child of that parent.
+        """Return the parent that started this process as a child; None if there is none."""
+        # Taken out of the environment, because processes started by this one are not children of that parent.
         number = os.environ.pop(_FD, None)
         if number is None:
             return None
@@ -60,7 +60,7 @@ class Parent:
         return cls(line)
 
     def tell_registered(self, worker_id: str) -> None:
-        """Say under which id the worker is known, so that its jobs can be given back if it dies."""
+        """Send the worker's id to the parent, which releases its jobs if this process dies."""
         try:
             self._line.sendall(f"{_REGISTERED}{worker_id}\n".encode())
         except OSError:
@@ -69,8 +69,8 @@ class Parent:
     def watch(self, stop: Callable[[int], None]) -> None:
         """Call `stop`, in a thread, with the signal of each request to stop, and once if the parent is gone.
 
-        Requests come by this line, not as signals: a service manager that signals every process of a group
-        would else be heard twice.
+        Requests come over the socket, not as signals. A service manager may signal every process of a group,
+        and each request would then arrive twice.
         """
 
         def listen() -> None:
@@ -101,45 +101,45 @@ class Child:
         self.worker_ids: list[str] = []
         self.ready = asyncio.Event()
         self.started = time.monotonic()
-        # Both are kept: a writer that is forgotten closes the line.
+        # Keep both: a garbage-collected writer closes the socket.
         self._reader, self._writer = line
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def start(cls, command: Sequence[str], env: Mapping[str, str] | None = None) -> Child:
-        """Start a process that finds us with `Parent.find()`."""
+        """Start a process that finds its parent with `Parent.find()`."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, **(env or {}), _FD: str(theirs.fileno())},
-                # A group of its own: a terminal's Ctrl-C must not reach it beside what we pass on.
+                # In a group of its own, else a terminal's Ctrl-C would reach it beside the parent's request.
                 process_group=0,
             )
         return cls(process, await asyncio.open_connection(sock=ours))
 
     @property
     def alive(self) -> bool:
-        """Has not ended, as far as we know."""
+        """Whether the process has not ended, as far as the parent knows."""
         return self.process.returncode is None
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal."""
+        """Send a signal to the process, unless it has ended."""
         if self.alive:
             self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ask it to stop, as that signal would."""
+        """Ask the child to stop, as that signal would."""
         if not self.ready.is_set():
-            # One that is still starting does not listen yet, and has nothing to give back.
+            # A child that is still starting does not listen yet, and holds no jobs.
             self.send(signal.SIGTERM)
         self._writer.write(bytes([number]))
 
     async def wait(self) -> int:
-        """Wait for the end, and for the last words before it; gives the exit code."""
+        """Wait until the process has ended and its last messages are read; return the exit code."""
         code = await self.process.wait()
-        # Not for the end of the line: a process that the child has forked may hold it open.
+        # Do not wait for the socket to close: a process that the child has forked may hold it open.
         await asyncio.wait({self._listening}, timeout=_LAST_WORDS)
         self._listening.cancel()
         self._writer.close()
@@ -154,10 +154,10 @@ class Child:
 
 
 class Supervisor:
-    """Keeps so many children running until they are done or it is told to stop.
+    """Keeps `processes` children running until they are done or it is asked to stop.
 
-    `give_back` takes the id of a worker that died, and how, makes its jobs ready again, and tells how many;
-    it is called in a thread.
+    `give_back` is called in a thread with the id of a worker that died and the way it died. It makes the
+    worker's jobs ready again and returns their number.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Supervisor:
         self._giving_back: list[threading.Thread] = []
 
     async def run(self) -> int:
-        """Run until every child has ended for good; gives the gravest of their exit codes."""
+        """Run until every child has ended for good; return the gravest of their exit codes."""
         loop = asyncio.get_running_loop()
         handled = {
             signal.SIGTERM: self.stop,
@@ -195,7 +195,7 @@ class Supervisor:
                 thread.join(max(until - time.monotonic(), 0))
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Pass a request to stop on, and restart nothing; the third one also ends who does not listen."""
+        """Pass on a request to stop and restart no child; the third request kills children that ignore it."""
         self._stops += 1
         self._stopping.set()
         if self._stops == 1:
@@ -211,12 +211,12 @@ class Supervisor:
 
     def _pass_on(self, number: signal.Signals) -> None:
         for child in self._children.values():
-            # One that is not ready has no handler yet, and would die of it.
+            # A child that is not ready has no signal handler yet: the signal would end it.
             if child.ready.is_set() or number == signal.SIGKILL:
                 child.send(number)
 
     async def _keep(self, slot: int) -> int:
-        """Keep one place filled; gives the exit code of the last process in it."""
+        """Keep one child running, restarting it when it dies; return the exit code of the last process."""
         deaths = 0
         while True:
             child = await Child.start(self._command)
@@ -234,7 +234,7 @@ class Supervisor:
             deaths = deaths + 1 if soon else 1
             self._mourn(child, code)
             if self._stopping.is_set():
-                # Who was still starting had taken nothing.
+                # A child that was still starting had claimed nothing.
                 return code if child.ready.is_set() else 0
             if self._gives_up(child, code):
                 return code
@@ -250,11 +250,11 @@ class Supervisor:
             child.send(signal.SIGUSR1)
 
     def _mourn(self, child: Child, code: int) -> None:
-        """Say that a child died, and give its jobs back at once."""
+        """Log that a child died, and release its jobs at once."""
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         if not self._stopping.is_set() or (code < 0 and child.ready.is_set()):
             _log.warning("process %s %s", child.process.pid, how)
-        # A thread that nobody must wait for: the database may be the reason why the child died.
+        # In a daemon thread, because the child may have died of a database that does not answer.
         thread = threading.Thread(target=self._give_back_jobs, args=(child, how), daemon=True)
         thread.start()
         self._giving_back = [thread, *(other for other in self._giving_back if other.is_alive())]
@@ -268,7 +268,7 @@ class Supervisor:
                 _log.warning("jobs of worker %s wait for the end of its lease: %s", worker_id, error)
 
     def _gives_up(self, child: Child, code: int) -> bool:
-        """Tell whether restarting is in vain: no child ever became ready, and they keep dying."""
+        """Whether to restart no more: no child ever became ready, and the children keep dying."""
         if self._ever_ready or child.ready.is_set():
             return False
         self._quick_deaths += 1

@@ -14,7 +14,7 @@ _MOST_KINDS = 1000
 
 
 class Failure(NamedTuple):
-    """What a metric of failures tells apart."""
+    """The labels by which the metric of failures counts."""
 
     job_type: str
     queue: str
@@ -23,7 +23,7 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What the attempts of a worker came to."""
+    """Counts of a worker's attempts by outcome."""
 
     processed: int = 0
     succeeded: int = 0
@@ -36,7 +36,7 @@ class Tally:
     failures: Counter[Failure] = field(default_factory=Counter)
 
     def add_all(self, ended: Iterable[tuple[Job, End]]) -> None:
-        """Count attempts; nearly all of them succeed, and are counted together."""
+        """Count attempts; plain successes, which are nearly all, are added in one step."""
         plain = 0
         for job, end in ended:
             to = end.transition
@@ -68,7 +68,7 @@ class Tally:
                 self.retried += 1
 
     def _fail(self, failure: Failure) -> None:
-        # Bounded: a class that is made anew for each failure must not fill the memory.
+        # Bounded, because an application may create a new error class for each failure.
         if failure not in self.failures and len(self.failures) >= _MOST_KINDS:
             failure = failure._replace(error_class="other")
         self.failures[failure] += 1

@@ -1,4 +1,4 @@
-"""The worker: its loops, started and stopped in one place."""
+"""The worker: starts, connects and stops its loops; no loop is started elsewhere."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class Worker:
 
     @property
     def worker_id(self) -> str | None:
-        """Give the id under which the worker holds its jobs now."""
+        """The id under which the worker holds its jobs now; None before it is ready."""
         return self._keeper.worker_id if self.ready.is_set() else None
 
     async def __aenter__(self) -> Self:
-        """Start the worker in the background; returns when it is ready."""
+        """Start the worker in the background; return when it is ready."""
         self._running = asyncio.create_task(self.run(), name="onward worker")
         ready = asyncio.create_task(self.ready.wait())
         await asyncio.wait({self._running, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -111,32 +111,33 @@ class Worker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop it, and wait until it has."""
+        """Stop the worker, and wait until it has ended."""
         self.stop()
         if self._running is not None:
             await self._running
 
     def stop(self) -> None:
-        """Once: claim no more, finish within the grace; twice: give back what runs now; thrice: abandon it.
+        """Stop the worker; each further call stops it faster. May be called from any thread.
 
-        May be called from any thread.
+        The first call ends claiming and lets running jobs finish within the grace. The second releases the
+        running jobs now. The third abandons them.
         """
         self._stopping.ask()
 
     def quiet(self, on: bool) -> None:
-        """Claim nothing and let what runs end, or claim again; from any thread, also before the start."""
+        """Stop claiming and let running jobs end, or claim again; from any thread, also before the start."""
         self._quiet = on
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._hush)
 
     def describe(self) -> str:
-        """Tell what runs, and where in its code each handler is."""
+        """Return a text of the running jobs, and where in its code each handler is."""
         if not self.ready.is_set():
             return "the worker has not started"
         return describe(str(self.worker_id), self._executor.runs.values(), self._buffer.length)
 
     async def run(self) -> Tally:
-        """Work until stopped, drained, or through with `max_jobs`."""
+        """Work until stopped or drained, or until `max_jobs` or `max_time` is reached; return the counts."""
         self._stopping.begin()
         self._open()
         loops: list[asyncio.Task[None]] = []
@@ -219,7 +220,7 @@ class Worker:
         ).run()  # fmt: skip
 
     async def _until_over(self, loops: list[asyncio.Task[None]]) -> None:
-        """Wait for a reason to end; a loop that fails is one: without it jobs would wait in silence."""
+        """Wait for a reason to end; a failed loop is a reason, because jobs would wait for it unnoticed."""
         over = [asyncio.create_task(self._stopping.finish.wait()), asyncio.create_task(self._worked_off())]
         seconds = None if self._max_time is None else self._max_time.total_seconds()
         try:
@@ -233,7 +234,7 @@ class Worker:
                 task.cancel()
 
     async def _worked_off(self) -> None:
-        """Wait until there is nothing more to do, if that is when to end."""
+        """Wait until no work is left; without `drain` and `max_jobs`, wait until the worker is stopped."""
         if not self._drain and self._max_jobs is None:
             await self._stopping.finish.wait()
         while True:
@@ -241,7 +242,7 @@ class Worker:
             claims = self._claimer.claims
             await self._resting.wait()
             await self._finisher.emptied()
-            # Twice: what goes from one state to the next while we look is seen the second time.
+            # Twice: a job that changes state during the first look is seen by the second.
             if self._claimer.spent or not (await self._more(claims) or await self._more(claims)):
                 return
 
@@ -249,7 +250,7 @@ class Worker:
         return await self._claimer.more(claims, self._admitter.more)
 
     async def _finish(self, loops: list[asyncio.Task[None]]) -> None:
-        """Claim no more, let what runs end within the grace, give back the rest; the lease is kept."""
+        """Claim no more, let running jobs end within the grace, release the rest; the lease is kept."""
         until = time.monotonic() + self._grace.total_seconds()
 
         def left() -> float:
@@ -296,7 +297,7 @@ class Worker:
             wait.cancel()
 
     async def _close(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        # Twice: after the first time psycopg asks the server to cancel, and waits for an answer.
+        # Twice: after the first cancellation psycopg asks the server to cancel, and waits for an answer.
         for _ in range(2 if loops else 0):
             for loop in loops:
                 loop.cancel()
@@ -314,14 +315,14 @@ class Worker:
         await self._client.close()
 
     def _spent(self, orgs: frozenset[str]) -> None:
-        """Give back what waits here of orgs whose budget is spent."""
+        """Release the buffered jobs of orgs whose budget is spent."""
         self._claimer.hold(orgs)
         for job in self._buffer.take_out(orgs):
             self._finisher.add(job, Released())
         self._rest()
 
     def _feed(self) -> None:
-        # A claim that was under way when a budget was spent.
+        # A claim that was under way when a budget was spent may have brought jobs of that org.
         if self._buffer.length and (spent := self._claimer.spent_orgs):
             self._spent(spent)
         if self._buffer.length:
@@ -336,7 +337,7 @@ class Worker:
         self._rest()
 
     def _completed(self) -> None:
-        """Note that a handler has ended its job itself: whatever follows from that is not settled yet."""
+        """Request the follow-up work of a job whose handler has committed its end itself."""
         self._tied.set()
         self._chores.ends.set()
 
@@ -349,7 +350,7 @@ class Worker:
         return self._buffer.running > 0 or self._buffer.length > 0
 
     def _written(self, batch: Sequence[tuple[Job, End]], lost: frozenset[str]) -> None:
-        """Count what was written; what was `lost` had lost its lease, and was refused."""
+        """Count the ends that were written; those of `lost` jobs were refused, as their lease was lost."""
         self._claimer.caught_up(job.queue for job, _ in batch)
         if lost:
             kept = [pair for pair in batch if pair[0].id not in lost]
@@ -376,7 +377,7 @@ class Worker:
         self._rest()
 
     def _blocking(self) -> str:
-        """Name the job that the event loop is busy with; asked from another thread."""
+        """Return a text that names the job that blocks the event loop; called from another thread."""
         run = self._executor.running_in(asyncio.current_task(self._loop))
         return "something that is no job" if run is None else f"job {run.job.job_type} {run.job.id}"
 

@@ -1,1 +1,1 @@
-"""Running one attempt of a job."""
+"""Runs the attempts of jobs."""

@@ -1,4 +1,7 @@
-"""One attempt of a job while it runs."""
+"""One attempt of a job while it runs.
+
+A handler is asked at most once to stop, and the first reason counts.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ _REASONS: dict[Why, str] = {
 
 
 class Completion(msgspec.Struct, eq=False):
-    """The end that a handler writes in its own transaction; not `sure` until its commit was answered.
+    """The end that a handler writes in its own transaction; `sure` once the commit was confirmed.
 
-    Without an end, the transaction was open when the run was over, as that of a thread that was given up.
+    Without an end, the transaction was still open when the run was over, as in a thread that was abandoned.
     """
 
     end: End | None = None
@@ -41,11 +44,11 @@ class Completion(msgspec.Struct, eq=False):
 
 
 Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None]
-"""A run that is over: what it came to, what it used, and the end that its handler wrote itself."""
+"""A run that is over: its job, its outcome, its usage, and the end that its handler wrote itself."""
 
 
 class Running(msgspec.Struct, eq=False):
-    """A job in its slot; whatever makes it give way is told to it once, and the first reason counts."""
+    """A job in its slot, and the reason why it must stop, if there is one."""
 
     job: Job
     handler: Handler
@@ -65,11 +68,11 @@ class Running(msgspec.Struct, eq=False):
 
     @property
     def provider(self) -> Provider | None:
-        """Say whom the job type calls."""
+        """The provider that the job type calls."""
         return self.handler.provider
 
     def cancel(self, why: Why, reason: str | None = None) -> bool:
-        """Ask the handler to give way; False if it was asked before."""
+        """Ask the handler to stop; return False if it was asked before."""
         if self.why is not None:
             return False
         self.why = why
@@ -81,12 +84,12 @@ class Running(msgspec.Struct, eq=False):
         return True
 
     def uncancel(self) -> None:
-        """Let the slot go on after its handler was cancelled."""
+        """Clear the cancellation of the slot's task, so that the slot goes on after its handler."""
         if self.task is not None:
             self.task.uncancel()
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block until the handler should give way; False when the time is over."""
+        """Block until the handler should stop; return False after `timeout` seconds."""
         if self.flag is None:
             self.flag = threading.Event()
             if self.why is not None:
@@ -94,40 +97,40 @@ class Running(msgspec.Struct, eq=False):
         return self.flag.wait(timeout)
 
     def meter(self, used: Usage) -> None:
-        """Take note of what the handler has used; from any thread, because a handler may have some."""
+        """Record what the handler has used; may be called from any thread of the handler."""
         with _metering:
             if self.meters is None:
                 self.meters = Meters()
             self.meters.add(used)
 
     def time(self) -> None:
-        """Have the run itself metered: that there was one, and its seconds."""
+        """Meter the run itself: count one run, and start counting its seconds."""
         self.began_at = time.monotonic()
         self.meter(Usage("runs"))
         self.meter(Usage("seconds", 0.0))
 
     def beginning(self) -> None:
-        """Learn that the handler begins a transaction."""
+        """Record that the handler begins a transaction."""
         if self.completion is None:
             self.completion = Completion()
 
     def undone(self) -> None:
-        """Learn that it was rolled back; what is in doubt stays so."""
+        """Record that the transaction was rolled back; a commit that is in doubt stays in doubt."""
         if self.completion is not None and self.completion.end is None:
             self.completion = None
 
     def completing(self, end: End) -> None:
-        """Learn that the handler is about to commit its own end."""
+        """Record that the handler is about to commit its own end."""
         self.completion = Completion(end)
 
     def completed(self, spent: frozenset[str]) -> None:
-        """Learn that it has."""
+        """Record that the commit succeeded, and which orgs have spent their budget by it."""
         if self.completion is not None:
             self.completion.spent = spent
             self.completion.sure = True
 
     def usage(self) -> tuple[Usage, ...]:
-        """Give what the run has used so far."""
+        """Return what the run has used so far."""
         if self.began_at is not None:
             now = time.monotonic()
             self.meter(Usage("seconds", now - self.began_at))
@@ -136,7 +139,7 @@ class Running(msgspec.Struct, eq=False):
             return () if self.meters is None else self.meters.read()
 
     def stack(self) -> list[str]:
-        """Show where the handler waits, innermost last; empty for one that runs in a thread or a process."""
+        """Return where the handler waits, innermost last; empty if it runs in a thread or a process."""
         lines = []
         waiting = self.coroutine
         while (frame := getattr(waiting, "cr_frame", None)) is not None:
@@ -147,7 +150,7 @@ class Running(msgspec.Struct, eq=False):
         return lines
 
     def gave_way(self) -> Outcome:
-        """Give the outcome of an attempt that ended because it was asked to."""
+        """Return the outcome of an attempt that stopped because it was asked to."""
         match self.why:
             case "timeout":
                 return Failed({"class": "TimeoutError", "message": self.cancel_reason, "rule": "job_timeout"})
@@ -158,29 +161,29 @@ class Running(msgspec.Struct, eq=False):
                 )
             case "requested":
                 return Cancelled(self.cancel_reason or "cancelled on request")
-        # Of a lost lease this is refused, and the refusal is what gets recorded.
+        # After a lost lease the write of this is refused, and the refusal is what gets recorded.
         return Released()
 
 
 async def isolated(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Await a coroutine in context variables of its own: slots are reused, what a job sets is its own."""
+    """Await a coroutine in context variables of its own, because the next job reuses the slot."""
     begun = begin(coroutine)
     return await begun if isinstance(begun, Waiting) else begun
 
 
 def begin(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine in context variables of its own, to its end or to its first wait (then a `Waiting`)."""
+    """Run a coroutine in context variables of its own; return its result, or a `Waiting` if it waits."""
     context = copy_context()
     try:
         awaited = context.run(coroutine.send, None)
     except StopIteration as done:
-        # It never waited: many handlers do not.
+        # Many handlers never wait.
         return done.value
     return Waiting(context, coroutine, awaited)
 
 
 class Waiting:
-    """A coroutine that has begun to wait, driven on within its context."""
+    """A coroutine that has begun to wait; awaiting this continues it within its context."""
 
     __slots__ = ("_awaited", "_context", "_coroutine")
 

@@ -1,4 +1,7 @@
-"""What a worker asks before and after a handler, where the application's rules say so."""
+"""Checks that the application's settings require before and after a handler.
+
+Built-in job types are not checked before they run.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from onward.worker.attempts.attempt import Running, isolated
 from onward.worker.attempts.thread_slots import Threads
 
 Authorize = Callable[[Job], bool | Awaitable[bool | None] | None]
-"""Tells whether a job may run: False or a PermissionError end it."""
+"""Decides whether a job may run: False or a PermissionError fails the job for good."""
 
 
 class Guard:
-    """Keeps out jobs that may not run, and holds those that ran to what their category asks."""
+    """Refuses jobs that may not run, and fails jobs that ran without what their category requires."""
 
     def __init__(self, rules: Rules, authorize: Authorize | None, threads: Threads) -> None:
         self._rules = rules
@@ -31,7 +34,7 @@ class Guard:
         self.idle = not (self._orgs or artifacts or authorize)
 
     async def refusal(self, job: Job) -> Outcome | None:
-        """Give the end of a job that may not run; raises what the application's own check raises."""
+        """Return the outcome of a job that may not run, else None; raise the errors of the app's check."""
         if job.job_type in BUILT_IN:
             return None
         if self._orgs and job.org_id is None:
@@ -49,7 +52,7 @@ class Guard:
         return None
 
     def judged(self, run: Running, outcome: Outcome) -> Outcome:
-        """Give the end of a job that ran; one that owes an artifact has not succeeded without it."""
+        """Return the outcome of a job that ran; a success without the required artifact is a failure."""
         if not isinstance(outcome, Succeeded):
             return outcome
         missing = owed_artifact(run.job, run.artifacts, self._rules)
@@ -59,7 +62,7 @@ class Guard:
         if inspect.iscoroutinefunction(authorize):
             allowed: bool | None = await isolated(authorize(job))
         else:
-            # It may ask a database, and the loop must not wait for that.
+            # In a thread, because a plain function may block on a database.
             allowed = await self._threads.call(partial(authorize, job), {})
         return allowed
 

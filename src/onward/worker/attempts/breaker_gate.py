@@ -1,8 +1,8 @@
-"""Circuit breakers as one worker process sees them: who may call a provider now, and what is held.
+"""Circuit breakers in one worker process: which jobs may call a provider now, and which are held.
 
-As long as a provider is well this costs no statement. A process that does not know it yet has one call under
-way; each answer that does not push back allows twice as many. After one that does, every call needs a turn,
-and in all processes together there is one.
+A healthy provider costs no statement. A process that does not know a provider yet makes one call at a time;
+each answer that does not push back doubles the calls at once. After an answer that pushes back, every call
+needs the probe (`turn`), and all processes together have only one.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _ASK_SECONDS = 0.2
 _WARN_SECONDS = 10.0
 _APART_SECONDS = 0.05
 _LONGEST_AWAY = 60.0
-# Not until the hold ends: somebody may close the breaker long before.
+# Not until the hold ends, because an operator may close the breaker long before.
 _HELD_SECONDS, _HELD_SPREAD = 10.0, 5.0
 _LAST_WORDS = 1.0
 _MANY_LINES = 1000
 
 
 class Breakers:
-    """Lets the jobs of a worker through to their providers, and tells the database how those answer."""
+    """Admits the jobs of a worker to their providers, and records in the database how those answer."""
 
     def __init__(
         self,
@@ -77,18 +77,18 @@ class Breakers:
         client: AsyncClient,
         worker_id: Callable[[], str],
     ) -> Breakers | None:
-        """Give the breakers of a worker; None if none of its jobs can have one."""
+        """Return the breakers of a worker; None if none of its jobs can have one."""
         wanted = rules.breakers or any(handler.provider is not None for handler in handlers.values())
         return cls(handlers, rules, client, worker_id) if wanted else None
 
     @property
     def hold(self) -> bool:
-        """Some jobs may be held now."""
+        """Whether some jobs may be held now."""
         now = time.monotonic()
         return any(line.is_closed(now) for line in self._lines.values())
 
     def held_types(self) -> frozenset[str]:
-        """Name the job types that are held by the breaker of their only provider."""
+        """Return the job types that are held by the breaker of their only provider."""
         now = time.monotonic()
         held = {name for name, line in self._lines.items() if line.is_closed(now)}
         if not held:
@@ -100,9 +100,10 @@ class Breakers:
         )
 
     def holds_queue(self, queue: str) -> bool:
-        """Tell whether a queue is held by its own breaker."""
+        """Whether the claimer should pass over a queue because of the queue's own breaker."""
         line = self._lines.get(f"{QUEUE}{queue}") if queue in self._queues else None
-        # Jobs that name a provider are no business of their queue's breaker, so then it holds one by one.
+        # A queue's breaker must not hold jobs that name a provider. If there may be such jobs, each job is
+        # held by itself when it enters.
         return line is not None and line.is_closed(time.monotonic()) and not self._mixed
 
     @property
@@ -110,7 +111,7 @@ class Breakers:
         return any(handler.provider is not None for handler in self._handlers.values())
 
     async def enter(self, run: Running) -> Outcome | None:
-        """Wait until the job may call its provider; gives its end if it may not, or was asked to give way."""
+        """Wait until the job may call its provider; return its outcome if it may not, or must stop."""
         line = self._line_of(run.job, run.handler)
         if line is None:
             return None
@@ -135,7 +136,7 @@ class Breakers:
             if now < line.crowded_until:
                 return self._outside(line, run.handler, line.crowded_until - now)
             if now - began >= line.patience:
-                # Its slot is for others; what it waits for takes long.
+                # The job has waited too long: its slot is needed for other jobs.
                 line.crowd(now)
                 continue
             if line.suspect and not line.asking and not line.writing and now >= line.ask_at:
@@ -145,7 +146,7 @@ class Breakers:
             now = time.monotonic()
 
     def leave(self, job: Job, outcome: Outcome) -> None:
-        """Take note of how the provider has answered, if the job was let through to one."""
+        """Record how the provider answered, if the job was admitted to one."""
         ticket = self._tickets.pop((job.id, job.lease), None)
         if ticket is None:
             return
@@ -161,7 +162,7 @@ class Breakers:
         self._tell(line, ticket, answer)
 
     def told(self, suspects: Mapping[str, timedelta | None]) -> None:
-        """Take note of what the database says of all breakers."""
+        """Take over what the database knows of all breakers."""
         if len(self._lines) > _MANY_LINES:
             self._forget(suspects)
         for name, left in suspects.items():
@@ -176,25 +177,26 @@ class Breakers:
             self._look_at(self._line(name))
         for name, line in self._lines.items():
             if line.held_until and name not in suspects:
-                # The word may be older than what we know, so it frees nobody: it makes us ask.
+                # This answer may be older than what the process knows. So it admits no job: it only makes
+                # the process ask.
                 line.held_until = line.ask_at = 0.0
                 line.wake()
 
     def give_back(self) -> None:
-        """Let nobody wait here any longer."""
+        """Release all jobs that wait here, and let no other job wait."""
         self._closed = True
         for line in self._lines.values():
             line.wake()
 
     async def close(self) -> None:
-        """Write what is left to write, for a moment."""
+        """Wait a moment for the writes that are under way, then cancel them."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_WORDS)
         for task in self._tasks:
             task.cancel()
 
     def _forget(self, suspects: Mapping[str, timedelta | None]) -> None:
-        """Let go of lines of which neither the database nor we have known anything for a while."""
+        """Drop lines that neither the database nor this process has used for a while."""
         old = time.monotonic() - _WARN_SECONDS
         self._lines = {
             name: line
@@ -203,27 +205,27 @@ class Breakers:
         }
 
     def _pass_on(self, line: Line) -> None:
-        """Give back a turn for which nobody is left: another process may have someone."""
+        """Return an unused probe to the database if no job waits here: a job of another process may."""
         if (turn := line.unused()) is not None:
             self._tell(line, Ticket(line, line.epoch, turn), Answer())
 
     def _outside(self, line: Line, handler: Handler, seconds: float) -> Released:
-        """Have a job wait in the queue, where the claim passes it over, or else for some time."""
+        """Release a job of a crowded line; the delay is short if the claim passes such jobs over."""
         if self._passes_over(line, handler):
             return _after(0.1, 0.8)
-        # Else all of a long queue would be claimed and given back every few seconds.
+        # The delay grows, else all of a long queue would be claimed and released every few seconds.
         line.turned_away += 1
         wait = min(seconds + line.turned_away * _APART_SECONDS, _LONGEST_AWAY)
         return _after(wait, max(1.0, wait / 10))
 
     def _held(self, line: Line, handler: Handler, seconds: float) -> Released:
-        """Have a job wait in the queue, where the claim passes it over, or else come back to ask."""
+        """Release a job that is held; the delay is short if the claim passes such jobs over."""
         if self._passes_over(line, handler):
             return _after(0.1, 0.8)
         return _after(min(seconds, _HELD_SECONDS), _HELD_SPREAD)
 
     def _passes_over(self, line: Line, handler: Handler) -> bool:
-        """Tell whether the claim leaves out all jobs like this while the line is closed."""
+        """Whether the claim passes over all jobs of this handler while the line is closed."""
         return handler.provider == line.name or (handler.provider is None and not self._mixed)
 
     def _tell(self, line: Line, ticket: Ticket, answer: Answer) -> None:
@@ -242,7 +244,7 @@ class Breakers:
             self._start(self._look(line))
 
     async def _look(self, line: Line) -> None:
-        """See what has become of a breaker that somebody else has opened or closed, and tell of it."""
+        """Read a breaker that another process or an operator has opened or closed, and log its state."""
         try:
             self._saw(await self._client.breakers.get(line.name))
         except Exception as error:  # noqa: BLE001 - it is only to be told; what is held is known
@@ -279,7 +281,7 @@ class Breakers:
         return line
 
     async def _ask(self, line: Line) -> None:
-        """Ask the database for a turn."""
+        """Ask the database for the probe."""
         self._turns += 1
         turn = f"{self._worker_id()}/{self._turns}"
         line.ask_at = time.monotonic() + _ASK_SECONDS
@@ -299,13 +301,13 @@ class Breakers:
             self._pass_on(line)
 
     async def _count(self, line: Line, ticket: Ticket, answer: Answer) -> None:
-        """Tell the database what an answer says of the provider."""
+        """Record an answer of the provider in the database."""
         try:
             async with line.one_at_a_time:
                 breakers = self._client.breakers
                 standing = await breakers.answered(line.name, ticket.turn, answer, line.settings)
                 self._saw(standing.breaker)
-                # Others that push back are still to be counted.
+                # While other answers that push back wait to be written, only a hold is final.
                 if line.writing == 1 or standing.entry == "held":
                     _learn(line, standing, allowed=2)
         except Exception as error:  # noqa: BLE001 - the job's own end is written in any case
@@ -318,7 +320,7 @@ class Breakers:
             line.wake()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        # In a context of its own: what the worker counts is not done by the job that happens to run here.
+        # In a context of its own, else these statements would inherit from the job that happens to run here.
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -333,5 +335,5 @@ def _learn(line: Line, standing: Standing, allowed: int) -> None:
 
 
 def _after(seconds: float, spread: float) -> Released:
-    """Give a job back for some time; spread, so that they do not all come at once."""
+    """Return a release with a random delay, so that the jobs do not all come back at once."""
     return Released(timedelta(seconds=seconds + random.uniform(0, spread)))  # noqa: S311

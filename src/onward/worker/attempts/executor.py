@@ -1,4 +1,7 @@
-"""Runs claimed jobs in a fixed number of slots, each by the executor of its job type."""
+"""Runs claimed jobs in a fixed number of slots, each by the executor of its job type.
+
+No error of a handler ends a slot.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from onward.worker.claiming.buffer import Buffer
 
 log = get_logger("onward.worker")
 
-# So much is run at the most before the loop turns to others.
+# A slot runs at most this many jobs, for at most this time, before other tasks of the loop run.
 _AT_ONCE = 50
 _TURN_SECONDS = 0.002
 _PATIENCE = 5.0
@@ -39,11 +42,11 @@ _UNKNOWN_AFTER = timedelta(minutes=10)
 _SUCCEEDED = Succeeded()
 
 Rest: TypeAlias = "CoroutineType[Any, Any, Outcome]"
-"""What is left of a run that has to wait."""
+"""The rest of a run that has to wait."""
 
 
 class Executor:
-    """Slots that take jobs from the buffer, run their handlers, and tell what each came to."""
+    """Slots that take jobs from the buffer, run their handlers, and report the outcomes to `ended`."""
 
     def __init__(
         self,
@@ -86,58 +89,58 @@ class Executor:
         ]
 
     def feed(self) -> None:
-        """Wake as many slots as there are jobs for."""
+        """Wake one idle slot for each job in the buffer."""
         for _ in range(min(len(self._idle), self._buffer.length)):
             waiter = self._idle.popleft()
             if not waiter.done():
                 waiter.set_result(None)
 
     def cancel(self, job_id: str, why: Why, reason: str | None = None) -> None:
-        """Ask the handler of a running job to give way."""
+        """Ask the handler of a running job to stop."""
         run = self.runs.get(job_id)
         if run is None or not run.cancel(why, reason):
             return
         if run.handler.executor == "process":
             self._processes.cancel(job_id)
         elif run.handler.executor == "thread" and why != "requested":
-            # Nobody can stop a thread. If it does not give way, the job goes on without it.
+            # Python can't stop a thread. If the handler does not stop in time, the slot goes on without it.
             self._loop.call_later(_PATIENCE, self._abandon, run)
 
     def requested(self, reasons: Mapping[str, str]) -> None:
-        """Cancel those of our jobs for which somebody asked, also those that have not begun."""
+        """Cancel this worker's jobs whose cancellation was requested, also those that have not begun."""
         self._unwanted = reasons
         for job_id, reason in reasons.items():
             self.cancel(job_id, "requested", reason)
 
     def cancel_all(self, why: Why) -> None:
-        """Ask every running handler to give way."""
+        """Ask every running handler to stop."""
         for job_id in list(self.runs):
             self.cancel(job_id, why)
 
     def abandon_all(self) -> None:
-        """Let go of threads that do not give way."""
+        """Abandon threads that were asked to stop and have not."""
         for run in list(self.runs.values()):
             if run.why is not None:
                 self._abandon(run)
 
     def check_times(self) -> None:
-        """Cancel what ran into its time-out or deadline."""
+        """Cancel runs that have reached their time-out or deadline."""
         now = time.monotonic()
         for run in [run for run in self._timed if run.ends_at is not None and run.ends_at <= now]:
             self._timed.discard(run)
             self.cancel(run.job.id, run.late)
 
     def running_in(self, task: asyncio.Task[Any] | None) -> Running | None:
-        """Find the run that a task is working on."""
+        """Return the run that a task is working on; None if there is none."""
         return next((run for run in list(self.runs.values()) if run.task is task), None)
 
     async def close(self) -> None:
-        """Close the slots; what still runs is given up."""
+        """Close the slots, and cancel the handlers that still run."""
         self._closed = True
         for slot in self._slots:
             slot.cancel()
         if self._slots:
-            # A handler may ignore this too.
+            # With a limit, because a handler may ignore its cancellation.
             await asyncio.wait(self._slots, timeout=_PATIENCE)
         self._threads.close()
         await self._processes.close()
@@ -145,7 +148,7 @@ class Executor:
     async def _slot(self) -> None:
         task = asyncio.current_task()
         until = 0.0
-        # Whoever was cancelled a second time, by `close`, has no more to do.
+        # The run may consume the cancellation by `close` along with its own, so the slot checks here.
         while not self._closed:
             job = self._buffer.take()
             if job is None:
@@ -166,14 +169,14 @@ class Executor:
                 self._buffer.done(job.queue)
             self._note(job, outcome)
             if len(self._ran) >= _AT_ONCE or (until and time.monotonic() > until):
-                # Handlers that never wait would keep the loop from claiming and from writing results.
+                # Else handlers that never wait would keep the loop from claiming and from writing results.
                 self._tell()
                 await asyncio.sleep(0)
                 until = 0.0
         self._tell()
 
     def _note(self, job: Job, outcome: Outcome) -> None:
-        """Keep what a job came to until this turn of the loop ends: to tell of many at once costs less."""
+        """Keep a job's outcome until `_tell`: reporting many at once costs less."""
         usage = self._metered.pop(job.id, ()) if self._metered else ()
         completion = self._completions.pop(job.id, None) if self._completions else None
         self._ran.append((job, outcome, usage, completion))
@@ -181,13 +184,13 @@ class Executor:
             self._breakers.leave(job, outcome)
 
     def _tell(self) -> None:
-        """Tell of the runs that are over; before every wait, so that nobody can miss them."""
+        """Report the runs that are over; called before every wait, so that no outcome is delayed by it."""
         if self._ran:
             ran, self._ran = self._ran, []
             self._ended(ran)
 
     def _start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
-        """Run a job to its end, or to its first wait: then somebody has to await the rest."""
+        """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""
         handler = self._handlers.get(job.job_type)
         if handler is None:
             return unknown(job)
@@ -222,7 +225,7 @@ class Executor:
             self._over(run)
 
     async def _run(self, run: Running, arguments: dict[str, Any]) -> Outcome:
-        """Run a job that has to wait before it begins, or that runs elsewhere."""
+        """Run a job that may have to wait before it begins, or that runs in a thread or a process."""
         try:
             if self._breakers is not None and (held := await self._breakers.enter(run)) is not None:
                 return held
@@ -251,13 +254,14 @@ class Executor:
             return run.gave_way()
         if self._closed or run.task is None or run.task.cancelling():
             raise error
-        # Nobody has cancelled this slot: the handler awaited something that was.
+        # This slot was not cancelled: the handler awaited something that was.
         return self._classified(run.job, error)
 
     def _over(self, run: Running) -> None:
         job_id = run.job.id
         if run.why is not None:
-            # Also where the handler made something else of it: else the next one would seem to be cancelled.
+            # Also if the handler turned its cancellation into another outcome, else the slot's next job
+            # would seem to be cancelled.
             run.uncancel()
         self.runs.pop(job_id, None)
         if run.ends_at is not None:
@@ -293,26 +297,26 @@ class Executor:
         return coroutine
 
     def _admit(self, run: Running, arguments: dict[str, Any]) -> None:
-        """Give the handler its Context, and let what it uses be counted; raises where it must not begin."""
+        """Start metering and add the Context to the arguments; raise Cancelled if the run must not begin."""
         if run.why is not None:
             raise Cancelled
         if self._meter_runs:
             run.time()
         handler = run.handler
-        # Another process makes one of its own.
+        # A child process makes its own Context.
         if handler.context is not None and handler.executor != "process":
             arguments[handler.context] = Context(run, self._clients)
 
     def _enter(self, run: Running) -> None:
-        """Let a run's time begin, and let whatever is called from now on know its job."""
+        """Start a run's time-out, and make its job the origin of what is enqueued from here on."""
         job = run.job
         if job.timeout_micros is not None or job.deadline is not None:
             self._time(run)
-        # What the handler enqueues inherits from its job; its context is a copy of this one.
+        # What the handler enqueues inherits from its job: the handler's context is a copy of this one.
         AMBIENT.set(job)
 
     def _time(self, run: Running) -> None:
-        """Note when a run is to give way; its deadline is counted from its claim by the database's clock."""
+        """Record when a run must stop; its deadline is counted from its claim by the database's clock."""
         job = run.job
         seconds: list[tuple[float, Why]] = []
         if job.timeout_micros is not None:
@@ -326,7 +330,7 @@ class Executor:
             run.why, run.cancel_reason = run.late, f"its {run.late} passed before it ran"
 
     def _abandon(self, run: Running) -> None:
-        """Let the slot of a thread that does not give way go on without it."""
+        """Free the slot of a thread that does not stop; the thread runs on without it."""
         if run.future is not None and not run.future.done():
             log.warning(
                 "job %s %s ignores that it should give way; its thread is left to itself",
@@ -337,7 +341,7 @@ class Executor:
 
 
 def _not_awaited(result: Awaitable[Any]) -> Outcome:
-    """Fail what would else look like a success, and has done nothing."""
+    """Return the failure of a handler that returned an awaitable: it has done nothing yet."""
     if iscoroutine(result):
         result.close()
     message = f"the handler returned a {type(result).__name__} that nobody awaited; write `return await …`"
@@ -345,12 +349,15 @@ def _not_awaited(result: Awaitable[Any]) -> Outcome:
 
 
 def _claimed_at(job: Job) -> datetime:
-    """Give the instant of the claim, by the database's clock."""
+    """Return the instant of the claim, by the database's clock."""
     return job.started_at or job.created_at
 
 
 def unknown(job: Job) -> Outcome:
-    """Give back a job that another version of the program may know, and bury it when none came for long."""
+    """Return the outcome of a job without a handler here.
+
+    It is released, because another version of the program may know it, and dies after `_UNKNOWN_AFTER`.
+    """
     now = _claimed_at(job).timestamp()
     told = job.error or {}
     since = told.get("since") if told.get("class") == "UnknownJobType" else None

@@ -1,4 +1,7 @@
-"""Those who wait for one provider in one worker process, and how many of them may call it at once."""
+"""The jobs that wait for one provider in one worker process, and how many may call it at once.
+
+While the provider is suspect, a call needs the probe (`turn`), the only right to call in all processes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _MOST_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The right to one call; `turn` is set where it is the only one of all processes."""
+    """The right to one call; `turn` is set if that call is the probe, the only one in all processes."""
 
     line: Line
     epoch: int
@@ -25,7 +28,7 @@ class Ticket:
 
 
 class Line:
-    """Those who wait for one provider in this process, and how many of them may call it at once."""
+    """The jobs that wait for one provider in this process, and how many may call it at once."""
 
     def __init__(self, name: str, settings: BreakerSettings) -> None:
         self.name = name
@@ -50,20 +53,20 @@ class Line:
 
     @property
     def idle(self) -> bool:
-        """Nobody is concerned with it."""
+        """Whether no job runs or waits here, and no statement about the provider is under way."""
         return not (self.running or self.writing or self.asking or self._waiters)
 
     @property
     def patience(self) -> float:
-        """Say for how long one may wait in its slot: not for long, if those before it got nowhere."""
+        """The seconds that a job may wait in its slot; fewer if the jobs before it waited in vain."""
         return _LOOK_IN_SECONDS if self._stands else _IN_SLOT_SECONDS
 
     def is_closed(self, now: float) -> bool:
-        """Tell whether to claim jobs for it would only bring them to wait."""
+        """Whether jobs claimed for this provider now would only wait."""
         return now < self.held_until or now < self.crowded_until
 
     def admit(self, now: float) -> Ticket | None:
-        """Let one call, if one may; None otherwise."""
+        """Return a ticket for one call; None if no call may begin now."""
         turn = None
         if self.suspect:
             if self._turn is None or now >= self._turn_until:
@@ -77,7 +80,7 @@ class Line:
         return Ticket(self, self.epoch, turn)
 
     def _adjust(self, now: float) -> None:
-        """Forget what was long ago; and let calls that take long keep nobody waiting for ever."""
+        """Start from one call again after a quiet window; allow more if long calls block the others."""
         still = now - self._moved_at
         if self.running == 0 and still > self.settings.window.total_seconds():
             self.allowed, self._moved_at = 1, now
@@ -90,14 +93,14 @@ class Line:
         self._move()
 
     def doubt(self) -> None:
-        """Let nobody call without a turn; what is under way says nothing good any more."""
+        """Let no call begin without the probe; answers to calls under way no longer raise the limit."""
         self.suspect = True
         self.doubted_at = time.monotonic()
         self.allowed = 1
         self.epoch += 1
 
     def trust(self, allowed: int) -> None:
-        """Let calls begin without a turn, so many at once."""
+        """Let calls begin without the probe, at most `allowed` at once."""
         self.suspect = False
         self.allowed = allowed
         self.held_until = 0.0
@@ -105,7 +108,7 @@ class Line:
         self._move()
 
     def crowd(self, now: float) -> None:
-        """Keep everyone away for a while: who waits here keeps a slot from others."""
+        """Keep all jobs away for a while, because each that waits here occupies a slot."""
         self.crowded_until, self._stands = now + _IN_SLOT_SECONDS, True
         self.wake()
 
@@ -115,32 +118,32 @@ class Line:
         self.turned_away = 0
 
     def hold(self, left: timedelta | None) -> None:
-        """Hold everyone for so long, or (None) without an end."""
+        """Hold all jobs for `left`, or without an end if it is None."""
         self.held_until = float("inf") if left is None else time.monotonic() + left.total_seconds()
         if left != timedelta():
-            # Who opens a breaker takes back the turn that was given.
+            # Opening a breaker revokes the probe that was granted.
             self._turn = None
 
     def give_turn(self, turn: str) -> None:
-        """Let the next one call; another turn may be asked for when its answer is in, or too late."""
+        """Grant the probe to the next job; ask for another once it is answered, or after `patience`."""
         self._turn = turn
         self._turn_until = self.ask_at = time.monotonic() + self.settings.patience.total_seconds()
 
     def unused(self) -> str | None:
-        """Take back a turn that nobody waits for any more."""
+        """Take back and return the probe if no job waits for it any more, else None."""
         if self._turn is None or self._waiters:
             return None
         turn, self._turn = self._turn, None
         return turn
 
     def wake(self) -> None:
-        """Have everyone look again who waits."""
+        """Make all waiting jobs check again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Wait for a change; for a moment only, because whoever waits may have to give way."""
+        """Wait for a change, for a moment only, because the waiting job may be asked to stop."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

@@ -1,4 +1,7 @@
-"""Threads for sync handlers: as many as run at once, results handed back in bursts."""
+"""Threads for sync handlers.
+
+There are as many threads as calls have run at once. Results go back to the event loop in bursts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Work = tuple[asyncio.Future[Any], Context, Callable[..., Any], Mapping[str, Any]
 
 
 class Threads:
-    """Runs functions; a third of the cost of `run_in_executor`: a burst of results wakes the loop once."""
+    """Runs functions in threads, at a third of the cost of `run_in_executor`: a burst wakes the loop once."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -25,18 +28,18 @@ class Threads:
         self._outstanding = 0
 
     def call(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> asyncio.Future[Any]:
-        """Run a function in a thread; whoever no longer wants its result cancels the future."""
+        """Run a function in a thread; a caller that no longer wants the result cancels the future."""
         future = self._loop.create_future()
         self._outstanding += 1
         if self._outstanding > self._count:
             self._count += 1
-            # A daemon, because a handler that never returns must not keep the process from ending.
+            # A daemon, else a handler that never returns would keep the process from ending.
             threading.Thread(target=self._serve, name=f"onward handler {self._count}", daemon=True).start()
         self._work.put((future, copy_context(), function, arguments))
         return future
 
     def close(self) -> None:
-        """Let the threads end once they are through."""
+        """Let the threads end once their calls are done."""
         for _ in range(self._count):
             self._work.put(None)
         self._count = 0
@@ -56,7 +59,7 @@ class Threads:
                 try:
                     self._loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
-                    # The loop was closed: nobody waits for results any more.
+                    # The loop was closed, so no task waits for results.
                     return
 
     def _deliver(self) -> None:
@@ -69,7 +72,7 @@ class Threads:
             if error is None:
                 future.set_result(result)
             elif isinstance(error, StopIteration):
-                # A future can't carry it.
+                # A future can't carry StopIteration.
                 future.set_exception(RuntimeError(f"the handler raised StopIteration: {error}"))
             else:
                 future.set_exception(error)

@@ -1,1 +1,1 @@
-"""Child processes that run jobs."""
+"""Runs jobs in child processes."""

@@ -1,6 +1,6 @@
 """A child process of a worker: runs one job after the other, for as long as its parent lives.
 
-It is a new interpreter: it inherits no memory, handle or socket but the one to its parent.
+It is a new interpreter. It inherits no memory and no handle except the socket to its parent.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 def main() -> NoReturn:
     """Serve the parent whose socket and process id are the first arguments."""
-    # A Ctrl-C is for the parent, which decides what becomes of its jobs.
+    # Ctrl-C is for the parent, which decides what becomes of its jobs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
     _die_with(parent)
-    # What a handler starts must not hold this line open.
+    # A process that a handler starts must not hold the socket open.
     os.set_inheritable(descriptor, False)
     connection = socket.socket(fileno=descriptor)
     messages: SimpleQueue[bytes] = SimpleQueue()
@@ -70,7 +70,7 @@ def main() -> NoReturn:
         try:
             connection.sendall(answer)
         except OSError:
-            # The parent is gone, or the handler has closed the line; either way nobody hears.
+            # The parent is gone, or the handler has closed the socket: no answer can arrive.
             os._exit(1)
 
 
@@ -85,7 +85,7 @@ class Child:
         sys.argv[:] = start.argv
 
     def answer(self, ask: Ask) -> bytes:
-        """Run a job and write what its handler returned or raised."""
+        """Run a job; return the packed message of what its handler returned or raised."""
         end: object
         run = ChildRun(ask.job, self._parent)
         try:
@@ -93,7 +93,7 @@ class Child:
         except BaseException as error:  # noqa: BLE001 - SystemExit too ends the job and not the process
             end = _without_our_frames(error)
         for stream in (sys.stdout, sys.stderr):
-            # What was printed would be lost when this process is ended.
+            # Else printed text would be lost when the parent ends this process.
             with suppress(Exception):
                 stream.flush()
         return to_answer(end, run.artifacts, self._redaction.hider(ask.job.payload), self._own)
@@ -103,7 +103,7 @@ class Child:
         handler, clients = job_type.handler, job_type.clients
         self._redaction, self._own = clients.rules.redact, clients.rules.classification
         run.provider = handler.provider
-        # The app's own, with its rules; but its parent may have been told to keep jobs elsewhere.
+        # The app's clients keep their settings, but the parent may use another database than the app names.
         clients.url, clients.schema = self._start.url, self._start.schema
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
         if clients.rules.meter_runs:
@@ -123,14 +123,14 @@ class Child:
             raise LookupError(
                 f"{reference!r} is not found by another process; define the job type at the top of its module"
             ) from None
-        # A name may stand for the plain function, where the job type was made from it and has another name.
+        # The name may be that of the plain function, from which a job type of another name was made.
         for value in (found, *vars(module).values()):
             if isinstance(value, JobType) and (value is found or value.handler.function is found):
                 return value
         raise LookupError(f"{reference!r} is no job type; keep what @app.job gives in a name of its module")
 
     def _main(self) -> ModuleType:
-        """Import the parent's script under another name, so that what it guards by its name does not run."""
+        """Import the parent's script under another name, so that its `__main__` guard does not run."""
         if sys.modules["__main__"].__name__ in {"__mp_main__", self._start.main_name}:
             return sys.modules["__main__"]
         with importing():
@@ -143,7 +143,7 @@ class Child:
 
 
 class ChildRun:
-    """The attempt as its own process sees it: who cancels it ends the process, so it never learns."""
+    """The attempt as its own process sees it; it is never told to stop, as the parent ends the process."""
 
     cancel_reason: str | None = None
     provider: Provider | None = None
@@ -158,33 +158,33 @@ class ChildRun:
         self._began_at: float | None = None
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Start the run."""
 
     def __exit__(self, *_: object) -> None:
-        """End: what a thread that the handler left behind uses now would be taken for the next job's."""
+        """End the run; usage of a thread that the handler left behind must not count for the next job."""
         with self._metering:
             self._over = True
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block for that time."""
+        """Block for `timeout` seconds and return False: cancelling ends the process instead."""
         time.sleep(timeout)
         return False
 
     def meter(self, used: Usage) -> None:
-        """Tell the parent at once: who ends this process does not ask before."""
+        """Send usage to the parent at once, because the parent may end this process without a question."""
         with self._metering:
-            # Added up here too, so that what goes over a limit is refused where it is asked for.
+            # Added up here too, so that usage over a limit is refused in the handler.
             self._meters.add(used)
             if not self._over:
                 self._parent.sendall(pack(Metered(used)))
 
     def time(self) -> None:
-        """Have the run itself metered in what it completes; the parent does so in what it writes."""
+        """Meter the run for an end that the handler commits itself; the parent meters the ends it writes."""
         self._began_at = time.monotonic()
         self._meters.add(Usage("runs"))
 
     def usage(self) -> tuple[Usage, ...]:
-        """Give what the run has used so far."""
+        """Return what the run has used so far."""
         with self._metering:
             if self._began_at is not None:
                 now = time.monotonic()
@@ -193,20 +193,20 @@ class ChildRun:
             return self._meters.read()
 
     def beginning(self) -> None:
-        """Keep it to itself: when this process is ended, so is its transaction."""
+        """Send nothing: when this process ends, so does its transaction."""
 
     def undone(self) -> None:
-        """Keep that to itself, too."""
+        """Send nothing about a rollback either."""
 
     def completing(self, end: End) -> None:
-        """Tell the parent that the handler is about to commit its own end."""
+        """Send to the parent that the handler is about to commit its own end."""
         to = end.transition
-        # What travels is what is stored, whatever the handler gave.
+        # The parent gets the result as it is stored, whatever type the handler gave.
         result = None if to.result is None else msgspec.Raw(lenient(to.result, MAX_RESULT_BYTES).encode())
         self._say(Completing(replace(end, transition=replace(to, result=result))))
 
     def completed(self, spent: frozenset[str]) -> None:
-        """Tell the parent that it has."""
+        """Send to the parent that the commit succeeded."""
         self._say(Completed(spent))
 
     def _say(self, note: Note) -> None:
@@ -217,7 +217,7 @@ class ChildRun:
 
 @contextmanager
 def limited(memory: int | None) -> Iterator[None]:
-    """Let the process map so many bytes more than it has mapped; only Linux can tell how many that are."""
+    """Let the process map at most `memory` bytes more than now; without effect outside Linux."""
     statm = Path("/proc/self/statm")
     if memory is None or not statm.exists():
         yield
@@ -235,7 +235,7 @@ def limited(memory: int | None) -> Iterator[None]:
 
 
 def _die_with(parent: int) -> None:
-    """Ask the kernel to end this process with its parent: a handler may keep every thread of ours waiting."""
+    """Make the kernel end this process with its parent, as a handler may block all of its threads."""
     if sys.platform == "linux":
         import ctypes
 
@@ -245,9 +245,9 @@ def _die_with(parent: int) -> None:
 
 
 def _listen(connection: socket.socket, messages: SimpleQueue[bytes]) -> None:
-    """Hand over what the parent sends; end the process when it is gone."""
+    """Queue the messages of the parent; end the process when the parent is gone."""
     try:
-        # Not to be closed on the way out: the process ends here.
+        # Not closed, because the process ends here.
         stream = connection.makefile("rb")
         while len(header := stream.read(HEADER.size)) == HEADER.size:
             messages.put(stream.read(HEADER.unpack(header)[0]))
@@ -259,7 +259,7 @@ def _import_script(path: str | None) -> ModuleType:
     if path is None or not Path(path).is_file():
         raise LookupError("the job type is defined in no file; put it in a module that can be imported")
     module = ModuleType("__mp_main__")
-    # Without a spec, as a script is: multiprocessing, if the handler uses it, would import what a spec names.
+    # Without a spec, as in a script: if the handler uses multiprocessing, that would import the spec's name.
     module.__file__ = path
     sys.modules["__mp_main__"] = module
     SourceFileLoader("__mp_main__", path).exec_module(module)
@@ -267,7 +267,7 @@ def _import_script(path: str | None) -> ModuleType:
 
 
 def _without_our_frames(error: BaseException) -> BaseException:
-    """Leave the frames of this file out of a traceback, unless there are no others."""
+    """Return the error without this file's frames in its traceback, unless there are no others."""
     inner = error.__traceback__
     while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
         inner = inner.tb_next

@@ -1,6 +1,6 @@
 """Runs handlers in child processes: CPU work, and code that must not take the worker down with it.
 
-A child runs one job at a time and is used again. One that was told to end, or that died, is never used again.
+A child runs one job at a time and is reused. A child that was asked to end, or that died, is never reused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _said: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
 
 
 class ProcessDied(Exception):
-    """The process of a job ended before its handler did."""
+    """Raised when the process of a job ended before its handler did."""
 
 
 class _Run(Protocol):
@@ -69,7 +69,7 @@ class _Run(Protocol):
 class ProcessPool:
     """At most `size` child processes, each with at most one job; the first starts with the first job.
 
-    It belongs to the event loop that runs its jobs; call its methods there.
+    The pool belongs to the event loop that runs its jobs; call its methods there.
     """
 
     def __init__(self, size: int, *, url: str | None = None, schema: str = "onward") -> None:
@@ -83,10 +83,10 @@ class ProcessPool:
         self._closed = False
 
     async def run(self, handler: Handler, run: _Run, *, timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Give what the handler returned, or raise what it raised.
+        """Run a job in a child; return what the handler returned, or raise what it raised.
 
-        A process that dies raises ProcessDied, one that is ended TimeoutError or Cancelled. Whatever is
-        raised, the handler no longer runs.
+        Raises ProcessDied if the process dies, and TimeoutError or Cancelled if the pool ends it. Whatever
+        is raised, the handler no longer runs.
         """
         if self._closed:
             raise RuntimeError("the process pool is closed")
@@ -107,14 +107,14 @@ class ProcessPool:
         raise rebuilt(answer)
 
     def cancel(self, job_id: str) -> None:
-        """End the process that runs a job, or take the job out of the queue for one; else do nothing."""
+        """End the process that runs a job, or stop the job's wait for a process; else do nothing."""
         for attempt in self._attempts:
             if attempt.job_id == job_id:
                 attempt.cancelled = True
                 attempt.task.cancel()
 
     async def close(self, grace: float = 0) -> None:
-        """Wait that many seconds for running jobs, then end all processes; what still ran is cancelled."""
+        """Wait `grace` seconds for running jobs, then cancel the rest and end all processes."""
         self._closed = True
         tasks = [attempt.task for attempt in self._attempts]
         if tasks:
@@ -132,10 +132,10 @@ class ProcessPool:
             try:
                 async with asyncio.timeout(timeout):
                     answer = await child.ask(message, partial(_hear, run))
-                # What a failed allocation has left half done is not for the next job to find.
+                # A failed allocation may leave state half changed, so the next job gets a new process.
                 sound = isinstance(answer, Returned) or answer.described.get("class") != "MemoryError"
             except TimeoutError:
-                # It may be what was left of a round number.
+                # Rounded, because it may be the remainder of a round number.
                 raise TimeoutError(f"ran longer than {round(timeout or 0, 2):g} s") from None
             finally:
                 if sound and not self._closed:
@@ -155,7 +155,7 @@ class ProcessPool:
         return child
 
     def _rest(self, child: _Child) -> None:
-        """Keep a child for the next job, for a while."""
+        """Keep a child for the next job, for at most `_IDLE_SECONDS`."""
         self._idle.append(child)
         child.rest(_IDLE_SECONDS)
 
@@ -188,23 +188,23 @@ class _Child:
                     _command(theirs.fileno()),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    # A Ctrl-C for our group is for us; and what the child starts can be ended with it.
+                    # Ctrl-C must reach only the parent; and what the child starts can be ended with it.
                     process_group=0,
                 )
             unless_started.pop_all()
         self._line = ours
-        # A thread, not the end of the line: what a handler has forked may hold the line open.
+        # In a thread. The closing of the socket is no sign: a process forked by a handler may hold it open.
         name = f"onward child {self._process.pid}"
         threading.Thread(target=self._wait, name=name, daemon=True).start()
 
     async def ask(self, message: bytes, hear: Callable[[Note], None]) -> Answer:
-        """Have a job run, and hear what it says meanwhile; raises ProcessDied if there is no answer."""
+        """Run a job and pass its notes to `hear`; return the answer, or raise ProcessDied without one."""
         self._asking = True
         exchange = asyncio.ensure_future(self._exchange(message, hear))
         try:
             either: set[asyncio.Future[Any]] = {exchange, self.exited}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            # The answer may still be on its way, or the exit may be.
+            # After an exit, the last answer may still be on its way.
             await asyncio.wait({exchange}, timeout=_LAST_WORDS)
             answer = exchange.result() if exchange.done() else None
         except (msgspec.DecodeError, InvalidSetting):
@@ -220,11 +220,11 @@ class _Child:
         return answer
 
     def rest(self, seconds: float) -> None:
-        """Wait for another job, but not for ever."""
+        """Wait for another job; end the process after `seconds` without one."""
         self._timer = self._loop.call_later(seconds, self._terminate)
 
     def wake(self) -> bool:
-        """Get ready for a job; False if the process has ended or is about to."""
+        """Prepare for a job; return False if the process has ended or is about to."""
         if self._ending or self.exited.done():
             return False
         if self._timer is not None:
@@ -232,14 +232,14 @@ class _Child:
         return True
 
     async def end(self) -> None:
-        """End the process; returns when it is gone, and it goes also if nobody waits."""
+        """End the process and wait until it is gone; it ends also if the wait is cancelled."""
         self._terminate()
         await asyncio.wait({self.exited})
-        # The line is closed in the next turn of the loop, which may be the last.
+        # The socket is closed in the next iteration of the event loop, which may be the last.
         await asyncio.sleep(0)
 
     async def _exchange(self, message: bytes, hear: Callable[[Note], None]) -> Answer | None:
-        """Send a message and wait for the answer; None if the line breaks."""
+        """Send a message and return the answer; None if the connection breaks."""
         try:
             if self._streams is None:
                 self._streams = await asyncio.open_connection(sock=self._line)
@@ -265,7 +265,7 @@ class _Child:
             self._timer = self._loop.call_later(_KILL_AFTER, self._signal, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        # Once it has been waited for, its number may be another's.
+        # Once the process was waited for, its id may belong to another process.
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
@@ -280,7 +280,7 @@ class _Child:
         if self._timer is not None:
             self._timer.cancel()
         self.exited.set_result(code)
-        # Its last answer may still have to be read.
+        # While a job is asked for, its last answer may still have to be read.
         if not self._asking:
             self._hang_up()
 
@@ -312,7 +312,7 @@ def _hear(run: _Run, said: Note) -> None:
 
 
 def _command(descriptor: int) -> list[str]:
-    # What multiprocessing uses, for -O, -W, -X and the like.
+    # The private function that multiprocessing uses; it keeps -O, -W, -X and the like.
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     path = [entry or str(Path.cwd()) for entry in sys.path]
     return [sys.executable, *flags, "-c", _BOOT, str(descriptor), str(os.getpid()), *path]

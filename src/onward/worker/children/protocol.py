@@ -1,7 +1,7 @@
-"""What a worker and its child process say to each other: JSON, with its length before it.
+"""The messages between a worker and its child process: JSON, preceded by its length.
 
-Exceptions travel as data. Only those listed here come back as what they were; the name of any other class
-stays a name, so that nothing a child sends can choose what is called.
+Exceptions travel as data. Only the classes listed here are rebuilt in the worker. The name of any other class
+stays a name, so no message of a child can choose what the worker calls.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
 
 HEADER = struct.Struct(">I")
 LARGEST = 64 * 1024 * 1024
-"""The most bytes of one answer: a child must not be able to exhaust its worker."""
+"""The most bytes of one answer: a child must not exhaust the memory of its worker."""
 
 _LARGEST_FIELDS = 65_536
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Said first: where the child finds what its parent has."""
+    """The first message: where the child finds the parent's program and database."""
 
     argv: list[str]
     main_name: str | None
@@ -46,7 +46,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Run this job, with at most so many bytes of memory more than now."""
+    """The request to run a job, with at most `memory` bytes more than the child has mapped."""
 
     reference: str
     memory: int | None
@@ -54,16 +54,16 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
-    """The handler returned, and left so many artifacts."""
+    """The handler returned `result`, and stored `artifacts` artifacts."""
 
     result: Any
     artifacts: int = 0
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
-    """The handler raised: what `describe` and `judge` say of it, and of one of our own its name and fields.
+    """The handler raised: the results of `describe` and `judge`; for a listed class, its name and fields.
 
-    It is judged where it was raised, because the exception itself does not travel.
+    The child judges the exception, because the exception itself does not travel.
     """
 
     described: dict[str, Any]
@@ -73,19 +73,19 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
 
 
 class Metered(msgspec.Struct, frozen=True, tag=True):
-    """The handler has used something; said at once, since a child that is ended gives no answer."""
+    """The handler has used something; sent at once, since a child that is ended sends no answer."""
 
     used: Usage
 
 
 class Completing(msgspec.Struct, frozen=True, tag=True):
-    """The handler is about to commit its own end; a child that dies now leaves that to the database."""
+    """The handler is about to commit its own end; if the child dies now, only the database knows whether."""
 
     end: End
 
 
 class Completed(msgspec.Struct, frozen=True, tag=True):
-    """The handler has committed its own end, and these orgs have spent their budget by it."""
+    """The handler has committed its own end; the orgs in `spent` have spent their budget by it."""
 
     spent: frozenset[str]
 
@@ -93,11 +93,11 @@ class Completed(msgspec.Struct, frozen=True, tag=True):
 Answer = Returned | Raised
 Note = Metered | Completing | Completed
 Said = Answer | Note
-"""What a child says while it has a job: the answer is the last of it."""
+"""What a child sends while it runs a job: any number of notes, then the answer."""
 
 
 class ChildError(Exception):
-    """What a handler raised in another process; `described` shows its own class, message and traceback."""
+    """An error of a handler in a child process; `described` has its class, message and traceback."""
 
     def __init__(self, described: Mapping[str, Any], verdict: Verdict | None = None) -> None:
         super().__init__(f"{described.get('class')}: {described.get('message')}")
@@ -105,7 +105,7 @@ class ChildError(Exception):
         self.verdict = verdict
 
 
-# What comes back as it was, and the arguments to make it again; `message` stands for its text.
+# The classes that are rebuilt, and the arguments to rebuild them; `message` stands for the text.
 _OURS: Mapping[type[BaseException], tuple[str, ...]] = {
     Skip: ("reason",),
     Snooze: ("delay",),
@@ -121,7 +121,7 @@ _BY_NAME = {kind.__name__: kind for kind in _OURS}
 
 
 def pack(message: msgspec.Struct) -> bytes:
-    """Write a message with its length before it."""
+    """Return a message as bytes, preceded by its length."""
     body = msgspec.json.encode(message)
     return HEADER.pack(len(body)) + body
 
@@ -129,33 +129,33 @@ def pack(message: msgspec.Struct) -> bytes:
 def to_answer(
     end: object, artifacts: int = 0, hide: Hide = redact_text, own: Classification | None = None
 ) -> bytes:
-    """Write what a handler returned or raised; a result that is no JSON is a failure like any other."""
+    """Return the packed answer for a handler's result or error; a result that is no JSON is a failure."""
     if isinstance(end, BaseException):
         return pack(_raised(end, hide, own or Classification()))
     try:
         return pack(Returned(_checked(end), artifacts))
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
-        # Never as one of our own: an InvalidJob would blame the arguments.
+        # Never as a listed class: an InvalidJob would blame the arguments.
         return pack(Raised(_plain(describe(error.with_traceback(None), hide))))
 
 
 def rebuilt(raised: Raised) -> BaseException:
-    """Make the exception again that a child told of."""
+    """Return the exception that a child reported, rebuilt as its own class if that is listed."""
     kind = None if raised.name is None else _BY_NAME.get(raised.name)
     if kind is None:
         return ChildError(raised.described, raised.verdict)
     fields = dict(raised.fields)
     message = fields.pop("message", None)
     error = kind(**fields) if message is None else kind(message, **fields)
-    # A subclass of the handler's own, or the place where it was raised, is still shown.
+    # Keeps the name of a handler's own subclass, and the place where it was raised.
     error.described, error.verdict = raised.described, raised.verdict  # type: ignore[attr-defined]
     return error
 
 
 def _checked(result: object) -> msgspec.Raw:
-    """Write a result as JSON; the error names what in it is none."""
+    """Return a result as JSON; raise an error that names the part that is no JSON."""
     try:
-        # Tuples, dates, UUIDs, dataclasses and the like have an obvious form.
+        # Accepts tuples, dates, UUIDs, dataclasses and the like, which have an obvious form.
         raw = msgspec.json.encode(result)
     except Exception:  # noqa: BLE001 - whatever it was, the stricter encoder says where and what to do
         raw = encode(result, limit=LARGEST, what="result").encode()
@@ -169,10 +169,10 @@ def _checked(result: object) -> msgspec.Raw:
 def _raised(error: BaseException, hide: Hide, own: Classification) -> Raised:
     described = _plain(describe(error, hide))
     verdict = judge(error, hide, own, datetime.now(UTC))
-    # Of a group with a single error, that one is what the handler meant.
+    # In a group with a single error, that error is what the handler meant.
     error = sole(error)
     for kind, names in _OURS.items():
-        # By its type: an object may fail when it is asked for its class.
+        # By `type`, because isinstance may call a `__class__` property that fails.
         if issubclass(type(error), kind):
             fields = {name: _field(error, name, hide) for name in names}
             return Raised(described, kind.__name__, _plain(fields), verdict)

@@ -1,1 +1,1 @@
-"""Claiming jobs from the queues."""
+"""Claims jobs from the queues."""

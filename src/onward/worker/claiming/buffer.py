@@ -1,4 +1,7 @@
-"""Claimed jobs that wait for a slot, queue by queue, and who is next."""
+"""Claimed jobs that wait for a slot, by queue, and which of them is next.
+
+Queues take weighted turns; within a queue the most urgent job is first, unless its policy sets the order.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from onward.core.jobs.job import Job
 from onward.core.policy.category import Q_CRITICAL
 
 WEIGHTS: Mapping[str, int] = {Q_CRITICAL: 4}
-"""How often a queue's turn comes when several have jobs; 1 where nothing is said."""
+"""How many turns a queue gets when several have jobs; 1 for a queue that is not listed."""
 
-# For so long, a claim goes on where the last one ended.
+# For this time, each claim continues behind the last job of the one before.
 _FRONT_SECONDS = 0.05
 
 _urgency = attrgetter("priority", "run_at", "id")
@@ -20,9 +23,9 @@ _rank = attrgetter("rank")
 
 
 class Lane:
-    """One queue: its waiting jobs, how many of it run, and how many may.
+    """One queue: its waiting jobs, how many of its jobs run, and how many may.
 
-    While claims bring as many as they ask for, the last job of them is `reached`.
+    `reached` is the last job of the last claim, if that claim returned as many jobs as it asked for.
     """
 
     __slots__ = (
@@ -42,14 +45,14 @@ class Lane:
         self.jobs: deque[Job] = deque()
 
     def past(self, now: float) -> Job | None:
-        """Tell behind which job to claim on; None for the front, where more urgent ones may have come."""
+        """Return the job behind which to claim; None for the front, where urgent jobs may be new."""
         if self.reached is None or now - self.front_at > _FRONT_SECONDS:
             self.front_at = now
             return None
         return self.reached
 
     def add(self, jobs: Sequence[Job], *, in_turn: bool = False) -> None:
-        """Take jobs that were claimed in their order; more urgent ones may overtake what waits."""
+        """Add claimed jobs; more urgent ones overtake the waiting jobs, unless claimed `in_turn`."""
         overtakes = not in_turn and bool(self.jobs) and _urgency(jobs[0]) < _urgency(self.jobs[-1])
         self.jobs.extend(jobs)
         if overtakes:
@@ -57,7 +60,7 @@ class Lane:
 
 
 class Buffer:
-    """Picks by turns: a queue of weight 4 gets four turns where others get one, and none is left out."""
+    """Picks jobs by turns: a queue of weight 4 gets four turns for each turn of others, and all get some."""
 
     def __init__(self, concurrency: int, most: Mapping[str, int | None] | None = None) -> None:
         self._concurrency = concurrency
@@ -71,11 +74,11 @@ class Buffer:
 
     @property
     def queued(self) -> int:
-        """Count the jobs that wait for any slot; those of a queue at its most wait for one of its own."""
+        """The number of jobs that wait for any slot, without those of a queue at its own concurrency."""
         return sum([len(lane.jobs) for lane in self._waiting if not self._full(lane)])
 
     def lane(self, queue: str) -> Lane:
-        """Give the lane of a queue, made at first use."""
+        """Return the lane of a queue, created at first use."""
         lane = self._lanes.get(queue)
         if lane is None:
             most = self._most.get(queue) or self._concurrency
@@ -83,7 +86,7 @@ class Buffer:
         return lane
 
     def add(self, queue: str, jobs: Sequence[Job], *, in_turn: bool = False) -> None:
-        """Let claimed jobs of a queue wait; those that were claimed by turns stay in their order."""
+        """Add claimed jobs of a queue; jobs that were claimed `in_turn` stay in their order."""
         if jobs:
             lane = self.lane(queue)
             if not lane.jobs:
@@ -92,19 +95,19 @@ class Buffer:
             self.length += len(jobs)
 
     def expect(self, lane: Lane, count: int) -> None:
-        """Keep room for jobs that are being claimed, or for fewer when they are here."""
+        """Reserve room for `count` jobs that are being claimed; a negative count returns it."""
         lane.coming += count
         self.coming += count
 
     def ids(self) -> set[str]:
-        """Give the jobs that wait here."""
+        """Return the ids of the jobs that wait here."""
         return {job.id for lane in self._waiting for job in lane.jobs}
 
     def take(self) -> Job | None:
-        """Give the next job to run, whose place in its queue is taken until `done`; none once closed."""
+        """Return the next job to run, or None; the job counts as running in its queue until `done`."""
         if self._closed or not self._waiting:
             return None
-        # Mostly one queue has jobs: no need to ask whose turn it is.
+        # The usual case, where no turns need to be computed.
         lane = self._waiting[0] if len(self._waiting) == 1 else self._next()
         if lane is None or lane.running >= lane.most:
             return None
@@ -117,18 +120,18 @@ class Buffer:
         return job
 
     def close(self) -> None:
-        """Let no more job begin; `trim` takes out what waits."""
+        """Let no more jobs begin; `trim` takes out the waiting ones."""
         self._closed = True
 
     def done(self, queue: str) -> None:
-        """Free the place that a job took."""
+        """Count a job of a queue as no longer running."""
         self._lanes[queue].running -= 1
         self.running -= 1
 
     def shares(self, queues: Iterable[str], ahead: int) -> list[tuple[Lane, int]]:
-        """Tell how many jobs to claim from each of these queues, by their weights."""
+        """Return how many jobs to claim from each of these queues, by their weights."""
         room = self._concurrency + ahead - self.running - self.queued - self.coming
-        # The heaviest first, so that rounding up gives the last places to them.
+        # The heaviest first, so that rounding up favours them.
         lanes = sorted([self.lane(queue) for queue in queues], key=_rank)
         total = sum([lane.weight for lane in lanes])
         shares = []
@@ -141,7 +144,7 @@ class Buffer:
         return shares
 
     def take_out(self, orgs: Collection[str]) -> list[Job]:
-        """Take out the jobs of some orgs."""
+        """Remove and return the jobs of some orgs."""
         out: list[Job] = []
         for lane in list(self._waiting):
             out += [job for job in lane.jobs if job.org_id in orgs]
@@ -152,7 +155,7 @@ class Buffer:
         return out
 
     def trim(self, keep: int) -> list[Job]:
-        """Take out all but so many jobs, the least urgent of each queue first."""
+        """Remove and return all but `keep` jobs, the least urgent of the longest queue first."""
         out: list[Job] = []
         while self.length > keep:
             lane = max(self._waiting, key=lambda lane: len(lane.jobs))
@@ -169,7 +172,7 @@ class Buffer:
         lanes = [lane for lane in self._waiting if lane.running < lane.most]
         if len(lanes) <= 1:
             return lanes[0] if lanes else None
-        # Smooth weighted turns: everyone earns its weight, the richest goes and pays the sum.
+        # Smooth weighted round-robin: each queue earns its weight, the one with most credit pays the sum.
         for lane in lanes:
             lane.credit += lane.weight
         best = max(lanes, key=lambda lane: lane.credit)

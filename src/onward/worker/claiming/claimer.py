@@ -1,4 +1,7 @@
-"""Claims jobs ahead of the slots, and waits for new ones when there are none."""
+"""Claims jobs before slots are free, and waits for new jobs when there are none.
+
+No error ends the claiming; jobs of a claim whose answer was lost are found again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.outage import Outage
 from onward.worker.stopping import Stopping
 
-# A claim by a rule asks several questions, whatever it brings.
+# A claim under a policy runs several statements, however few jobs it returns.
 _MOST_BY_RULE = 1000
 _CLAIMS = 2
 _POLL_SECONDS = 1.0
@@ -34,7 +37,7 @@ _LOOK_SECONDS = 0.2
 
 
 class _Held(NamedTuple):
-    """What is paused, worked out when it changes: it is asked several times for each claim."""
+    """What is paused, computed only when it changes, because each claim reads it several times."""
 
     queues: frozenset[str] = frozenset()
     orgs: frozenset[str] = frozenset()
@@ -42,7 +45,7 @@ class _Held(NamedTuple):
 
 
 class Claimer:
-    """Keeps the buffer filled from those queues that have ready jobs."""
+    """Keeps the buffer filled from the queues that have ready jobs."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class Claimer:
 
     @property
     def spent(self) -> bool:
-        """As many jobs were claimed as were asked for."""
+        """Whether the worker has claimed as many jobs as its budget (`max_jobs`) allows."""
         return self._budget is not None and self._budget <= 0
 
     @property
@@ -94,7 +97,7 @@ class Claimer:
         return self._closing or self._stopping.asked
 
     def told(self, watch: Watch) -> None:
-        """Take note of the gate, of what is paused, and which queues have a rule."""
+        """Take over the gate, the pauses, and which queues have a policy."""
         self._ruled.told(watch.ruled)
         if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
             return
@@ -107,23 +110,23 @@ class Claimer:
 
     @property
     def spent_orgs(self) -> frozenset[str]:
-        """Name the orgs that have just spent their budget, until the database has told everyone."""
+        """The orgs that have just spent their budget, until the watch of every worker shows it."""
         if self._spent_at:
             since = time.monotonic() - _TOLD_SECONDS
             self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
         return frozenset(self._spent_at)
 
     def hold(self, orgs: Collection[str]) -> None:
-        """Claim nothing more of orgs that have just spent their budget."""
+        """Claim no more jobs of orgs that have just spent their budget."""
         self._spent_at.update(dict.fromkeys(orgs, time.monotonic()))
 
     def set_quiet(self, on: bool) -> None:
-        """Claim nothing, or again."""
+        """Stop claiming, or start again."""
         self.quiet = on
         self._set_free()
 
     def close(self) -> None:
-        """Claim no more; a claim under way is waited for, because its jobs are ours already."""
+        """Claim no more; `run` still waits for claims under way, because their jobs belong to this worker."""
         self._closing = True
         self._buffer.close()
         self._free.set()
@@ -131,18 +134,18 @@ class Claimer:
         self._wakeups.wake()
 
     def ended(self) -> None:
-        """Note that a slot is free."""
+        """Record that a slot is free."""
         self._room.set()
         if self._drain and self._buffer.running == 0 and self._buffer.length == 0:
             self._wakeups.wake()
 
     def caught_up(self, queues: Iterable[str] = ()) -> None:
-        """Note that results were written, of jobs of these queues."""
+        """Record that results of jobs of these queues were written."""
         self._room.set()
         self.ready(self._ruled.ended(queues))
 
     def ready(self, queues: Iterable[str]) -> None:
-        """Note that these queues may have jobs."""
+        """Record that these queues may have ready jobs."""
         served = {queue for queue in queues if self._serves(queue)}
         if served:
             self._ready |= served
@@ -150,7 +153,7 @@ class Claimer:
             self._wakeups.wake()
 
     async def more(self, claims: int, admitted: Callable[[], Awaitable[bool]]) -> bool:
-        """Tell whether there may be anything to claim, now or within a second, or was claimed since."""
+        """Whether jobs may be ready now or within a second, or were claimed since `claims` was read."""
         try:
             if await self._client.settle() or await admitted():
                 return True
@@ -168,11 +171,11 @@ class Claimer:
         elif wait < _POLL_SECONDS:
             await asyncio.sleep(max(wait, _MOMENT))
             return True
-        # What was claimed meanwhile is neither ready nor written yet.
+        # Jobs that were claimed meanwhile are neither ready nor written yet.
         return claims != self.claims or not self.dry.is_set()
 
     async def run(self) -> None:
-        """Claim until closed, or until as many jobs as were asked for are claimed."""
+        """Claim until closed, or until the budget is spent."""
         try:
             await self._claim_on()
             await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -189,23 +192,23 @@ class Claimer:
                 await self._free.wait()
                 await (self._claim() if self._ready else self._wait())
             except WorkerLost:
-                # The keeper registers anew; until then there is nothing to claim with.
+                # The keeper registers again; until then the worker has no id to claim with.
                 await asyncio.sleep(_MOMENT)
             except Exception as error:  # noqa: BLE001 - no error may end the claiming
                 self._doubted_at, self._adopt_at = time.monotonic(), 0.0
                 await asyncio.sleep(self._outage.pause("claimer", error))
 
     async def _adopt(self, since: float) -> None:
-        """Find what a claim took whose answer never came: under our own lease nobody would rescue it.
+        """Find the jobs of a claim whose answer never came: this worker's lease is alive, so no rescue would.
 
-        Asked for some time, because the server may be done with that claim only after we have given it up.
+        Repeated for some time, because the server may finish that claim after the worker has given it up.
         """
         now = time.monotonic()
         if now < self._adopt_at:
             return
         await self._arrived()
         self._adopt_at = now + _POLL_SECONDS
-        # Read before: what ends while the database answers is not in its answer by mistake.
+        # Read first: a job that ends while the database answers must not look like a lost one.
         known, worker_id = self._known(), self._keeper.worker_id
         held = await self._client.held(worker_id)
         self._outage.over("claimer")
@@ -217,9 +220,9 @@ class Claimer:
                     self._take(job.queue, [job])
 
     async def _claim(self) -> None:
-        """Fill the buffer from the ready queues, or wait until there is room."""
+        """Fill the buffer from the ready queues, or wait until it has room."""
         now = time.monotonic()
-        # Else what comes to another queue would wait until those that we know run dry.
+        # Else new jobs of another queue would wait until the known queues are empty.
         if now - self._looked_at > _LOOK_SECONDS:
             self._barren.clear()
             if not await self._look():
@@ -233,7 +236,7 @@ class Claimer:
             return
         for lane, share in shares:
             most = self._most(lane.queue)
-            # Claims by a rule take turns: one beside another would only wait for it.
+            # Claims under a policy exclude each other: a second one would only wait for the first.
             alone = self._budget is not None or lane.queue in self._ruled.names
             if share >= most and lane.reached and not alone:
                 await self._claim_beside(lane, most)
@@ -241,9 +244,9 @@ class Claimer:
                 await self._claim_from(lane, share)
 
     def _shares(self) -> list[tuple[Lane, int]]:
-        """Tell how many jobs to claim from each ready queue; none while there are enough."""
+        """Return how many jobs to claim from each ready queue; none while enough jobs wait here."""
         ahead = self._pace.ahead(time.monotonic())
-        # Half empty is soon enough: smaller claims would cost a round trip for fewer jobs.
+        # Not before the buffer is half empty: smaller claims would cost a round trip for fewer jobs.
         if self._behind() or self._buffer.queued + self._buffer.coming > ahead // 2:
             return []
         return self._buffer.shares(self._ready, ahead)
@@ -252,20 +255,20 @@ class Claimer:
         return _MOST_BY_RULE if queue in self._ruled.names else self._at_once
 
     async def _claim_beside(self, lane: Lane, share: int) -> None:
-        """Claim while another claim is under way: the next is asked for before the last has arrived."""
+        """Start a claim beside another, so that more jobs are on their way before the last have arrived."""
         self._under_way.append(asyncio.create_task(self._claim_on_from(lane, share)))
         await asyncio.sleep(0)
         if len(self._under_way) >= _CLAIMS:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
             for claim in [claim for claim in self._under_way if claim.done()]:
-                # One that failed leaves the others to the next time.
+                # A claim that failed raises here; the other finished claims are awaited next time.
                 self._under_way.remove(claim)
                 await claim
 
     async def _claim_on_from(self, lane: Lane, share: int) -> None:
-        """Claim, and again as soon as the jobs are here: else they would all run before we ask for more.
+        """Claim, and again as soon as the jobs are here, else all of them would run before the next claim.
 
-        Not while other queues have jobs too, which would have to wait for their turn.
+        Stop when other queues have jobs too, because those would have to wait for their turn.
         """
         await self._claim_from(lane, share)
         while self._free.is_set() and not self._over and self._looked_at + _LOOK_SECONDS > time.monotonic():
@@ -283,7 +286,7 @@ class Claimer:
         self.claims += 1
         limit = min(share, self._most(lane.queue), self._budget or share)
         self._buffer.expect(lane, limit)
-        # Few jobs are worth the way: each of them may be the most urgent one.
+        # A small claim starts at the front, because a more urgent job may be new there.
         many = limit == self._at_once and lane.queue not in self._ruled.names
         past = lane.past(time.monotonic()) if many else None
         try:
@@ -291,7 +294,7 @@ class Claimer:
         finally:
             self._buffer.expect(lane, -limit)
         lane.reached = jobs[-1] if len(jobs) == limit else None
-        # What ends short past a job may have more before it.
+        # A claim behind `past` that returns too few does not show that no jobs are before it.
         if (lane.reached is None and past is None) or lane.queue in self._ruled.held():
             self._ready.discard(lane.queue)
         if not jobs and past is None and lane.queue in self._seen:
@@ -299,7 +302,7 @@ class Claimer:
         self._seen.discard(lane.queue)
         self._take(lane.queue, jobs)
         if jobs and len(jobs) < limit:
-            # The last ready ones begin before we ask for more.
+            # Let the last ready jobs begin before the next look.
             await asyncio.sleep(0)
 
     async def _ask(self, queue: str, limit: int, past: Job | None) -> list[Job]:
@@ -323,9 +326,9 @@ class Claimer:
         self._feed()
 
     async def _wait(self) -> None:
-        """Wait for new jobs; before, say so in the database, so that whoever enqueues knows to wake us."""
+        """Mark the worker as idle in the database, so that enqueuing processes wake it; wait for new jobs."""
         await self._arrived()
-        # Who is marked as idle is told of all that came since it claimed the last: no need to look.
+        # A worker marked as idle is woken for every job since its last claim, so it need not look.
         told = self._keeper.marked_idle and self._wakeups.tells and not self._drain
         pause = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
         longest = self._asked_at + pause - time.monotonic() if told else 0.0
@@ -341,11 +344,11 @@ class Claimer:
                 return
         if self._buffer.running == 0 and self._buffer.length == 0:
             self.dry.set()
-        # It waits until it says otherwise: only who was busy for a while gives up being woken.
+        # Infinite while the worker waits: only a worker that was busy for a while clears its idle mark.
         self.waited_at = float("inf")
         woken = await self._wakeups.wait(self._ruled.next_in(longest))
-        # We have just looked: a wake-up that names its queue needs no other look before the claim. One that
-        # names none may be about any.
+        # A wake-up that names its queue needs no look before the claim. One that names none may be about
+        # any queue.
         self.waited_at = self._looked_at = time.monotonic()
         if not woken:
             self._asked_at = float("-inf")
@@ -356,8 +359,8 @@ class Claimer:
         look = await self._client.look()
         self._skew.seen(look.now)
         self._looked_at = self._asked_at = time.monotonic()
-        # A queue whose ready jobs are not for us (paused, or just being claimed elsewhere) is left alone
-        # until the next wake-up: else we would ask for them without end.
+        # A queue whose ready jobs this worker can't claim (paused, or just being claimed elsewhere) is left
+        # alone until the next wake-up, else the worker would ask for them without end.
         self._seen = {queue for queue in look.ready if self._serves(queue)}
         self._ready = self._seen - self._barren - self._ruled.held()
         return bool(self._ready)

@@ -1,4 +1,7 @@
-"""Which queues have a rule, and from which of them a claim would bring nothing now."""
+"""The queues that have a policy, and which of them have no job to claim now.
+
+A full queue is left alone until one of its jobs has ended, or for a second.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from onward.core.limits.queue_policy import QueueRule
 from onward.operations.work.policy_claim import RuledClaim
 
-# Where other workers run all that may, nobody tells us that one has ended.
+# If other workers run all jobs that the policy allows, this worker does not learn that one has ended.
 _ASK_AGAIN_SECONDS = 1.0
 
 
 class RuledQueues:
-    """The queues whose claims go by a rule; a full one is left alone until one of its jobs has ended."""
+    """The queues that are claimed under a policy, and until when each is left alone."""
 
     def __init__(self, declared: Mapping[str, QueueRule]) -> None:
         self._declared = frozenset(name for name, rule in declared.items() if not rule.plain)
@@ -24,16 +27,16 @@ class RuledQueues:
         self.ends = 0
 
     def told(self, names: Collection[str]) -> None:
-        """Take note of the queues that have a rule in the database."""
+        """Take over the queues that have a policy in the database."""
         self.names = self._declared | frozenset(names)
 
     def claimed(self, queue: str, claim: RuledClaim, since: int, *, theirs: bool = False) -> None:
-        """Take note of why a claim did not bring more; `since` is what `ends` was when it began.
+        """Record why a claim returned no more jobs; `since` is the value of `ends` when it began.
 
         A full queue is `theirs` if this worker held no job when the claim began.
         """
         now = time.monotonic()
-        # What has ended meanwhile may have left room of which the claim knew nothing.
+        # A job that ended meanwhile may have made room that the claim did not see.
         if claim.full and since == self.ends:
             self._full_until[queue] = now + _ASK_AGAIN_SECONDS
             self._theirs = self._theirs | {queue} if theirs and not claim.jobs else self._theirs - {queue}
@@ -41,14 +44,14 @@ class RuledQueues:
             self._rated_until[queue] = now + claim.wait.total_seconds()
 
     def ended(self, queues: Iterable[str]) -> set[str]:
-        """Note that jobs of these queues have ended; gives those that have room again."""
+        """Record that jobs of these queues have ended; return the queues that have room again."""
         self.ends += 1
         if not self._full_until:
             return set()
         return {queue for queue in queues if self._full_until.pop(queue, None) is not None}
 
     def held(self) -> set[str]:
-        """Name the queues from which a claim would bring nothing."""
+        """Return the queues from which a claim would return nothing now."""
         if not self._full_until and not self._rated_until:
             return set()
         now = time.monotonic()
@@ -57,16 +60,16 @@ class RuledQueues:
         return {*self._full_until, *self._rated_until}
 
     def held_longer(self, seconds: float) -> set[str]:
-        """Name those that others fill, or whose rate lets none start so soon.
+        """Return the queues that other workers fill, or whose rate starts no job within `seconds`.
 
-        One that may be full only by what this worker has just ended is asked again.
+        A queue that may be full only with jobs that this worker has just ended is not held any longer.
         """
         self._full_until = {queue: at for queue, at in self._full_until.items() if queue in self._theirs}
         until = time.monotonic() + seconds
         return {*self._full_until, *(queue for queue, at in self._rated_until.items() if at > until)}
 
     def next_in(self, longest: float) -> float:
-        """Tell in how many seconds to ask again, at the longest so many."""
+        """Return the seconds until a queue may have jobs again, at most `longest`."""
         if not self._full_until and not self._rated_until:
             return longest
         first = min([*self._full_until.values(), *self._rated_until.values()])

@@ -1,4 +1,7 @@
-"""How fast jobs end here while there are any, and so how many are worth claiming ahead."""
+"""Measures how fast jobs end in this worker, and so how many to claim ahead.
+
+Only time in which the worker has jobs counts.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 from onward.sql.catalogue import Database
 
 AT_ONCE: Mapping[Database, int] = {"postgres": 500, "sqlite": 1000}
-"""How many jobs one statement claims or ends at most; SQLite has one that writes, which syncs after each."""
+"""The most jobs that one statement claims or ends; more on SQLite, whose only writer syncs each time."""
 
 _WINDOW = 0.02
 _FIRST_WINDOW = 0.002
@@ -19,11 +22,11 @@ _MOST_AHEAD = 2000
 
 
 class Pace:
-    """A moving rate; every time is the caller's monotonic clock.
+    """A moving rate; every time is from the caller's monotonic clock.
 
-    Claimed ahead is a tenth of a second's work: enough to hide a claim's round trip, and too little to make
-    an urgent job wait behind it, or to strand much with a worker that dies. Time at rest does not count: a
-    worker that waits for its next claim is not slow.
+    The worker claims a tenth of a second's work ahead. That hides the round trip of a claim, but is too
+    little to delay an urgent job, or to strand many jobs with a worker that dies. Time at rest does not
+    count: a worker that waits for its next claim is not slow.
     """
 
     def __init__(self, now: float, slots: int) -> None:
@@ -34,7 +37,7 @@ class Pace:
         self._rate = 0.0
 
     def began(self, now: float) -> None:
-        """Note that there is something to run."""
+        """Record that there are jobs to run."""
         if self._resting:
             rest = now - self._rested_at
             self._since += rest
@@ -42,7 +45,7 @@ class Pace:
             self._resting = False
 
     def rested(self, now: float) -> None:
-        """Note that nothing runs or waits any more."""
+        """Record that no job runs or waits any more."""
         if not self._resting:
             self._rested_at, self._resting = now, True
             if self._count >= _FEW:
@@ -51,8 +54,8 @@ class Pace:
     def ended(self, now: float, count: int = 1) -> None:
         """Count jobs that ended."""
         if now - self._ended_at > _WINDOW:
-            # Slow ones end. What the rate fell to it stays, and quick ones before them say nothing about it:
-            # else as many as ever would be claimed after each of them.
+            # A slow job ends: keep the rate that it fell to, and count few of the quick jobs before it. Else
+            # each slow job would be followed by as large a claim as ever.
             self._rate = self.rate(now)
             self._count = min(self._count, self._slots)
         self._count += count
@@ -62,19 +65,19 @@ class Pace:
 
     def _guess(self, now: float) -> None:
         rate = self._count / max(now - self._since, 1e-6)
-        # The first few may be unlike the others: a guess from them is trusted for a small claim.
+        # The first jobs may be unlike the others, so the first rate is bounded and allows a small claim only.
         self._rate = (self._rate + rate) / 2 if self._rate else min(rate, _FIRST_RATE)
         self._since, self._count = now, 0
 
     def rate(self, now: float) -> float:
-        """Give jobs a second; while something runs and nothing ends it falls as time goes by."""
+        """Return the jobs per second; it falls with time while jobs run and none ends."""
         still = (self._rested_at if self._resting else now) - self._ended_at
         return min(self._rate, self._slots / still) if still > _WINDOW else self._rate
 
     def ahead(self, now: float) -> int:
-        """Tell how many jobs to hold beyond those that run."""
+        """Return how many jobs to hold beyond those that run."""
         return min(_MOST_AHEAD, int(self.rate(now) * _AHEAD_SECONDS))
 
     def most(self, now: float) -> int:
-        """Tell how many jobs beyond those that run are too many to keep from other workers."""
+        """Return the most waiting jobs beyond those that run; the rest should go to other workers."""
         return int(self.rate(now) * _HELD_SECONDS)

@@ -1,1 +1,1 @@
-"""Writing what attempts came to."""
+"""Writes the outcomes of attempts."""

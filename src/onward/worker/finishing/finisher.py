@@ -1,4 +1,7 @@
-"""Writes what attempts came to, many at once; what can't be written now is kept until it can."""
+"""Writes the outcomes of attempts, many at once.
+
+An end that can't be written now is kept until it can.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _MANY_UNWRITTEN = 5000
 
 
 class Finisher:
-    """Collects ends and writes them by hundreds; a single one goes at once when nothing else runs."""
+    """Collects ends and writes them by hundreds; a single end is written at once when nothing else runs."""
 
     def __init__(
         self,
@@ -58,11 +61,11 @@ class Finisher:
         self._empty.set()
 
     def add(self, job: Job, outcome: Outcome) -> None:
-        """Take a job that did not run after all."""
+        """Take the outcome of a job that did not run."""
         self.add_all([(job, outcome, (), None)])
 
     def add_all(self, ran: Iterable[Ran]) -> None:
-        """Take what attempts came to, and what they used."""
+        """Take the outcomes of attempts, and what they used."""
         for job, outcome, usage, completion in ran:
             if completion is None:
                 self._ends.append((job, self._settled(job, outcome, usage)))
@@ -76,15 +79,15 @@ class Finisher:
             self._many.set()
 
     def _complete(self, job: Job, completion: Completion, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
-        """Take the end that a handler committed itself; where nobody knows whether it did, ask the database.
+        """Take the end that a handler committed itself; if the commit is in doubt, ask the database.
 
-        If it did not, the attempt came to `outcome`.
+        If the handler did not commit, `outcome` is the outcome of the attempt.
         """
         if completion.end is None or not completion.sure:
             if completion.end is not None:
                 self._doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
-                # What was written there will never be committed.
+                # A transaction that is open now will never be committed.
                 outcome = Failed({**describe(_left_open()), "rule": "transaction_open"})
             self._write_apart(job, outcome, usage)
             return
@@ -94,7 +97,7 @@ class Finisher:
             self._spent(completion.spent)
 
     def _write_apart(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
-        """Write an end that may have to wait for the handler's own transaction: no other waits with it."""
+        """Write an end that may wait for the handler's own transaction; alone, so that no other end waits."""
         if self._over:
             self.add_all([(job, outcome, usage, None)])
             return
@@ -104,16 +107,16 @@ class Finisher:
         writing.add_done_callback(self._apart.pop)
 
     def behind(self) -> bool:
-        """Tell whether so many ends wait to be written that no more jobs should be claimed before."""
+        """Whether more than `_MANY_UNWRITTEN` ends wait, so that claiming should wait for the writes."""
         return len(self._ends) > _MANY_UNWRITTEN
 
     def ids(self) -> set[str]:
-        """Give the jobs whose ends are not written yet."""
+        """Return the ids of the jobs whose ends are not written yet."""
         batches = [self._ends, *(batch for batch, _ in self._writing)]
         return {job.id for batch in (*batches, self._apart.values()) for job, _ in batch}
 
     async def emptied(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all ends are written."""
         await self._empty.wait()
         while self._apart:
             await asyncio.wait(self._apart)
@@ -126,7 +129,7 @@ class Finisher:
                 await self._rest()
                 batch = await self._next()
                 self._writing.append((batch, asyncio.create_task(self._write(batch))))
-                # Only what is full goes beside another write: else there would be many small ones.
+                # Only a full batch is written beside another, else there would be many small writes.
                 await self._see_off(1 if len(batch) == self._at_once else 0)
         finally:
             self._over = True
@@ -148,9 +151,10 @@ class Finisher:
             self._writing.pop(0)
 
     async def _next(self) -> list[tuple[Job, End]]:
-        """Give what to write next; a few wait a moment for others, if others are to come.
+        """Return the next batch; a small one first waits a moment if more ends are likely to come.
 
-        So they are where many were written a moment ago. Nobody waits where few were, as in a chain of jobs.
+        More are likely while jobs run here, or if many ends were written a moment ago. Else a small batch
+        does not wait, as in a chain of jobs.
         """
         patience = _PATIENCE if self._busy() else self._crowded_until - time.monotonic()
         if len(self._ends) < self._at_once and patience > 0:
@@ -190,12 +194,12 @@ class Finisher:
                 return
 
     async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:
-        """Leave out what the write before did after all, though its answer never came."""
+        """Return the ends that are still to write: an earlier write may have succeeded without an answer."""
         found = await self._client.get_many([job.id for job, _ in batch])
         done: list[tuple[Job, End]] = []
         left: list[tuple[Job, End]] = []
         for job, end in batch:
-            # First the end that its handler may have committed.
+            # The end that the handler may have committed comes first.
             asked = [self._doubts.get((job.id, job.lease)), end] if job.id in found else []
             did = [one for one in asked if one is not None and await self._did(one, found[job.id])]
             (done if did else left).append((job, did[0] if did else end))
@@ -208,22 +212,22 @@ class Finisher:
     async def _without_committed(
         self, batch: list[tuple[Job, End]], lost: frozenset[str]
     ) -> list[tuple[Job, End]]:
-        """Leave out what was refused because a commit that nobody had heard of came through after all."""
+        """Return the batch without ends that were refused because the handler's commit in doubt succeeded."""
         refused = [pair for pair in self._doubtful(batch) if pair[0].id in lost]
         left = await self._unwritten(refused)
         return [pair for pair in batch if pair not in refused] + left
 
     async def _did(self, end: End, now: Job) -> bool:
-        # Only who held a lease could end its job, and an ended job keeps the lease under which it ended.
+        # Only the holder of a lease can end its job, and an ended job keeps the lease under which it ended.
         if now.lease == end.lease:
             instead = now.outcome == "cancelled" and not end.transition.ends
             return now.ended_at is not None and (instead or now.outcome == end.transition.outcome)
-        # It went back, was reset or replayed, or a rescuer took it: the record of that run tells which.
+        # The job was released, reset, replayed or rescued: the record of that attempt shows its outcome.
         runs = await self._client.attempts(end.job_id)
         return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
 
     async def _part(self, batch: list[tuple[Job, End]], error: Exception, *, apart: bool) -> None:
-        """Find the end that the database refuses, so that it holds up no other; it ends as failed instead."""
+        """Halve the batch until the end that the database refuses is found; fail that job instead."""
         if len(batch) > 1:
             await self._write(batch[: len(batch) // 2])
             await self._write(batch[len(batch) // 2 :])
@@ -249,7 +253,7 @@ class Finisher:
         try:
             return rules.end_of(job, outcome, dice, usage)
         except OnwardError as error:
-            # The handler's outcome makes no sense, such as a delay that is none: a failure of its own.
+            # The handler's outcome is invalid, for example its delay: the attempt has failed.
             failed = Failed({**describe(error), "rule": "invalid_outcome"})
             return rules.end_of(job, failed, dice, usage)
 

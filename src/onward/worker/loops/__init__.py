@@ -1,1 +1,1 @@
-"""Loops that run beside the claims."""
+"""The loops that run beside the claimer."""

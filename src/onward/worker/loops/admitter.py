@@ -1,4 +1,7 @@
-"""Makes limited jobs ready as soon as their limits allow it; every worker does, and no two too many."""
+"""Makes limited jobs ready as soon as their limits allow it.
+
+Every worker does so, and together they never exceed a limit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from onward.worker.outage import Outage
 
 _HEARD = "limit:"
 _ROUND_SECONDS = 1.0
-# Where no limit is declared, for jobs of one that was.
+# If this worker declares no limit, there may still be jobs of a limit that was declared before.
 _RARE_SECONDS = 5.0
 _SHORTEST_PAUSE = 0.01
 _LONGEST_LOOK = 0.05
@@ -25,16 +28,16 @@ _FORGET_SECONDS = 600.0
 
 
 class Admitter:
-    """Asks which keys have jobs that need not wait, and makes those ready.
+    """Finds keys whose jobs need not wait any longer, and makes those jobs ready.
 
-    It gives on the slots of jobs that ended here, and sees to new jobs, to what a rate allows by and by, to
-    limits that were raised, and to slots that somebody else had no time to give on.
+    It passes on the permits (`slots`) of jobs that ended here. It also admits new jobs, jobs that a rate now
+    allows, jobs whose limit was raised, and jobs for permits that another worker did not pass on.
     """
 
     def __init__(self, client: AsyncClient, outage: Outage) -> None:
         self._client = client
         self._outage = outage
-        # Who is told of queues with a ready job; it is set later, since it waits for what this overhears.
+        # Called with queues that have a ready job. Set later: the claimer needs the wake-ups made here.
         self.ready: Callable[[Iterable[str]], None] = lambda _queues: None
         self._own = bool(client.rules.limits)
         self._rated = any(limit.rate is not None for limit in client.rules.limits.values())
@@ -61,12 +64,12 @@ class Admitter:
                 async with asyncio.timeout(pause):
                     await self._woken.wait()
             self._woken.clear()
-            # On SQLite every change wakes: many that come together are looked at once.
+            # On SQLite every change wakes this loop: handle changes that come together in one look.
             if not self._freed:
                 await asyncio.sleep(max(0.0, self._last + _SHORTEST_PAUSE - time.monotonic()))
 
     async def more(self) -> bool:
-        """Tell a worker that would end whether jobs were made ready, or will be within a second."""
+        """Whether jobs were made ready, or will be within a second; for a worker that is about to end."""
         try:
             await self._declare()
             made, again = await self._round("")
@@ -78,19 +81,19 @@ class Admitter:
         return made
 
     def free(self, keys: Collection[str]) -> None:
-        """Give on the slots of jobs that ended here: one after the other, not beside each other."""
+        """Pass on the permits of jobs that ended here; the loop does so, to keep such writes in sequence."""
         self._freed |= set(keys)
         self._woken.set()
 
     def overhear(self, wakeups: Wakeups) -> Wakeups:
-        """Give wake-ups that tell this as well: whoever enqueues a limited job names its key."""
+        """Return wake-ups that reach the admitter too: those for an enqueued limited job name its key."""
         return _Overheard(wakeups, self)
 
     def hear(self, woken: frozenset[str]) -> frozenset[str]:
-        """Take what concerns limits of what a wake-up named; gives the rest."""
+        """Take the limits' keys from the names of a wake-up; return the other names."""
         limits = {name for name in woken if name.startswith(_HEARD)}
         self._heard |= {name.removeprefix(_HEARD) for name in limits}
-        # One that names nothing may be about anything.
+        # A wake-up without names may be about any key.
         self._all = self._all or (not woken and self._own)
         if limits or self._all:
             self._woken.set()
@@ -128,7 +131,7 @@ class Admitter:
             self._declared = True
 
     async def _round(self, cursor: str) -> tuple[bool, float | None]:
-        """Look from key to key for a moment; the next round goes on where this one ends."""
+        """Check key after key for at most `_LONGEST_LOOK`; the next round continues where this one ends."""
         made, again = False, None
         until = time.monotonic() + _LONGEST_LOOK
         while True:
@@ -149,7 +152,7 @@ class Admitter:
         return made, _sooner(again, _seconds(found.again, found.now))
 
     async def _admit(self, keys: Collection[str]) -> tuple[bool, float | None]:
-        """Make jobs of these keys ready; tells whether there were any, and when a rate has more."""
+        """Make jobs of these keys ready; return whether any were, and the seconds until a rate has more."""
         made, again = False, None
         while keys:
             admitted = await self._client.limits.admit(keys)
@@ -162,7 +165,7 @@ class Admitter:
 
 
 class _Overheard:
-    """Wake-ups of which somebody else takes his part."""
+    """Wake-ups that pass through the admitter, which takes the names of limits."""
 
     def __init__(self, wakeups: Wakeups, admitter: Admitter) -> None:
         self._wakeups = wakeups

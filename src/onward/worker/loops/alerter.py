@@ -1,6 +1,6 @@
-"""The alerter: finds deaths and findings, and has each sink told; no error of a sink reaches a job.
+"""The alerter: finds dead jobs and findings, and sends them to each sink; no error of a sink reaches a job.
 
-Whatever is to be sent is in the database first, so a worker that dies leaves it to the next one that leads.
+Each message is stored before it is sent, so the next leader sends what a worker that died has left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHECK_SECONDS = 30.0
 _LEAD = timedelta(seconds=6)
 _LIMIT_SECONDS = 30.0
 _LAST_WORDS = 0.5
-# Longer than a sink may take: a message that is under way is nobody else's.
+# Longer than a sink may take, so that no other worker takes a message that is under way.
 _HOLD = timedelta(seconds=40)
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=10), timedelta(minutes=10)
 _MOST_TRIES = 20
@@ -43,14 +43,14 @@ Check = Callable[[], Awaitable[Collection[Finding]]]
 
 
 def back_off(tries: int) -> timedelta | None:
-    """Say how long a sink is left alone after a failure; None when the message is given up."""
+    """Return how long to wait after a failed send; None when the message is given up."""
     if tries >= _MOST_TRIES:
         return None
     return min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
 
 
 class Alerter:
-    """One worker leads in telling the sinks; each has a thread, so that one that hangs delays no other."""
+    """Sends alerts while this worker leads; each sink has a thread, so one that hangs delays no other."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Alerter:
         self._check_at = now + _CHECK_SECONDS
 
     async def run(self) -> None:
-        """Look and send for as long as the worker lives."""
+        """Find and send alerts until cancelled."""
         try:
-            # Spread, else workers that were started together would all ask in the same moment.
+            # Spread, else workers that were started together would all ask at the same moment.
             await asyncio.sleep(_ROUND_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311
             while True:
                 try:
@@ -94,7 +94,7 @@ class Alerter:
             await self._leave()
 
     async def finish(self, seconds: float) -> None:
-        """Do one round and wait for the sinks a while: for a worker that only comes by."""
+        """Do the pending rounds and wait for the sinks, at most `seconds`; for a worker that drains."""
         if not self._sinks:
             return
         until = time.monotonic() + seconds
@@ -108,12 +108,12 @@ class Alerter:
             await asyncio.wait(self._under_way.values(), timeout=max(0.0, until - time.monotonic()))
 
     async def _leave(self) -> None:
-        """Leave what is under way: its message is taken again when its time is over."""
+        """Stop sending; a message that is under way is taken again when its hold is over."""
         self._leaving = True
         self._threads.close()
         if not self._under_way:
             return
-        # For a moment: what has just been sent is to be written down, else it would be sent again.
+        # Wait a moment: a message that was just sent must be recorded, else it would be sent again.
         _, late = await asyncio.wait(list(self._under_way.values()), timeout=_LAST_WORDS)
         for task in late:
             task.cancel()
@@ -121,7 +121,7 @@ class Alerter:
             await asyncio.wait(late, timeout=_LAST_WORDS)
 
     async def _round(self) -> float:
-        """Find what is new and begin to send it; gives the seconds until the next round."""
+        """Find new alerts and begin to send them; return the seconds until the next round."""
         async with self._rounds:
             started = time.monotonic()
             if not await self._client.lead(ALERTER, self._keeper.worker_id, ttl=self._ttl):
@@ -129,7 +129,7 @@ class Alerter:
             more = await self._gather(started)
             await self._observe(started)
             await self._send()
-            # What takes long is done less often, so that it never takes more than a tenth of the time.
+            # Slow rounds are run less often, so that they never take more than a tenth of the time.
             return 0.0 if more else max(_ROUND_SECONDS, 10 * (time.monotonic() - started))
 
     async def _gather(self, now: float) -> bool:
@@ -171,7 +171,7 @@ class Alerter:
         self._under_way.pop(name, None)
 
     async def _serve(self, sink: Sink) -> None:
-        """Give a sink what waits for it, until there is no more or it fails."""
+        """Send a sink its waiting messages, until there are no more or it fails."""
         alerts = self._client.alerts
         try:
             while not self._leaving and (send := await alerts.take(sink.name, hold=_HOLD)) is not None:
@@ -186,7 +186,7 @@ class Alerter:
             self._outage.pause("alerter", error)
 
     async def _try(self, sink: Sink, send: Send) -> str | None:
-        """Send one message; gives why that failed."""
+        """Send one message; return why that failed, or None."""
         sent = self._threads.call(partial(sink.send, send.alert), {})
         done, _ = await asyncio.wait({sent}, timeout=_LIMIT_SECONDS)
         if not done:
@@ -201,7 +201,7 @@ class Alerter:
         await self._client.alerts.settle(send, error, wait=wait)
         if send.sink not in self._resting:
             log.warning("alert sink %s fails, and is tried again for a while: %s", send.sink, error)
-        # Not only this message: its others would fail as well, each after all of its time.
+        # The whole sink rests, because its other messages would fail too, each after its full time.
         self._resting[send.sink] = time.monotonic() + (wait or _LONGEST_WAIT).total_seconds()
 
     def _works(self, name: str) -> None:

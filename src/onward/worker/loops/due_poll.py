@@ -1,4 +1,4 @@
-"""Asks once a second what there is to do by the clock, and rings for those who do it."""
+"""Asks the database once a second which periodic work is due, and wakes the loops that do it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MOMENT = 0.005
 
 
 class Chores:
-    """One question for all: what is due, which ends are not settled, and whether a signal is fresh.
+    """One query for several loops: due jobs and schedules, ends with follow-up work, and new signals.
 
-    Who has done something asks for the next look at once. Who could do nothing, because another worker does
-    it or a caller's transaction is in the way, is called again by the next one.
+    A loop that has done something triggers the next look at once. A loop that could do nothing, because
+    another worker does it or a caller's transaction is in the way, is woken again by the next regular look.
     """
 
     def __init__(self, client: AsyncClient, outage: Outage, known: Callable[[], Known]) -> None:
@@ -44,7 +44,7 @@ class Chores:
                     await self._more.wait()
 
     async def see_to(self, bell: asyncio.Event, do: Callable[[], Awaitable[bool]], who: str) -> None:
-        """Do something whenever its bell rings; it tells whether it got anywhere, and there may be more."""
+        """Call `do` whenever `bell` is set; it returns whether it did something, so there may be more."""
         while True:
             await bell.wait()
             bell.clear()
@@ -52,17 +52,17 @@ class Chores:
                 if await do():
                     self._more.set()
             except Exception as error:  # noqa: BLE001 - no error may end this
-                # Tried again in any case: only a success tells that the database is back.
+                # Try again in any case: only a success shows that the database is back.
                 bell.set()
                 await asyncio.sleep(self._outage.pause(who, error))
             else:
                 self._outage.over(who)
-                # What comes within a moment is done together.
+                # Work that comes within a moment is done together.
                 await asyncio.sleep(_MOMENT)
 
     async def _look(self) -> float:
         found = await self._client.chores(self._known())
-        # Spread, else workers that were started together would all ask in the same moment.
+        # Spread, else workers that were started together would all ask at the same moment.
         pause = _LONGEST_WAIT * random.uniform(0.75, 1.0)  # noqa: S311
         for at, bell in ((found.next_due, self.jobs), (found.next_slot, self.slots)):
             if at is None:

@@ -1,6 +1,6 @@
 """Keeps the worker's lease, from a thread of its own with a connection of its own.
 
-A handler that blocks the event loop costs the worker its speed, but not its lease; it is named in the log.
+So a handler that blocks the event loop slows the worker but does not cost its lease. The log names that job.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST_WORDS = 1.0
 
 
 class Keeper:
-    """Registers the worker, renews its lease, and tells the loop what others want of it."""
+    """Registers the worker, renews its lease, and passes pauses and requests to the event loop."""
 
     def __init__(
         self,
@@ -65,29 +65,29 @@ class Keeper:
         self.marked_idle = False
 
     async def start(self) -> None:
-        """Register, and learn what is paused; raises what keeps the worker from its database."""
+        """Register the worker and read what is paused; raise if the database can't be used."""
         await asyncio.to_thread(self._register)
         await asyncio.to_thread(self._beat)
         self._thread = threading.Thread(target=self._keep, name="onward keeper", daemon=True)
         self._thread.start()
 
     async def close(self, *, retire: bool) -> None:
-        """Stop renewing; a worker that retires gives back at once what it still holds."""
+        """Stop renewing the lease; with `retire`, release at once the jobs that the worker still holds."""
         self._retires = retire
         self._end.set()
         if self._thread is None:
             self._client.close()
         else:
-            # Not for ever: it may be asking a database that does not answer, and is a daemon.
+            # With a limit: the thread may wait for a database that does not answer. It is a daemon.
             await asyncio.to_thread(self._thread.join, _LAST_WORDS)
 
     def hang_up(self) -> None:
-        """Break off a call that takes so long that the lease is in danger."""
+        """Break off a call to the database that takes a third of the lease: it endangers the lease."""
         self._client.store.hang_up(max(_LEAST_PATIENCE, self.lease.total_seconds() / 3))
 
     def _register(self) -> None:
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        # Counted from before the call: the database's lease can't end earlier than we believe.
+        # Counted from before the call, so the lease never ends earlier than this worker believes.
         before = time.monotonic()
         self._client.register(worker_id, lease=self.lease, info=self._info)
         self._extended = before
@@ -108,7 +108,7 @@ class Keeper:
                 pause = _WATCH_SECONDS
                 self._outage.over("keeper")
         with suppress(Exception):
-            # Best effort: where the database is away, the lease runs out by itself.
+            # Best effort: if the database is away, the lease runs out by itself.
             if self._retires:
                 self._client.retire(self.worker_id)
         self._client.close()
@@ -118,7 +118,7 @@ class Keeper:
         try:
             if now - self._extended >= self.lease.total_seconds() / 6 or self.idle != self.marked_idle:
                 idle = self.idle
-                # Before it is so: until the answer is here, nobody knows whether we are still woken.
+                # Cleared before the call: until it is answered, it is unknown whether wake-ups still come.
                 self.marked_idle = self.marked_idle and idle
                 self._client.extend(self.worker_id, (), lease=self.lease, idle=idle)
                 self._extended, self.marked_idle = now, idle
@@ -132,7 +132,7 @@ class Keeper:
         self._tell(self._told, watch)
 
     def _start_again(self) -> None:
-        """Work on under a new id: under the old one nothing is ours any more."""
+        """Register under a new id, because the worker no longer holds any job under the old one."""
         old = self.worker_id
         log.error(
             "worker %s lost its lease: its jobs were given to others, their handlers are cancelled", old
@@ -141,7 +141,7 @@ class Keeper:
         self._tell(self._lost, old)
 
     def _check_loop(self) -> None:
-        """Ask the loop for a sign of life, and name who keeps it from giving one."""
+        """Check that the event loop responds; log the job that blocks it if it does not."""
         now = time.monotonic()
         if self._asked is None:
             self._asked = now
@@ -168,5 +168,5 @@ class Keeper:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
-            # The loop is closed: the worker is gone, and so is its need of a lease.
+            # The loop is closed: the worker is gone and needs no lease.
             self._end.set()

@@ -1,4 +1,7 @@
-"""What a worker does by the clock: make due jobs ready, take back those of the dead, keep tables small."""
+"""Periodic work of a worker: makes due jobs ready, rescues jobs of dead workers, keeps tables small.
+
+No error ends one of these loops.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _AT_ONCE = 500
 
 
 async def promote(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
-    """Make jobs ready when they are due; every worker does, and no two take the same."""
+    """Make jobs ready when they are due; every worker does so, and no two promote the same job."""
 
     async def once() -> bool:
         promoted = await client.promote(_AT_ONCE)
@@ -39,9 +42,9 @@ async def promote(client: AsyncClient, chores: Chores, ready: Callable[[Iterable
 
 
 async def vacuum(client: AsyncClient, outage: Outage) -> None:
-    """Have the hot table cleared of what is dead: every claim would have to walk over it.
+    """Vacuum the hot table, because every claim would have to read past its dead rows.
 
-    Every worker sees to it: one that finds another's vacuum under way does not wait for it.
+    Every worker does so; a worker that finds another's vacuum under way does not wait for it.
     """
 
     async def once() -> float:
@@ -52,20 +55,20 @@ async def vacuum(client: AsyncClient, outage: Outage) -> None:
 
 
 async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
-    """Seal the audit into its chain, as long as this worker leads in doing so."""
+    """Seal the audit into its chain while this worker holds the lead for it."""
 
     async def once() -> float:
         started = time.monotonic()
         if await client.lead(SEALER, keeper.worker_id, ttl=_LEAD):
             await client.audit.seal()
-        # What takes long is done less often, so that it never takes more than a tenth of the time.
+        # Slow seals are run less often, so that they never take more than a tenth of the time.
         return max(_SEAL_SECONDS, 10 * (time.monotonic() - started))
 
     await _forever(once, outage, "sealer")
 
 
 async def settle(client: AsyncClient, chores: Chores, asked: asyncio.Event) -> None:
-    """Do what follows from ends where whoever wrote them did not come to it, or when asked to."""
+    """Do the follow-up work of ends whose writer did not do it; at once if `asked` is set."""
 
     async def once() -> bool:
         patience = timedelta(0) if asked.is_set() else SETTLE_PATIENCE
@@ -76,7 +79,7 @@ async def settle(client: AsyncClient, chores: Chores, asked: asyncio.Event) -> N
 
 
 async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
-    """Call back jobs whose signal is there, where whoever sent it did not; every worker does."""
+    """Wake jobs whose signal has arrived and whose sender did not wake them; every worker does so."""
 
     async def once() -> bool:
         if not await client.signals.wake():
@@ -88,17 +91,17 @@ async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[st
 
 
 class Sweeper:
-    """One worker leads in taking back jobs, as long as it is heard of."""
+    """Rescues jobs while this worker leads; a leader that falls silent loses the lead."""
 
     def __init__(self, client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
         self._client = client
         self._keeper = keeper
         self._outage = outage
-        # For the jobs of a leader that died nobody must wait longer than for those of any other worker.
+        # The jobs of a leader that died must not wait longer for their rescue than those of other workers.
         self._ttl = min(_LEAD, keeper.lease)
 
     async def sweep(self) -> None:
-        """Take back the jobs of workers that fell silent."""
+        """Rescue the jobs of workers whose lease ran out, until cancelled."""
         await _forever(self._sweep, self._outage, "sweeper")
 
     async def _sweep(self) -> float:
@@ -107,7 +110,7 @@ class Sweeper:
             log.warning("took back what silent workers had (jobs: %s)", len(swept.leases.held))
         if len(swept.leases.held) >= _AT_ONCE:
             return 0.0
-        # Spread, else workers that were started together would all ask in the same moment.
+        # Spread, else workers that were started together would all ask at the same moment.
         return _SWEEP_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
 

@@ -1,6 +1,6 @@
-"""Fires the schedules, and runs what the application wants done at the start of a worker.
+"""Fires the schedules, and runs the application's start hooks.
 
-Every worker fires: nobody leads, because the database lets each slot through once.
+Every worker fires without a leader, because the database accepts each occurrence (`slot`) only once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = get_logger("onward.worker")
 
 
 class Scheduler:
-    """Enqueues what is due of the schedules that this worker's code defines, or whose job types it knows."""
+    """Enqueues due jobs of the schedules that this worker's code defines, or whose job types it knows."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class Scheduler:
         self._told: dict[str, str] = {}
 
     async def begin(self, ready: Callable[[Iterable[str]], None], hooks: Collection[StartHook] = ()) -> None:
-        """Store what the code defines; one that only drains fires at once, before it looks for work.
+        """Store the schedules that the code defines; a worker that drains also fires what is due now.
 
-        `ready` is told the queues of what is fired.
+        `ready` is called with the queues of the jobs that were fired.
         """
         self._ready = ready
-        # Who comes for a moment has no start to speak of.
+        # A worker that drains runs for a moment only, so its start does not count for hooks.
         self._hooks = () if self._drain else hooks
         self._started = time.monotonic()
         if self._built_in:
@@ -63,7 +63,7 @@ class Scheduler:
                 fired = await self._fire()
 
     async def run(self, chores: Chores) -> None:
-        """Fire each slot within a moment of its time, and call each hook once its delay is over."""
+        """Fire each occurrence within a moment of its time, and call each hook once its delay is over."""
         async with asyncio.TaskGroup() as group:
             for hook in self._hooks:
                 group.create_task(_run_hook(hook))
@@ -80,7 +80,7 @@ class Scheduler:
         return fired
 
     def known(self) -> Known:
-        """Tell which schedules this worker may fire by now."""
+        """Return which schedules this worker may fire, and for how long it has been up."""
         up = timedelta.max if self._drain else timedelta(seconds=time.monotonic() - self._started)
         return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
 
@@ -107,7 +107,7 @@ async def _run_hook(hook: StartHook) -> None:
         if hook.is_async:
             await hook.function()
         else:
-            # In a thread that keeps nobody from ending, should the hook never come back.
+            # In a daemon thread, so that a hook that never returns does not keep the process from ending.
             threads = Threads()
             await threads.call(hook.function, {})
             threads.close()

@@ -1,4 +1,7 @@
-"""Sees to what nobody waits for: time-outs, jobs that wait here for too long, connections that went dumb."""
+"""Enforces limits of time: of running attempts, of jobs in the buffer, and of calls to the database.
+
+No other loop waits for these, so this one checks them at a fixed interval.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _STANDSTILL = 1.0
 
 
 class Tidier:
-    """Comes by ten times a second."""
+    """Every 100 ms, cancels attempts that ran too long and releases jobs that were held too long.
+
+    It also breaks connections that do not answer, and clears the idle mark of a busy worker.
+    """
 
     def __init__(
         self,
@@ -45,30 +51,30 @@ class Tidier:
         self._patience = max(_LEAST_PATIENCE, lease.total_seconds() * 2 / 3)
 
     async def run(self) -> None:
-        """See to it until cancelled."""
+        """Check every 100 ms until cancelled."""
         held = 0
         seen = stood_still = time.monotonic()
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             now = time.monotonic()
             self._executor.check_times()
-            # After a standstill of our own the answers are there, only not read yet.
+            # After a standstill of this process, answers may have arrived that are not read yet.
             stood_still = now if now - seen > _STANDSTILL else stood_still
             seen = now
             if now - stood_still > _STANDSTILL:
                 self._hang_up()
-            # Seen twice, else a pause of the whole process would look like slow jobs. Not later: what waits
-            # here counts a crash of ours as an attempt.
+            # Only when seen twice, else a pause of the whole process would look like slow jobs. Not later,
+            # because a crash of this worker counts as an attempt for jobs that wait here.
             held = held + 1 if self._buffer.length > self._pace.most(now) + self._concurrency else 0
             if held >= _TIDIES_HELD:
                 held = 0
                 for job in self._buffer.trim(self._pace.ahead(now)):
                     self._finisher.add(job, Released())
-            # The mark that asks for wake-ups.
+            # The idle mark asks for wake-ups, which a busy worker does not need.
             if self._keeper.idle and now - self._claimer.waited_at > _BUSY_SECONDS:
                 self._keeper.idle = False
 
     def _hang_up(self) -> None:
-        """Break connections that live and do not answer: they would be waited on for ever."""
+        """Break connections that are open but do not answer: the worker would wait on them for ever."""
         self._keeper.hang_up()
         self._client.store.hang_up(self._patience)
