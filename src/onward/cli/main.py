@@ -35,7 +35,7 @@ _COMMANDS = {
     "queues": ("limits", "List queues, pause and resume them; orgs and job types too."),
     "schedules": ("schedules", "See what runs by the clock; run it now, pause it, resume it."),
     "gate": ("limits", "Let workers claim jobs, or have none claimed at all."),
-    "doctor": ("upkeep", "Say why jobs do not run, and what mends it."),
+    "doctor": ("upkeep", "Explain why jobs do not run, and what fixes it."),
     "migrate": ("upkeep", "Make or update Onward's tables."),
     "prune": ("upkeep", "Remove what was kept for its time."),
     "maintenance": ("upkeep", "See what the tables take up, and what mends it."),

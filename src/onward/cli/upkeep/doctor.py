@@ -42,7 +42,7 @@ def command(
     app: str | None,
     url: str | None,
 ) -> int:
-    """Say why jobs, or the job JOB_ID, do not run; each finding names the command that fixes it.
+    """Explain why jobs, or the job JOB_ID, do not run; each finding names the command that fixes it.
 
     Exits with 1 if there is a problem, with 5 if the database can't be queried.
     """
