@@ -1,1 +1,1 @@
-"""Every change and question, as generators of statements: no I/O, so one definition serves all callers."""
+"""Every read and every change, as generators of statements: no I/O, so one definition serves all callers."""

@@ -1,4 +1,7 @@
-"""What an operation is made of: it yields statements, is sent their rows, and returns its result."""
+"""The parts of an operation.
+
+An operation is a generator: it yields statements, is sent their rows, and returns its result.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ T = TypeVar("T")
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """A set of rows as one parameter: `values` by `columns`, and what all of them have in `common`.
+    """A set of rows as one parameter.
 
-    A column that is in neither is null.
+    `values` holds what differs between the rows, by `columns`. `common` holds the columns in which all rows
+    have the same value. A column that is in neither is null.
     """
 
     columns: tuple[str, ...]
@@ -32,7 +36,7 @@ class Rows(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, columns: tuple[str, ...], values: Sequence[tuple[Scalar, ...]]) -> Rows:
-        """Part what the rows have in common from what each has of its own."""
+        """Split rows into the columns that they have in common and those that differ."""
         if not values:
             return cls((), ())
         count = len(values)
@@ -58,7 +62,10 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Several(msgspec.Struct, frozen=True):
-    """Statements answered by all of their rows; the next may be made while the last one runs."""
+    """Statements that are run as one step and answered by the rows of all.
+
+    The next may be built while the last one runs.
+    """
 
     statements: Iterator[Statement]
 
@@ -76,7 +83,7 @@ def with_params(
     """Add parameters to every statement of an operation, so that none can forget them.
 
     A statement's own parameters win over `usual` ones, and those in `always` win over both. `check` sees the
-    statements before they are run: it may read from the database, and refuse.
+    statements before they are run. It may read from the database, and may refuse by raising.
     """
     rows: Sequence[Row] = ()
     try:
@@ -103,18 +110,18 @@ def with_params(
 
 
 def acting(actor: Actor, operation: Operation[T]) -> Operation[T]:
-    """Run an operation on behalf of `actor`, even if its client acts for another one."""
+    """Run an operation on behalf of `actor`, even if its client acts for another actor."""
     return with_params(operation, {"actor_type": actor.type, "actor_id": actor.id})
 
 
 def moment(instant: datetime | None) -> int | None:
-    """Give an instant as a parameter; None lets the database's clock decide."""
+    """Return an instant as a parameter; None lets the database's clock decide."""
     return None if instant is None else micros(zoned("now", instant))
 
 
 @lru_cache(maxsize=1024)
 def picker(places: tuple[int, ...]) -> Callable[[Row], tuple[Any, ...]]:
-    """Give a function that takes these places of a row."""
+    """Return a function that takes the values at these places of a row."""
     if len(places) == 1:
         [place] = places
         return lambda row: (row[place],)
@@ -122,5 +129,5 @@ def picker(places: tuple[int, ...]) -> Callable[[Row], tuple[Any, ...]]:
 
 
 def as_json(value: object) -> str:
-    """Give a list or a mapping of plain values as a parameter."""
+    """Return a list or a mapping of plain values as a parameter, encoded as JSON."""
     return msgspec.json.encode(value).decode()

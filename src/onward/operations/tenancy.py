@@ -1,7 +1,7 @@
 """What a client that is confined to one org may do: only what is listed here, and only to that org.
 
-SQL narrows what is read and changed, by `:only_org`. Here is refused what concerns all orgs, and what would
-write a job into another one.
+SQL narrows what is read and changed, by `:only_org`. This module refuses statements that concern all orgs,
+and those that would write a job into another org.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _CONTROLS = frozenset({"lift_control", "set_control"})
 
 
 def check_org(org_id: str, confined_to: str | None, rules: Rules) -> None:
-    """Refuse what is no org, and another one than that to which the asking client is confined."""
+    """Refuse an invalid org id, and any org but the one to which the client is confined."""
     check_text("org_id", org_id, longest=LONGEST["org_id"])
     if rules.tenancy == "off":
         raise InvalidSetting('the application has tenancy="off": its jobs have no org to confine a client to')
@@ -122,19 +122,22 @@ def check_org(org_id: str, confined_to: str | None, rules: Rules) -> None:
 
 
 def check_project(project_id: str, bound_to: str | None) -> None:
-    """Refuse what is no project, and another one than that to which the client is bound."""
+    """Refuse an invalid project id, and any project but the one to which the client is bound."""
     check_text("project_id", project_id, longest=LONGEST["project_id"])
     if bound_to not in {None, project_id}:
         raise _other_project(project_id, str(bound_to))
 
 
 def set_org(org_id: str | None, *, local: bool = True) -> Operation[None]:
-    """Tell the database whose rows its policies should show, until the end of the transaction or for good."""
+    """Set the org whose rows the database's policies show, until the transaction's end or for the session."""
     yield Statement("set_org", {"org": org_id or "", "local": int(local)})
 
 
 def org_of(jobs: Iterable[NewJob]) -> str | None:
-    """Name the org of jobs that are stored together; row-level security lets one statement write for one."""
+    """Return the org of jobs that are stored together; raise NotAllowed if they are of several orgs.
+
+    Row-level security lets one statement write for one org only.
+    """
     orgs = {new.org_id for new in jobs if isinstance(new, NewJob)}
     if len(orgs) > 1:
         raise NotAllowed(
@@ -147,14 +150,14 @@ def org_of(jobs: Iterable[NewJob]) -> str | None:
 def in_org(
     jobs: Iterable[NewJob], org: str | None, project: str | None = None, actor: Actor | None = None
 ) -> list[NewJob]:
-    """Fill in what a client is bound to where jobs name none; refuse those of another org or project."""
+    """Fill in a client's org, project and actor where jobs have none; refuse another org or project."""
     if org is None and project is None and actor is None:
         return list(jobs)
     return [_placed(new, org, project, actor) if isinstance(new, NewJob) else new for new in jobs]
 
 
 def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]:
-    """Refuse statements that are not for a client of this org; asks whose the parents of new jobs are."""
+    """Refuse statements that a client of this org may not run; reads the orgs of the parents of new jobs."""
     parents: set[JobId] = set()
     for statement in statements:
         if statement.name not in OF_ONE_ORG:
@@ -163,7 +166,7 @@ def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]
         if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
             what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
             raise not_allowed(f"to pause or resume {what} concerns more than one org", org)
-        # New jobs, and what becomes of those that hold their keys.
+        # `changes` are for the jobs that hold the keys of new jobs.
         for rows in (params.get("jobs"), params.get("changes")):
             if isinstance(rows, Rows):
                 if strange := _column(rows, "org_id") - {org}:
@@ -171,13 +174,13 @@ def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]
                 parents |= {str(parent) for parent in _column(rows, "parent_id") - {None}}
     if parents:
         found = yield Statement("get_jobs", {"ids": as_json(sorted(parents))})
-        # One of another org is told from one that never was by nothing.
+        # A parent of another org and a parent that does not exist get the same answer, so that nothing leaks.
         if missing := sorted(parents - {row[0] for row in found}):
             raise NotAllowed(f"parent_id {missing[0]} is no job of org {org!r}; nothing was stored")
 
 
 def not_allowed(what: str, org: str) -> NotAllowed:
-    """Say what a confined client may not do."""
+    """Return the error for something that a confined client may not do."""
     return NotAllowed(
         f"{what}, and this client is confined to org {org!r}; use the one that for_org() was called on"
     )
@@ -189,14 +192,14 @@ def _placed(new: NewJob, org: str | None, project: str | None, actor: Actor | No
     if project is not None and new.project_id not in {None, project}:
         raise _other_project(str(new.project_id), project)
     filled: dict[str, str | None] = {"org_id": org or new.org_id, "project_id": project or new.project_id}
-    # Type and id name one actor together.
+    # Type and id identify an actor only together, so both are filled in or neither.
     if actor is not None and new.actor_type is None and new.actor_id is None:
         filled |= {"actor_type": actor.type, "actor_id": actor.id}
     return msgspec.structs.replace(new, **filled)
 
 
 def _column(rows: Rows, name: str) -> set[Scalar]:
-    """Give the values of a column; one that is in neither part of a set is null in all of its rows."""
+    """Return the values of a column; a column in neither part of the set is null in all rows."""
     if name in rows.columns:
         at = rows.columns.index(name)
         return {row[at] for row in rows.values}

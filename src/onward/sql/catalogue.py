@@ -2,20 +2,21 @@
 
 A name in `portable/` serves both databases unless the database's own folder overrides it. `:name::type` is
 a parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in
-dialect. Every statement may also name `:only_org::text`, the org to which its client is confined (null:
+dialect. Every statement may also use `:only_org::text`, the org to which its client is confined (null:
 none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
-On PostgreSQL a name is one statement: one round trip, and one atomic change also outside a transaction. What
-follows `-- early` is run instead in a transaction of its own, by who then waits for the disk if the last
-column of any row says so; such rows, and that column, the other form does not have.
+On PostgreSQL a name is one statement: one round trip, and one atomic change even outside a transaction. The
+text after `-- early` is a second form, for a caller that runs it in a transaction of its own and then waits
+for the disk if the last column of any row is true. Only this form has that column, and the rows that need it.
 
-On SQLite a name may be several statements, run in one transaction; `-- each NAME` runs one over the rows of
-a set, `-- all NAME` runs it once if the set has rows, which it reads as `:NAME::rows AS NAME`, and the rows
-that they return are put together. `-- packed` returns rows as JSON: each row that Python fetches is a
-release of its global lock, which a busy process takes milliseconds to get back. `-- when audited >= 2`, or
-`< 2`, runs a step only at such a level of the audit. The first one writes, so that a caller's transaction
-takes the write lock at once instead of failing to raise a read lock to it. Python's sqlite3 opens a
-transaction by itself only before INSERT, UPDATE, DELETE or REPLACE: never start with WITH.
+On SQLite a name may be several statements, run in one transaction, and their rows are returned together.
+`-- each NAME` runs a statement for each row of a set. `-- all NAME` runs it once if the set has rows, and the
+statement reads them as `:NAME::rows AS NAME`. `-- packed` returns rows as JSON: each row that Python fetches
+releases the global interpreter lock, which a busy process takes milliseconds to get back.
+`-- when audited >= 2`, or `< 2`, runs a statement only at such a level of the audit. The first statement
+writes, so that a caller's transaction takes the write lock at once, instead of failing to turn a read lock
+into it. Python's sqlite3 opens a transaction by itself only before INSERT, UPDATE, DELETE or REPLACE: never
+start with WITH.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ TABLES = (
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"
 _EPOCH = "timestamptz 'epoch' + CAST({} AS bigint) * interval '1 microsecond'"
 
-# Every parameter is text, a number or null, so no driver's own adaptation of types takes part. In the style
-# `arrays`, for psycopg, sets are arrays in the server's own form: as text they take it long to read.
+# Every parameter is text, a number or null, so no driver's own adaptation of types is involved. In the style
+# `arrays`, for psycopg, sets are arrays in the server's own format: parsing them from text takes it long.
 TYPES: dict[Database, dict[str, str]] = {
     "postgres": {
         "text": "CAST({} AS text)",
         "int": "CAST({} AS bigint)",
         "float": "CAST({} AS double precision)",
         "json": _RECORD,
-        # In a sub-select, else the planner would parse the whole set to fold it, and copy it about.
+        # In a sub-select, else the planner would parse the whole set to fold it, and copy it repeatedly.
         "set": "CAST((SELECT CAST({} AS text)) AS jsonb)",
         "ids_set": "CAST((SELECT CAST({} AS text)) AS uuid[])",
         "id": "CAST(CAST({} AS text) AS uuid)",
@@ -74,7 +75,7 @@ TYPES: dict[Database, dict[str, str]] = {
 
 _AS_ARRAYS = {"ids_set": "CAST((SELECT CAST({} AS uuid[])) AS uuid[])"}
 
-# `{micros(x)}` reads an instant as microseconds, `{instant(x)}` makes one of them, `{later(t, x)}` adds them.
+# `{micros(x)}` reads an instant as microseconds, `{instant(x)}` is the reverse, `{later(t, x)}` adds them.
 MACROS: dict[Database, dict[str, str]] = {
     "postgres": {
         "micros": "CAST(date_part('epoch', {0}) * 1000000 AS bigint)",
@@ -112,9 +113,9 @@ _ALL_LEVELS = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One SQL text; `each` names the set over whose rows it is run, `names` its parameters in order.
+    """One SQL text with its parameters in order, `names`; `each` is the set over whose rows it is run.
 
-    `at_once` runs it once over the whole set; a `packed` one answers with rows as JSON. It is run at the
+    `at_once` runs it once for the whole set; a `packed` step returns rows as JSON. It is run only at the
     levels of the audit in `levels`.
     """
 
@@ -132,7 +133,7 @@ class Query:
     """A named statement: one step on PostgreSQL, one or more in one transaction on SQLite.
 
     On PostgreSQL `sets` has the columns and types of its sets of rows, and `template` is the text into which
-    `formed` puts them. `early`, with the same parameters, is for who waits for the disk afterwards.
+    `formed` puts them. `early` has the same parameters, and serves callers that wait for the disk afterwards.
     """
 
     name: str
@@ -148,7 +149,7 @@ class Query:
 
 
 class Content(NamedTuple):
-    """What a set holds: columns that each row has of its own, those that all share; the others are null."""
+    """The columns of a set: those that differ between rows and those that all rows share; others are null."""
 
     own: tuple[str, ...]
     common: tuple[str, ...]
@@ -157,13 +158,13 @@ class Content(NamedTuple):
 
 @cache
 def catalogue(database: Database, style: Style, prefix: str) -> dict[str, Query]:
-    """Compile all statements for one database, in one driver's style of parameters."""
+    """Compile all statements for one database and one driver's parameter style."""
     return {name: _compile(name, text, database, style, prefix) for name, text in sources(database).items()}
 
 
 @cache
 def sources(database: Database) -> dict[str, str]:
-    """Read every statement of a database, with its fragments put in."""
+    """Read every statement of a database, with its fragments inserted."""
     texts = [_read("portable"), _read(database)]
     blocks = {name: block for text in texts for name, block in _parse(text).items()}
     names = [name for text in texts for name in _NAMES.findall(text)]
@@ -171,7 +172,7 @@ def sources(database: Database) -> dict[str, str]:
 
 
 def expand(text: str, database: Database, prefix: str) -> str:
-    """Put in the names of tables and columns, and the macros."""
+    """Insert the names of tables and columns, and expand the macros."""
     for table in TABLES:
         text = text.replace(f"{{{table}}}", f"{prefix}{table}")
     text = text.replace("{prefix}", prefix).replace("{channel}", prefix[:-1])
@@ -186,7 +187,7 @@ def _read(folder: str) -> str:
 
 
 def _files(folder: Traversable) -> Iterator[Traversable]:
-    """Find the SQL files of a folder and of its rooms."""
+    """Yield the SQL files of a folder and of the folders in it."""
     for found in sorted(folder.iterdir(), key=lambda file: file.name):
         if found.is_dir():
             yield from _files(found)
@@ -206,10 +207,10 @@ def _include(text: str, blocks: dict[str, str]) -> str:
 
 
 def _select(what: str, table: str) -> str:
-    """Name a job's columns in their order; a live job has nulls where an ended one has its end."""
+    """Return a job's columns in order; for a live job, those of the end are null."""
     live = table in {"live", "job"}
     if what == "carried":
-        # What is asked of each end comes first: of what stands behind it, nothing is unpacked then.
+        # The columns that each end needs come first, so that the later ones need not be unpacked.
         names = [*_TIES, *(name for name in COLUMNS if name not in _END + _CHANGED)]
         return ", ".join(f"{table}.{name}" if table else name for name in names)
     form = {"time": "{{micros({0})}}", "id": "{{text({0})}}", "json": "{{text({0})}}"}
@@ -249,7 +250,7 @@ def _compile(name: str, source: str, database: Database, style: Style, prefix: s
 
 @lru_cache(maxsize=4096)
 def formed(query: Query, contents: tuple[Content, ...]) -> Query:
-    """Give the form of a PostgreSQL statement for what its sets hold."""
+    """Return the form of a PostgreSQL statement that fits the content of its sets."""
     held = dict(zip(query.sets, contents, strict=True))
     step, early = _step(_with_rows(query.template, query, held), "postgres", query.style), b""
     if query.early_template:
@@ -264,14 +265,14 @@ def _with_rows(template: str, query: Query, held: Mapping[str, Content]) -> str:
 
 
 def _shared(name: str, column: str, types: Mapping[str, str], content: Content) -> str:
-    """Give what all rows of a set share; what is null is written into the text."""
+    """Return the SQL of a column that all rows of a set share; a null is written into the text."""
     kind = types[column]
     given = f":{name}.{column}::{_PARAMETERS.get(kind, 'int')}" if column in content.common else "NULL"
     return f"CAST({given} AS {kind})"
 
 
 def _rows(name: str, types: Mapping[str, str], content: Content, style: Style) -> str:
-    """Read a set: what its rows share comes once, and what is null is written into the text."""
+    """Return the SQL that reads a set: shared values come once, and a null is written into the text."""
     values = [
         f"own.{column}" if column in content.own else f"{_shared(name, column, types, content)} AS {column}"
         for column in types
@@ -280,7 +281,7 @@ def _rows(name: str, types: Mapping[str, str], content: Content, style: Style) -
     if len(content.own) == 1 and types[content.own[0]] == "uuid":
         text += f" FROM unnest(:{name}::ids_set) AS own({content.own[0]})"
     elif content.own and style == "arrays":
-        # In a sub-select, as all sets are.
+        # In a sub-select, like all sets.
         arrays = ", ".join(f"(SELECT CAST(:{name}.{column} AS {types[column]}[]))" for column in content.own)
         text += f" FROM unnest({arrays}) AS own({', '.join(content.own)})"
     elif content.own:
@@ -302,7 +303,7 @@ def _step(text: str, database: Database, style: Style) -> Step:
         mark = _MARKS[style].format(names.index(name) + 1, name)
         return types[match[2]].format(mark) if match[2] else mark
 
-    # Quoted text may hold colons: leave it alone.
+    # Quoted text may hold colons that are no parameters.
     pieces = _QUOTED.split(text.replace("%", "%%") if style == "percent" else text)
     pieces[::2] = [_PARAM.sub(placeholder, piece) for piece in pieces[::2]]
     returns = text.startswith(("SELECT", "WITH")) or "RETURNING" in text

@@ -1,6 +1,7 @@
-"""Alerts: deaths and findings gathered by group, and the messages about them that wait for their sinks.
+"""Alerts: deaths and findings collected by group, and the messages about them that wait for their sinks.
 
-A death is found in `ended`, not remembered by whoever wrote it: so it is told whoever caused it, and once.
+A death is found in `ended`; the process that wrote it need not report it. So every death is reported,
+whatever caused it, and exactly once.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ _MOST = 1000
 _LONGEST_FINGERPRINT = 500
 _LONGEST_MUTE = timedelta(days=3660)
 AT_ONCE = 500
-"""So many deaths are put into alerts by one transaction."""
+"""At most this many deaths are put into alerts by one transaction."""
 
 REMIND = timedelta(hours=1)
-"""A finding that goes on is told again after so long."""
+"""A finding that persists is reported again after this time."""
 
 KEPT = timedelta(days=30)
-"""An alert of which nothing was heard for so long is forgotten."""
+"""An alert to which nothing was added for this time is removed."""
 
 
 class Death(msgspec.Struct, frozen=True):
-    """A job that died under this lease, as far as an alert tells of it."""
+    """A job that died under this lease, with what an alert reports of it."""
 
     job_id: str
     lease: int
@@ -58,7 +59,7 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class WaitingSend(msgspec.Struct, frozen=True):
-    """A message that a sink has not taken yet; with no `next_at` it was given up."""
+    """A message that a sink has not accepted yet; without `next_at` it was given up."""
 
     sink: str
     tries: int
@@ -67,7 +68,7 @@ class WaitingSend(msgspec.Struct, frozen=True):
 
 
 class GroupedAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert as it stands: how often it happened, what is not told yet, and who has muted it."""
+    """The state of an alert: how often it happened, what was not sent yet, and which actor muted it."""
 
     fingerprint: str
     source: Literal["death", "finding"]
@@ -100,7 +101,7 @@ class Send:
 
 
 def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:
-    """Find deaths that are in no alert yet, from `overlap` before the newest one that is."""
+    """Find deaths that are in no alert yet, starting `overlap` before the newest death that is in one."""
     whole("limit", limit, 1, _MOST)
     length = span("overlap", overlap) // _MICROSECOND
     rows = yield Statement("find_deaths", {"overlap": length, "limit": limit})
@@ -108,12 +109,12 @@ def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[D
 
 
 def note_look() -> Operation[None]:
-    """Remember that all deaths up to now are known, but for those that are committed late."""
+    """Record that all deaths up to now are known, except those that are committed late."""
     yield Statement("note_look", {})
 
 
 def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
-    """Put deaths into the alerts of their groups, each once; gives how many were new. Needs a transaction."""
+    """Add deaths to the alerts of their groups, each once; return how many were new. Needs a transaction."""
     keys = [(death.job_id, death.lease, death.at) for death in deaths]
     rows = yield Statement("note_deaths", {"deaths": Rows.of(DEATHS, keys)})
     noted = {(job_id, lease) for job_id, lease in rows}
@@ -128,7 +129,7 @@ def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
 
 
 def observe(findings: Collection[Finding], rules: Rules) -> Operation[None]:
-    """Take findings for open alerts; those that are no longer found are resolved. Needs a transaction."""
+    """Raise an alert for each finding, and resolve alerts that are no longer found. Needs a transaction."""
     found = {finding_fingerprint(finding): finding for finding in findings}
     if found:
         values: list[tuple[Scalar, ...]] = [
@@ -141,16 +142,16 @@ def observe(findings: Collection[Finding], rules: Rules) -> Operation[None]:
 
 
 def due(sinks: Collection[str], *, throttle: timedelta) -> Operation[frozenset[str]]:
-    """Tell what there is to send: "alert" for new messages, and the sinks for which one waits."""
+    """Return what there is to send: "alert" for new messages, and the sinks for which a message waits."""
     names, length = as_json(sorted(sinks)), span("throttle", throttle) // _MICROSECOND
     rows = yield Statement("find_due_alerts", {"sinks": names, "throttle": length})
     return frozenset(name for (name,) in rows)
 
 
 def prepare(sinks: Collection[str], *, throttle: timedelta, limit: int = 100) -> Operation[int]:
-    """Write a message for each sink about each alert that is due; gives how many alerts. Needs a transaction.
+    """Write a message for each sink about each due alert; return how many alerts. Needs a transaction.
 
-    One that a sink has not taken yet is replaced, and what it told of counts in the new one.
+    A message that a sink has not accepted yet is replaced; the new message includes its count.
     """
     length = span("throttle", throttle) // _MICROSECOND
     params: dict[str, Scalar] = {"throttle": length, "limit": limit}
@@ -170,7 +171,7 @@ def prepare(sinks: Collection[str], *, throttle: timedelta, limit: int = 100) ->
 
 
 def take(sink: str, *, hold: timedelta) -> Operation[Send | None]:
-    """Take a message for a sink; nobody else is given it for as long as `hold`."""
+    """Take a message for a sink; no other process can take it for `hold`."""
     length = span("hold", hold) // _MICROSECOND
     rows = yield Statement("take_send", {"sink": sink, "hold": length})
     for fingerprint, name, number, alert, tries in rows:
@@ -179,9 +180,9 @@ def take(sink: str, *, hold: timedelta) -> Operation[Send | None]:
 
 
 def settle(send: Send, error: str | None = None, *, wait: timedelta | None = None) -> Operation[bool]:
-    """Write what came of a message: sent, to be tried again after `wait`, or given up (None).
+    """Write what came of a message: sent, to be tried again after `wait`, or given up (`wait` is None).
 
-    False if a newer one has taken its place.
+    Return False if a newer message has replaced it.
     """
     this: dict[str, Scalar] = {"fingerprint": send.fingerprint, "sink": send.sink, "number": send.number}
     if error is None:
@@ -192,7 +193,7 @@ def settle(send: Send, error: str | None = None, *, wait: timedelta | None = Non
 
 
 def list_alerts(*, kind: str | None = None, limit: int = 50) -> Operation[list[GroupedAlert]]:
-    """Read alerts, that which happened last first."""
+    """Read alerts, the one that happened last first."""
     whole("limit", limit, 1, _MOST)
     if kind is not None:
         check_text("kind", kind, longest=_LONGEST_FINGERPRINT)
@@ -205,7 +206,7 @@ def list_alerts(*, kind: str | None = None, limit: int = 50) -> Operation[list[G
 
 
 def mute(fingerprint: str, *, reason: str, for_: Duration | None = None) -> Operation[bool]:
-    """Count an alert, but tell nobody: for a time, or until it is unmuted; False if there is none."""
+    """Count an alert but send nothing, for `for_` or until it is unmuted; return False if there is none."""
     reason = check_reason(reason)
     length = None if for_ is None else span("for_", duration("for_", for_), least=_MICROSECOND)
     if length is not None:
@@ -217,15 +218,15 @@ def mute(fingerprint: str, *, reason: str, for_: Duration | None = None) -> Oper
 
 
 def unmute(fingerprint: str, *, reason: str | None = None) -> Operation[bool]:
-    """Tell of an alert again, from its next time on; False if it was not muted."""
+    """Send messages about an alert again, from its next occurrence on; return False if it was not muted."""
     detail = {} if reason is None else {"reason": check_reason(reason)}
     about = _described("alert.unmuted", fingerprint, detail)
     return bool((yield Statement("unmute_alert", about)))
 
 
 def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
-    """Remove what is no longer needed; gives how many rows. `overlap` is that of a deep look."""
-    # Twice as long: a death that is still read must be known.
+    """Remove rows that are no longer needed; return how many. `overlap` is the one that a deep look uses."""
+    # Twice the overlap: a death that is still read must be known, else it would be reported again.
     length = 2 * span("overlap", overlap) // _MICROSECOND
     alerted = yield Statement("forget_alerted", {"overlap": length, "limit": limit})
     old = yield Statement("forget_alerts", {"kept": KEPT // _MICROSECOND, "limit": limit})
@@ -261,7 +262,7 @@ def _alert(row: Row) -> tuple[Alert, int]:
     first, last = instant(first_at), instant(last_at)
     made = {
         **decode(about),
-        # It goes into headers, which take nothing but ASCII.
+        # The id goes into HTTP headers, which take only ASCII.
         "id": f"{quote(fingerprint, safe=':')}.{number}",
         "fingerprint": fingerprint,
         "count": batch,

@@ -1,6 +1,6 @@
-"""Circuit breakers in the database, so that all workers count together and one at a time tries again.
+"""Circuit breakers in the database: all workers count together, and one at a time probes the provider.
 
-Each change is read, decided by the rules of `core.breaker`, and written if nobody changed it meanwhile.
+Each change is read, decided by `core.failures.breaker`, and written if no other process changed it meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onward.errors import InvalidSetting, StoreError
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 _MOST_LINES = 10_000
-# Each time that somebody else was first, somebody got on: this many never meet.
+# A failed try means that another process succeeded, so this many failures in a row do not happen.
 _MOST_TRIES = 200
 _NONE = timedelta()
 
@@ -31,16 +31,16 @@ Change = Callable[[Breaker, datetime], tuple[T, Breaker]]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one who asks is told: whether to call, how it stands, and for how long a hold still lasts."""
+    """The answer to a worker: whether to call, the state of the breaker, and how long a hold still lasts."""
 
     entry: Entry
     breaker: Breaker
     wait: timedelta | None = _NONE
-    """None: for as long as nobody closes it."""
+    """None: until an operator closes the breaker."""
 
 
 def get_breaker(name: str) -> Operation[Breaker]:
-    """Read a breaker; one of which nothing is known is closed."""
+    """Read a breaker; an unknown one is closed."""
     _check_name(name)
     at, _, breaker = yield from _read(name)
     return breaker.seen_at(at)
@@ -49,7 +49,7 @@ def get_breaker(name: str) -> Operation[Breaker]:
 def list_breakers(*, limit: int = 1000) -> Operation[list[Breaker]]:
     """Read the breakers of all providers that have ever pushed back or been opened, by name.
 
-    If there are more than `limit`, those that are open are among them.
+    If there are more than `limit`, the open breakers are among those returned.
     """
     whole("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_breakers", {"limit": limit})
@@ -58,7 +58,7 @@ def list_breakers(*, limit: int = 1000) -> Operation[list[Breaker]]:
 
 
 def ask(name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Operation[Standing]:
-    """Ask whether to call a provider; `turn` names who asks, and gets the only right to try."""
+    """Ask whether to call a provider; `turn` identifies the asking worker, which may get the only probe."""
     _check_name(name)
     check_text("turn", turn, longest=LONGEST["org_id"])
 
@@ -73,7 +73,7 @@ def ask(name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> O
 def answered(
     name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
 ) -> Operation[Standing]:
-    """Count what a call told of its provider; tells how it stands now."""
+    """Count what a call revealed about its provider; return the state of the breaker."""
     _check_name(name)
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
@@ -87,7 +87,7 @@ def answered(
 def open_breaker(
     name: str, *, reason: str, for_: Duration | None = None, until: datetime | None = None
 ) -> Operation[Breaker]:
-    """Hold the jobs of a provider until somebody closes its breaker, or for a time."""
+    """Hold the jobs of a provider until an operator closes its breaker, or for a time."""
     _check_name(name)
     reason = check_reason(reason)
     if for_ is not None and until is not None:
@@ -108,7 +108,7 @@ def open_breaker(
 
 
 def close_breaker(name: str, *, reason: str) -> Operation[bool]:
-    """Let the jobs of a provider run again, one at first; False if nothing was held or counted."""
+    """Let the jobs of a provider run again, one at first; return False if nothing was held or counted."""
     _check_name(name)
     reason = check_reason(reason)
 
@@ -122,7 +122,7 @@ def close_breaker(name: str, *, reason: str) -> Operation[bool]:
 def _change(
     name: str, change: Change[T], *, event: str | None = None, reason: str | None = None
 ) -> Operation[tuple[T, Breaker]]:
-    """Read, decide and write, again until nobody else was first; what stays the same is not written."""
+    """Read, decide and write; repeat if another process was first. An unchanged breaker is not written."""
     for _ in range(_MOST_TRIES):
         at, version, before = yield from _read(name)
         told, after = change(before, at)
@@ -136,7 +136,7 @@ def _change(
             "detail": None if audited is None else _detail(before, after, reason),
         }
         if event is None:
-            # Whoever opened it by hand stays its actor, whatever a worker counts meanwhile.
+            # The operator who opened it stays its actor, whatever a worker counts meanwhile.
             params |= {"actor_type": after.actor_type, "actor_id": after.actor_id}
         rows = yield Statement("put_breaker", params)
         if rows:
@@ -151,7 +151,7 @@ def _read(name: str) -> Operation[tuple[datetime, int, Breaker]]:
 
 
 def _event(before: Breaker, after: Breaker) -> str | None:
-    """Name what the audit is told: that it opened or closed, not each try."""
+    """Return the audit event of a change: only opening and closing have one, not each probe."""
     if (before.state == "closed") == (after.state == "closed"):
         return None
     return "breaker.closed" if after.state == "closed" else "breaker.opened"

@@ -1,4 +1,4 @@
-"""What is done to many dead letters: they are found page by page, oldest job first, and previewed."""
+"""Bulk changes of dead letters: they are found page by page, oldest job first, and can be previewed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onward.operations.failures.dead_letters import DeadLetter, Edit, Resolved
 from onward.operations.statement import Operation, Statement
 
 AT_ONCE = 200
-"""So many are resolved in one transaction."""
+"""At most this many are resolved in one transaction."""
 
 _MOST = 1_000_000
 _COUNTED_AT_ONCE = 10_000
@@ -35,7 +35,7 @@ class Picked(msgspec.Struct, frozen=True):
 class ResolvedMany(msgspec.Struct, frozen=True):
     """How many dead letters were found and resolved, and why the others were not.
 
-    `next_cursor` is where to go on; None says that nothing was left.
+    `next_cursor` is where to continue; None means that nothing was left.
     """
 
     found: int = 0
@@ -44,7 +44,7 @@ class ResolvedMany(msgspec.Struct, frozen=True):
     next_cursor: JobId | None = None
 
     def plus(self, picked: Picked, resolved: Resolved) -> ResolvedMany:
-        """Add what became of a page."""
+        """Add the result of a page."""
         return ResolvedMany(
             self.found + len(picked.ids),
             self.done + len(resolved.done),
@@ -54,7 +54,7 @@ class ResolvedMany(msgspec.Struct, frozen=True):
 
 
 class FixPreview(msgspec.Struct, frozen=True):
-    """What a fix would change of a job, or why it would be refused."""
+    """What a fix would change in a job, or why it would be refused."""
 
     job_id: JobId
     diff: list[dict[str, Any]] | None
@@ -62,7 +62,7 @@ class FixPreview(msgspec.Struct, frozen=True):
 
 
 def pick(where: DeadFilter, so_far: ResolvedMany, *, limit: int, count: bool = False) -> Operation[Picked]:
-    """Find the next page of what waits for somebody: to be resolved, or only to be counted."""
+    """Find the next page of unresolved dead letters, to be resolved or only to be counted."""
     whole("limit", limit, 1, _MOST)
     size = min(_COUNTED_AT_ONCE if count else AT_ONCE, limit - so_far.found)
     rows = yield picking(where, {"above": so_far.next_cursor, "limit": size + 1})
@@ -70,7 +70,7 @@ def pick(where: DeadFilter, so_far: ResolvedMany, *, limit: int, count: bool = F
 
 
 def turn_of(place: int, every: timedelta) -> timedelta:
-    """Tell how long the job at this place waits for its turn."""
+    """Return how long the job at this place is delayed, when one job is started per `every`."""
     delay = place * every
     if delay > LONGEST_DELAY:
         raise InvalidSetting(f"after {place} jobs the next would wait more than a year; raise the rate")
@@ -80,7 +80,7 @@ def turn_of(place: int, every: timedelta) -> timedelta:
 def preview(
     where: DeadFilter, edit: Edit, successor_id: JobId, *, rules: Rules, limit: int = 5
 ) -> Operation[list[FixPreview]]:
-    """Tell what a fix would change of the newest dead letters; writes nothing."""
+    """Return what a fix would change in the newest dead letters; writes nothing."""
     whole("limit", limit, 1, _MOST_PREVIEWS)
     edit.check()
     page = yield from dead_letters.list_letters(where, limit=limit)
@@ -88,14 +88,14 @@ def preview(
 
 
 def preview_one(job_id: JobId, edit: Edit, successor_id: JobId, *, rules: Rules) -> Operation[FixPreview]:
-    """Tell what a fix would change of one dead letter; raises JobNotFound and AlreadyResolved."""
+    """Return what a fix would change in one dead letter; raises JobNotFound and AlreadyResolved."""
     edit.check()
     letter = yield from dead_letters.get_unresolved(job_id)
     return _previewed(letter, edit, successor_id, rules)
 
 
 def find_ids(prefix: str, limit: int = 2) -> Operation[list[JobId]]:
-    """Find dead jobs by how their ids begin."""
+    """Find dead jobs by the beginning of their ids."""
     low, high = bounds_of(prefix)
     rows = yield Statement(
         "find_dead_ids", {"low": low, "high": high, "limit": whole("limit", limit, 1, 100)}

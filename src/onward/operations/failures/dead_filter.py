@@ -1,4 +1,4 @@
-"""Which dead letters are meant: one noun for listings, for what is done to many at once, and for groups."""
+"""The filter of dead letters, shared by listings, bulk changes and groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = {"group": 40, "error_class": 1000, **LONGEST}
 
 
 class DeadFilter(TypedDict, total=False):
-    """What dead letters are narrowed to; what is left out, or None, does not. A group is a fingerprint."""
+    """Fields that narrow dead letters; one that is absent or None does not. A group is a fingerprint."""
 
     job_type: str | None
     org_id: str | None
@@ -26,7 +26,7 @@ _NAMES = tuple(DeadFilter.__annotations__)
 
 
 def narrowing(where: DeadFilter, *names: str) -> dict[str, Scalar]:
-    """Give a filter as parameters; raises for one that is not known, since all would be meant without it."""
+    """Return a filter as parameters; raise for an unknown field, which would otherwise match every letter."""
     given: Mapping[str, Any] = where
     known = names or _NAMES
     for name, value in given.items():
@@ -38,7 +38,7 @@ def narrowing(where: DeadFilter, *names: str) -> dict[str, Scalar]:
 
 
 def listing(where: DeadFilter, page: Mapping[str, Scalar]) -> Statement:
-    """Ask for dead letters, by the index which fits the filter best."""
+    """Return the statement that lists dead letters by the index that fits the filter best."""
     asked = {**narrowing(where), **page}
     if asked["group"] is not None:
         return Statement("list_dead_of_group", asked)
@@ -49,7 +49,7 @@ def listing(where: DeadFilter, page: Mapping[str, Scalar]) -> Statement:
 
 
 def picking(where: DeadFilter, page: Mapping[str, Scalar]) -> Statement:
-    """Ask for the ids of those that wait for somebody, likewise."""
+    """Return the statement that reads the ids of unresolved ones by the index that fits the filter best."""
     asked = {**narrowing(where), **page}
     if asked["group"] is not None:
         return Statement("pick_dead_of_group", asked)

@@ -1,4 +1,4 @@
-"""Groups of dead letters: those that died of the same, by the fingerprint of their last error."""
+"""Groups of dead letters that died of the same cause, by the fingerprint of their last error."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from onward.operations.failures.dead_filter import DeadFilter, narrowing
 from onward.operations.statement import Operation, Row, Statement
 
 MOST_COUNTED = 1000
-"""A group is counted up to here, by its newest jobs."""
+"""A group is counted up to this number of its newest jobs."""
 
 _MOST_GROUPS = 200
-# Where the database's own policies keep it from using the index.
+# A bound on rows read where row-level security keeps the database from using the index.
 _MOST_READ = 10_000
 _PREFIX = re.compile(r"[0-9a-z]{1,40}")
-# After every fingerprint.
+# Sorts after every fingerprint.
 _BEYOND = "~"
 
 
 class DeadGroup(msgspec.Struct, frozen=True):
-    """Jobs that died of the same and wait for somebody.
+    """Unresolved jobs that died of the same cause.
 
     `message`, `hint`, `link`, `rule` and `status` are those of the newest job, `latest`; `pattern` is what
-    the messages have in common. `capped` says that there are more than `count`: then `first_at`, `last_at`
-    and `orgs` are those of the newest so many.
+    the messages have in common. `capped` means that there are more than `count` jobs; `first_at`, `last_at`
+    and `orgs` then cover only the newest `count`.
     """
 
     fingerprint: str
@@ -56,14 +56,14 @@ class DeadGroup(msgspec.Struct, frozen=True):
 
 
 class GroupPage(msgspec.Struct, frozen=True):
-    """Groups, that of the newest job first, and the cursor of the next page (None: this was the last)."""
+    """Groups, the one of the newest job first, and the cursor of the next page (None: this was the last)."""
 
     groups: list[DeadGroup]
     next_cursor: JobId | None
 
 
 def list_groups(where: DeadFilter, *, limit: int = 50, cursor: JobId | None = None) -> Operation[GroupPage]:
-    """Read a page of groups of what waits for somebody; `group` may be the beginning of a fingerprint."""
+    """Read a page of groups of unresolved letters; `group` may be the beginning of a fingerprint."""
     whole("limit", limit, 1, _MOST_GROUPS)
     params = narrowing(where, "job_type", "org_id", "error_class", "group")
     low = str(params.pop("group") or "")

@@ -1,6 +1,7 @@
-"""Dead letters: jobs that died, and what became of each death: replayed, discarded or fixed, and only once.
+"""Dead letters: jobs that died, and how each death was resolved: replayed, discarded or fixed, only once.
 
-A death is a job's lease: one that was replayed and dies again has a new one, which waits for somebody anew.
+A death is identified by the job's lease. A job that was replayed and dies again has a new lease, so its new
+death is unresolved.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _MICROSECOND = timedelta(microseconds=1)
 _WIDTH = len(JOB_COLUMNS)
 
 Actor = tuple[str | None, str | None]
-"""The type and the id of who resolves."""
+"""The type and the id of the actor that resolves."""
 
 
 class Resolution(msgspec.Struct, frozen=True):
-    """What became of one death of a job; `diff` and `successor_id` are those of a fix."""
+    """How one death of a job was resolved; `diff` and `successor_id` are those of a fix."""
 
     lease: int
     resolution: Literal["replayed", "discarded", "fixed"]
@@ -50,7 +51,7 @@ class Resolution(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A job that died: why, what would help, and what became of it (None: it waits for somebody)."""
+    """A job that died: why, what would help, and how it was resolved (None: not yet)."""
 
     job: Job
     reason: str | None
@@ -65,7 +66,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, resolution: Resolution | None) -> DeadLetter:
-        """Read what the job's last error tells."""
+        """Make a dead letter from a job and its last error."""
         error = job.error or {}
         return cls(
             job=job,
@@ -82,7 +83,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @property
     def successor_id(self) -> JobId | None:
-        """Name the job that was made to replace it."""
+        """The job that was made to replace it."""
         return None if self.resolution is None else self.resolution.successor_id
 
 
@@ -102,7 +103,7 @@ class Resolved:
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fix changes of a job: its payload, as a whole or by a patch, and where and how it runs."""
+    """What a fix changes in a job: its payload, replaced or patched, and where and how it runs."""
 
     payload: Mapping[str, Any] | None = None
     patch: Mapping[str, Any] | None = None
@@ -111,7 +112,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None = None
 
     def check(self) -> None:
-        """Refuse what no job could be edited by."""
+        """Raise for edits that no job can have."""
         if self.payload is not None and self.patch is not None:
             raise InvalidSetting(
                 "payload and patch are both given; give the whole payload, or what to change"
@@ -128,7 +129,7 @@ def list_letters(
     limit: int = 50,
     cursor: JobId | None = None,
 ) -> Operation[DeadLetterPage]:
-    """Read a page of dead jobs: those that wait for somebody, those that do not, or (None) all."""
+    """Read a page of dead jobs: unresolved ones (False), resolved ones (True), or all (None)."""
     whole("limit", limit, 1, MOST_PER_PAGE)
     check_kind("resolved", resolved, bool | None, "give True, False, or None for both")
     page: dict[str, Scalar] = {
@@ -142,7 +143,7 @@ def list_letters(
 
 
 def get_letter(job_id: JobId) -> Operation[DeadLetter]:
-    """Read a dead job and what became of it; raises JobNotFound."""
+    """Read a dead job and its resolution; raises JobNotFound."""
     rows = yield Statement("get_dead_letter", {"id": job_id})
     if not rows:
         raise JobNotFound(f"no dead job {job_id}; it lives, has ended otherwise, or was never enqueued here")
@@ -156,7 +157,7 @@ def origin(successor_id: JobId) -> Operation[DeadLetter | None]:
 
 
 def history(job_id: JobId) -> Operation[list[Resolution]]:
-    """Read what became of each death of a job, oldest first; a death that nobody dealt with has no line."""
+    """Read how each death of a job was resolved, oldest first; an unresolved death has no line."""
     return [_resolution(row) for row in (yield Statement("list_resolutions", {"id": job_id}))]
 
 
@@ -171,7 +172,7 @@ def replay(
 ) -> Operation[Resolved]:
     """Let dead jobs run again under their own ids, from the first attempt or for one more.
 
-    The first is due after `delay`, each further one `every` so long after the one before.
+    The first is due after `delay`, each further one `every` later than the one before.
     """
     check_kind("reset_attempts", reset_attempts, bool, "give True or False")
     params = _params(ids, reason, rules) | {
@@ -184,16 +185,16 @@ def replay(
 
 
 def discard(ids: Collection[JobId], *, reason: str, rules: Rules) -> Operation[Resolved]:
-    """Leave jobs dead for good: nobody has to look at them any more."""
+    """Leave jobs dead for good: they no longer wait for an operator."""
     params = _params(ids, reason, rules)
     rows = (yield Statement("discard_dead_letters", params)) if ids else []
-    # Whoever waited for a replay need not wait any more.
+    # Followers that waited for a replay need not wait any more.
     yield from give_up([job_id for (job_id,) in rows])
     return (yield from _answer(ids, rows))
 
 
 def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rules) -> Operation[DeadLetter]:
-    """Make an edited copy of a dead job, checked like any new one; the dead one stays as it is."""
+    """Store an edited copy of a dead job, checked like any new job; the dead job stays as it is."""
     hidden = _said("note", note, rules)
     edit.check()
     job = (yield from get_unresolved(job_id)).job
@@ -209,7 +210,7 @@ def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rul
     }
     rows = yield Statement("fix_dead_letter", params)
     if not rows:
-        # Somebody was quicker: tell what has become of it.
+        # Another process was first: raise with what it did.
         yield from get_unresolved(job_id)
         raise AlreadyResolved(f"job {job_id} was changed by somebody else meanwhile; look at it again")
     yield from hand_over(job_id, successor_id)
@@ -219,9 +220,9 @@ def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rul
 def planned(
     job: Job, edit: Edit, successor_id: JobId, rules: Rules
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
-    """Give the row of a fixed copy, checked like any new job, and what it changes; raises for nothing."""
+    """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
     row = asked_row(_edited(job, edit), successor_id, rules)
-    # Else its one resolution would be used up by a copy that can't run.
+    # Else the death's only resolution would be used up by a copy that can't run.
     if check := rules.checks.get(job.job_type):
         check(decode(str(row[COLUMNS.index("payload")])))
     changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
@@ -231,7 +232,7 @@ def planned(
 
 
 def get_unresolved(job_id: JobId) -> Operation[DeadLetter]:
-    """Read a death that nobody has dealt with; raises JobNotFound and AlreadyResolved."""
+    """Read an unresolved death; raises JobNotFound and AlreadyResolved."""
     letter = yield from get_letter(job_id)
     if letter.resolution is not None:
         became = letter.resolution.resolution
@@ -241,7 +242,7 @@ def get_unresolved(job_id: JobId) -> Operation[DeadLetter]:
 
 
 def _edited(job: Job, edit: Edit) -> NewJob:
-    """Give the copy; what it is about and on whose behalf stays."""
+    """Return the copy; it keeps the subject, the origin and the actor of the job."""
     edit.check()
     payload = patched(job.payload, edit.patch or {}) if edit.payload is None else dict(edit.payload)
     timeout = None if job.timeout_micros is None else timedelta(microseconds=job.timeout_micros)
@@ -274,7 +275,7 @@ def _said(name: str, text: str, rules: Rules) -> str:
 
 
 def _answer(ids: Collection[JobId], rows: Collection[Row]) -> Operation[Resolved]:
-    """Say which were resolved; a new statement sees what has become of the others."""
+    """Return which were resolved, and why not the others; a new statement sees what became of those."""
     done = frozenset(job_id for (job_id,) in rows)
     left = sorted(set(ids) - done)
     if not left:

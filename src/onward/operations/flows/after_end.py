@@ -1,7 +1,8 @@
-"""What follows from the end of a job: for jobs that wait for it, its batch, its schedule, and its slot.
+"""The follow-up work of a job's end: for its followers, its batch, its schedule and its limit.
 
-An end is written at once, marked as unsettled. What follows from it comes in a transaction of its own, which
-takes the mark off, so it is done once. Whoever wrote the end does it next; a worker's loop does the rest.
+An end is written at once, with a mark that its follow-up work is pending. That work runs in a transaction of
+its own, which removes the mark, so it is done once. The process that wrote the end does it next; a worker's
+loop does what was left.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _FOLLOWED, _BATCHED, _SCHEDULED = Tie.FOLLOWED.value, Tie.BATCHED.value, Tie.SCH
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How many ends, or edges, were seen to; and which jobs have ended by that, from which more follows.
+    """How many ends, or edges, were processed, and which jobs ended thereby and have follow-up work.
 
-    `busy` are those that somebody else was in the way of, for a moment or as long as a caller's transaction.
+    `busy` are jobs that another process had locked, for a moment or until a caller's transaction ends.
     """
 
     count: int
@@ -38,7 +39,7 @@ class Settling:
 
 
 def find_unsettled(limit: int = 500, *, patience: timedelta = timedelta(0)) -> Operation[list[JobId]]:
-    """Find ended jobs from which something still follows, those that ended so long ago; locks nothing."""
+    """Find jobs that ended at least `patience` ago and have follow-up work pending; locks nothing."""
     whole("limit", limit, 1, MOST_AT_ONCE)
     wait = patience // timedelta(microseconds=1)
     rows = yield Statement("find_unsettled", {"limit": limit, "patience": wait})
@@ -48,10 +49,10 @@ def find_unsettled(limit: int = 500, *, patience: timedelta = timedelta(0)) -> O
 def settle_ties(
     ids: Collection[JobId], slots: Collection[str] = (), rules: Rules = DEFAULT_RULES
 ) -> Operation[Settling]:
-    """Do what follows from the ends of these jobs, and give away slots of these limits.
+    """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `slots`.
 
-    To be run in one transaction. Jobs that somebody else is settling are passed over. What follows in turn
-    is for the next one, so that none is long, nor locks out of order.
+    To be run in one transaction. Jobs that another process is working on are skipped. Further ends that this
+    causes are left to the next transaction, so that none is long and none locks out of order.
     """
     settled: list[Settled] = []
     followed = Followed()
@@ -60,10 +61,10 @@ def settle_ties(
         settled = [Settled.of(row) for row in rows]
     if waited_for := [one for one in settled if one.ties & _FOLLOWED]:
         followed = yield from settle_followers(waited_for)
-    # Whoever has too many followers for one transaction is settled by one of the next.
+    # A parent with too many followers for one transaction is left to the next.
     done = [one for one in settled if one.id not in followed.left | followed.busy]
     if done:
-        # Before batches are locked, for which others wait.
+        # Before batches are locked, because other processes wait for those.
         yield Statement("mark_settled", {"ids": as_json([one.id for one in done])})
     if batched := [one for one in done if one.ties & _BATCHED]:
         yield from settle_batches(batched, rules)
@@ -76,7 +77,7 @@ def settle_ties(
 
 
 def tie_left(edges: Sequence[Edge]) -> Operation[Settling]:
-    """Tie what nobody could tie when it was stored; to be run in one transaction."""
+    """Tie edges that could not be tied when they were stored; to be run in one transaction."""
     followed = yield from tie(edges)
     if followed.keys:
         yield from admit(sorted(followed.keys))

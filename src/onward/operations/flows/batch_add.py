@@ -1,6 +1,7 @@
-"""Add jobs to batches that are there already.
+"""Add jobs to batches that exist already.
 
-Who adds a job locks its batch against nothing but its end, and its end waits for whoever is adding.
+The process that adds a job locks its batch only against ending: other jobs can be added meanwhile, and the
+end of the batch waits for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from onward.operations.statement import Operation, Statement, as_json
 
 
 def join(jobs: Sequence[NewJob]) -> Operation[Sequence[NewJob]]:
-    """Keep the batches of jobs from ending until these are stored; gives them as what is counted there.
+    """Keep the batches of jobs from ending until these are stored; return the jobs, marked as counted there.
 
     Raises BatchNotFound and BatchClosed.
     """
@@ -47,12 +48,12 @@ def join(jobs: Sequence[NewJob]) -> Operation[Sequence[NewJob]]:
 
 
 def _joins(new: NewJob) -> bool:
-    """Tell whether a job is to be added; one that was made with its batch is in it."""
+    """Whether a job is still to be added to its batch; a job made with its batch is in it already."""
     return isinstance(new, NewJob) and new.batch_id is not None and not new.ties & Tie.BATCHED
 
 
 def _members(ids: Collection[JobId | None]) -> Operation[dict[JobId, JobId]]:
-    """Tell in which batches those of these jobs are that have not ended."""
+    """Return the batches of those of these jobs that have not ended."""
     asked = sorted({normalise_id(job_id) for job_id in ids if job_id is not None})
     if not asked:
         return {}
@@ -61,5 +62,5 @@ def _members(ids: Collection[JobId | None]) -> Operation[dict[JobId, JobId]]:
 
 
 def not_found(batch_id: JobId) -> BatchNotFound:
-    """Say that there is no such batch."""
+    """Return the error for an unknown batch."""
     return BatchNotFound(f"no batch {batch_id}; it was never made here, or has been removed")

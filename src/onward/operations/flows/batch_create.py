@@ -1,4 +1,4 @@
-"""Make batches: with all their jobs at once, or open, to be filled."""
+"""Make batches: with all their jobs at once, or open, to be filled later."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 
 class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch to be made, its callbacks, by name, and the ids that they will have.
+    """A batch to be made, its callbacks by name, and the ids that the callbacks will have.
 
-    Where it comes from is told by `origin`, a job that is never stored.
+    `origin` is a job that is never stored; the batch takes its org, actor, correlation and parent.
     """
 
     id: JobId
@@ -33,14 +33,14 @@ class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnqueuedBatch(msgspec.Struct, frozen=True):
-    """A batch that was made, and what the enqueues of its jobs came to; one with a held key is not in it."""
+    """A batch that was made, and the answers of its jobs' enqueues; a job with a held key is not in it."""
 
     id: JobId
     jobs: list[Enqueued]
 
 
 def open_batch(new: NewBatch, rules: Rules = DEFAULT_RULES) -> Operation[None]:
-    """Make a batch to which jobs are added until it is closed."""
+    """Make a batch to which jobs can be added until it is closed."""
     org_id = org_of_batch(new.callbacks.values()) if new.callbacks else new.origin.org_id
     yield _insertion(new, org_id, rules, closed=False)
 
@@ -54,8 +54,8 @@ def enqueue_batch(
     at_once: int | None = None,
     noted: bool = True,
 ) -> Operation[EnqueuedBatch]:
-    """Make a closed batch of these jobs; one that has none ends at once. To be run in one transaction."""
-    # What is no job is refused with its place, by the enqueue.
+    """Make a closed batch of these jobs; an empty one ends at once. To be run in one transaction."""
+    # Values that are no job are refused by the enqueue, which reports their place.
     members = [_member(at, job, new.id) if isinstance(job, NewJob) else job for at, job in enumerate(jobs)]
     everyone = [*jobs, *new.callbacks.values()]
     org_id = org_of_batch(everyone) if everyone else new.origin.org_id
@@ -73,7 +73,7 @@ def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
 
 
 def _insertion(new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool) -> Statement:
-    """Give the statement that stores a batch; its callbacks are checked as if they were enqueued now."""
+    """Return the statement that stores a batch; its callbacks are checked as if they were enqueued now."""
     if new.name is not None:
         check_text("name", new.name, longest=LONGEST_NAME)
     origin = new.origin
@@ -96,13 +96,13 @@ def _insertion(new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool)
 
 
 def _row(name: str, batch: NewBatch, rules: Rules) -> dict[str, Scalar]:
-    """Give a callback as the row that its enqueue will write: of the batch, but not counted in it."""
+    """Return a callback as the row that its enqueue will write: it is in the batch, but not counted."""
     asked = batch.callbacks[name]
     [key] = check_keys([asked], rules)
     check_callback(name, asked)
     if check := rules.checks.get(asked.job_type):
         check(asked.payload)
-    # A key that nobody else has, so that it is enqueued whatever became of other keys.
+    # A key of its own, so that it is enqueued whatever other jobs hold.
     key = None if key is None else f"batch:{batch.id}:{name}"
     correlation = asked.correlation_id or batch.origin.correlation_id or batch.id
     new = msgspec.structs.replace(asked, batch_id=batch.id, correlation_id=correlation, key=key)

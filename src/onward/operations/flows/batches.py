@@ -1,4 +1,4 @@
-"""Batches: jobs that are counted together, and what comes after all of them."""
+"""Batches: jobs that are counted together, and callbacks that are enqueued when all have ended."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BatchPage(msgspec.Struct, frozen=True):
 
 
 def close(batch_id: JobId) -> Operation[None]:
-    """Take no more jobs from outside, once those are in that are being added; ends it if it has none left."""
+    """Close a batch to jobs from outside, once pending additions are stored; end it if it has no job left."""
     rows = yield Statement("close_batch", {"id": batch_id})
     if not rows:
         raise not_found(batch_id)
@@ -43,9 +43,9 @@ def close(batch_id: JobId) -> Operation[None]:
 
 
 def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> Operation[None]:
-    """Count these ends, marked as settled, in their batches; enqueues what is due after the last of one."""
+    """Count these ends in their batches, and enqueue the callbacks of batches whose last job has ended."""
     tallies: dict[JobId, Tally] = {}
-    # Most have come to the very same.
+    # Most ends are alike, so they are counted by kind.
     alike = Counter((one.batch_id, one.ties, one.state) for one in ended if one.batch_id is not None)
     for (batch_id, ties, state), jobs in alike.items():
         tallies[batch_id] = tallies.get(batch_id, Tally()).without(ties, jobs).plus(state, jobs)
@@ -58,10 +58,10 @@ def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> O
 
 
 def end_idle(ids: Collection[JobId]) -> Operation[None]:
-    """End those of these batches that are closed and have no job left, and enqueue what is due after them."""
+    """End those of these batches that are closed and have no job left, and enqueue their due callbacks."""
     idle = yield from _idle(ids)
     if idle:
-        # Somebody may be adding: looked at once more when they are through.
+        # A caller may be adding a job: look again once the lock is held.
         yield Statement("lock_batches", {"ids": as_json(idle)})
         idle = yield from _idle(idle)
     if not idle:
@@ -82,7 +82,7 @@ def _idle(ids: Collection[JobId]) -> Operation[list[JobId]]:
 
 
 def get(ids: Collection[JobId]) -> Operation[dict[JobId, Batch]]:
-    """Read batches with their counts; an unknown one is absent from the answer."""
+    """Read batches with their counts; an unknown one is absent from the result."""
     rows = yield Statement("get_batches", {"ids": as_json(sorted(ids))})
     by_id: dict[JobId, list[Row]] = {}
     for row in rows:
@@ -130,7 +130,7 @@ def list_batches(
 
 
 def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: JobId | None = None) -> Operation[Page]:
-    """Read a page of the jobs of a batch, newest first; of an unknown one there are none."""
+    """Read a page of the jobs of a batch, newest first; an unknown batch has none."""
     whole("limit", limit, 1, MOST_PER_PAGE)
     below = None if cursor is None else normalise_id(cursor)
     rows = yield Statement(

@@ -1,4 +1,4 @@
-"""A job that has ended, for those who care how."""
+"""A job that has ended, as its follow-up work needs it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onward.operations.statement import Row
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How a job has ended, and whom that concerns."""
+    """How a job has ended, and what its end affects."""
 
     id: JobId
     state: JobState
     outcome: str
     ties: int
-    """Bits of `Tie`: as a plain number, which for thousands of ends is many times faster."""
+    """Bits of `Tie`, as a plain number: for thousands of ends that is many times faster."""
     job_type: str
     org_id: str | None
     batch_id: JobId | None

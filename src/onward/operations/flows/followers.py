@@ -1,8 +1,8 @@
-"""Jobs that wait for others: who waits for whom, and what becomes of those who waited.
+"""Jobs that wait for other jobs, their parents, and what happens to them when a parent ends.
 
-An edge is resolved once, when its parent ends. A parent tells its end to every edge that is tied: it was
-there, or kept the parent's row locked, before the parent could end. Whoever stores an edge and may not lock,
-or would have to wait for a lock, leaves it untied, and a worker's loop ties it.
+An edge is resolved once, when its parent ends. Every tied edge learns of that end: it was stored, or held a
+lock on the parent's row, before the parent could end. A writer that may not lock the parent, or would have to
+wait for the lock, leaves the edge untied, and a worker's loop ties it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST = ("00000000-0000-0000-0000-000000000000",) * 2
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One job waits for another."""
+    """One job that waits for another."""
 
     job_id: JobId
     parent_id: JobId
@@ -42,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A job for which another waits, as it was found; `final` is a death that no replay can follow."""
+    """A job for which another waits, as it was read; `final` marks a death that can't be replayed."""
 
     id: JobId
     org_id: str | None
@@ -53,20 +53,20 @@ class Parent:
 
 @dataclass(slots=True)
 class Followed:
-    """What became of followers: where they are now, and what follows from that in turn."""
+    """What happened to followers: their new states, and the follow-up work of that."""
 
     states: dict[JobId, JobState] = field(default_factory=dict)
     ended: set[JobId] = field(default_factory=set)
-    """Those that were cancelled, and that others follow or count."""
+    """Followers that were cancelled, and that have followers or a batch themselves."""
     keys: set[str] = field(default_factory=set)
-    """Limits of which a job waits for a slot now."""
+    """Limits for a permit of which a job waits now."""
     left: set[JobId] = field(default_factory=set)
-    """Parents with more followers than one transaction should touch."""
+    """Parents with more followers than one transaction should change."""
     busy: set[JobId] = field(default_factory=set)
-    """Parents of which somebody else holds a follower just now."""
+    """Parents with a follower that another process has locked."""
 
     def add(self, more: Followed) -> None:
-        """Take in what became of others."""
+        """Add the result for other followers."""
         self.states |= more.states
         self.ended |= more.ended
         self.keys |= more.keys
@@ -76,14 +76,14 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Jobs to store, with how many others each waits for; and what was found of those others."""
+    """Jobs to store, each with the number of jobs for which it waits, and the parents that were read."""
 
     jobs: Sequence[NewJob]
     parents: Mapping[JobId, Parent]
 
 
 def prepare(jobs: Sequence[NewJob], ids: Sequence[JobId]) -> Operation[Prepared]:
-    """Find the jobs that these wait for; raises JobNotFound before anything is written."""
+    """Read the jobs for which these wait; raises JobNotFound before anything is written."""
     places = {job_id: at for at, job_id in enumerate(ids)}
     waits = {at: check_after(new) for at, new in enumerate(jobs) if isinstance(new, NewJob) and new.after}
     strangers = sorted({parent for after in waits.values() for parent in after if parent not in places})
@@ -103,16 +103,16 @@ def prepare(jobs: Sequence[NewJob], ids: Sequence[JobId]) -> Operation[Prepared]
 def connect(
     prepared: Prepared, ids: Sequence[JobId], answers: Sequence[Enqueued], *, at_once: bool
 ) -> Operation[list[Enqueued]]:
-    """Note who waits for whom, of jobs that were stored just now; gives the answers as they are then.
+    """Store the edges of jobs that were stored just now; return the answers with their new states.
 
-    Not `at_once` is in a caller's transaction, for whose end nobody else should have to wait.
+    Without `at_once` this runs in a caller's transaction, for whose end no other process should have to wait.
     """
     places = {job_id: at for at, job_id in enumerate(ids)}
     rows: list[tuple[Scalar, ...]] = []
     loose: list[Edge] = []
     surplus: dict[JobId, int] = {}
     for new, answer in zip(prepared.jobs, answers, strict=True):
-        # A job that was there before keeps what it waits for.
+        # A job that existed before keeps its edges.
         if not answer.created or not new.after:
             continue
         unmet = 0
@@ -121,7 +121,7 @@ def connect(
             unmet += parent_state is None
             if not tied:
                 loose.append(edge)
-        # Two that it waits for may have turned out to be one, by their key.
+        # Two of its parents may turn out to be the same job, by their key.
         if unmet < new.pending:
             surplus[answer.id] = new.pending - unmet
     if rows:
@@ -138,7 +138,7 @@ def connect(
 
 
 def settle_followers(ended: Sequence[Settled]) -> Operation[Followed]:
-    """Release or cancel the jobs that waited for these, as many as one transaction should touch."""
+    """Release or cancel the jobs that waited for these, at most as many as one transaction should change."""
     parents = {one.id: Parent(one.id, one.org_id, one.state, one.job_type) for one in ended}
     followed, budget, cursor = Followed(), _AT_ONCE, _FIRST
     while True:
@@ -156,21 +156,21 @@ def settle_followers(ended: Sequence[Settled]) -> Operation[Followed]:
 
 
 def find_untied(limit: int = _AT_ONCE) -> Operation[list[Edge]]:
-    """Find edges of which no parent knows; locks nothing."""
+    """Find untied edges, whose parents do not know of them; locks nothing."""
     return [Edge(*row) for row in (yield Statement("find_untied", {"limit": limit}))]
 
 
 def tie(edges: Sequence[Edge]) -> Operation[Followed]:
-    """Have parents tell their end to those that wait for them; what has ended before is told now.
+    """Mark parents so that their end reaches these edges; resolve edges whose parent has ended already.
 
-    What is locked stays untied. To be run in one transaction.
+    Edges of a locked row stay untied. To be run in one transaction.
     """
     found = {one.id: one for one in (yield from _find(sorted({edge.parent_id for edge in edges})))}
-    # Of one that is another org's, no more than of one that is not there.
+    # A parent of another org is treated like one that does not exist.
     parents = {edge.parent_id: Parent(edge.parent_id, edge.org_id, None, None) for edge in edges} | found
     over = [edge for edge in edges if parents[edge.parent_id].state in {None, *ENDED}]
     due = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) != "open"]
-    # Followers before parents: who settles locks followers, too, and following waits for nobody.
+    # Lock followers before parents, as `settle_followers` does; marking parents never waits for a lock.
     followed = (yield from _resolve(due, parents)) if due else Followed()
     waiting = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) == "open"]
     if waiting:
@@ -181,20 +181,20 @@ def tie(edges: Sequence[Edge]) -> Operation[Followed]:
 
 
 def give_up(ids: Collection[JobId]) -> Operation[None]:
-    """Say that these parents are gone, or that no replay of them comes: their followers are seen to."""
+    """Untie the followers of parents that are gone or will not be replayed; a worker's loop resolves them."""
     if ids:
         yield Statement("untie_followers", {"ids": as_json(sorted(ids))})
 
 
 def forget(ids: Collection[JobId]) -> Operation[None]:
-    """Leave no trace of jobs that were removed; to be called after that, in the same transaction."""
+    """Remove the edges of jobs that were removed; to be called after that, in the same transaction."""
     if ids:
         yield from give_up(ids)
         yield Statement("forget_followers", {"ids": as_json(sorted(ids))})
 
 
 def hand_over(job_id: JobId, successor_id: JobId) -> Operation[None]:
-    """Have those that still wait for a job wait for the one that replaces it."""
+    """Make the jobs that still wait for a job wait for the job that replaces it."""
     yield Statement("hand_over_followers", {"id": job_id, "successor": successor_id})
 
 
@@ -215,7 +215,7 @@ def _check_parent(
                 "make a flow for each org"
             )
     elif parent not in found or found[parent].org_id != new.org_id:
-        # One of another org is told from one that never was by nothing.
+        # The same answer as for a job that never existed, so that nothing leaks.
         raise JobNotFound(
             f"no job {parent}, for which {new.job_type} should wait; it was never enqueued here, "
             "or has been removed"
@@ -233,11 +233,11 @@ def _edges(
     places: Mapping[JobId, int],
     answers: Sequence[Enqueued],
 ) -> Iterator[tuple[Edge, str | None, bool]]:
-    """Give the edges of a job, each once; which are resolved, and of which the parent knows."""
+    """Return the edges of a job, each once, with the parent's state if resolved, and whether it is tied."""
     seen = {job_id}
     for asked in new.after:
         place = places.get(asked)
-        # A parent that was asked for in this call may be one that held its key.
+        # A parent from this call may turn out to be the job that held its key.
         parent = asked if place is None else answers[place].id
         if parent in seen:
             continue
@@ -264,7 +264,7 @@ def _verdict(edge: Edge, parent: Parent) -> str:
 
 
 def _follow(edges: Sequence[Edge], *, own: bool = False, dead: bool = False) -> Operation[None]:
-    """Mark parents, so that their end is told; of those that were marked the edges are tied."""
+    """Mark parents so that they report their end, and tie the edges of those that were marked."""
     parents = as_json(sorted({edge.parent_id for edge in edges}))
     marking = (
         Statement("follow_dead_jobs", {"ids": parents})
@@ -278,10 +278,10 @@ def _follow(edges: Sequence[Edge], *, own: bool = False, dead: bool = False) -> 
 
 
 def _resolve(edges: Sequence[Edge], parents: Mapping[JobId, Parent]) -> Operation[Followed]:
-    """Resolve edges whose parent has ended, and see to those that waited."""
+    """Resolve edges whose parent has ended, and release or cancel their followers."""
     waiting, held = yield from _lock({edge.job_id for edge in edges})
     busy = {edge.parent_id for edge in edges if edge.job_id in held}
-    # Whoever can write an edge of his org must not move the jobs of another one.
+    # An edge written for one org must not move the jobs of another org.
     own = [
         edge
         for edge in edges
@@ -314,19 +314,19 @@ def _texts(row: tuple[str, ...]) -> tuple[Scalar, ...]:
 
 
 def _lock(ids: Collection[JobId]) -> Operation[tuple[dict[JobId, Row], set[JobId]]]:
-    """Lock those that still wait; gives them, and which of them somebody else holds."""
+    """Lock followers that still wait; return those locked, and those that another process holds."""
     rows = yield Statement("lock_followers", {"ids": as_json(sorted(ids))})
     return {row[0]: row[:-1] for row in rows if not row[-1]}, {row[0] for row in rows if row[-1]}
 
 
 def _lower(counts: Mapping[JobId, int]) -> Operation[Followed]:
-    # They were made just now: nobody else can hold one.
+    # They were stored in this transaction: no other process can hold one.
     waiting, _ = yield from _lock(counts.keys())
     return (yield from _release(counts, waiting))
 
 
 def _release(met: Mapping[JobId, int], waiting: Mapping[JobId, Row]) -> Operation[Followed]:
-    """Count what followers need not wait for any more; who waits for nobody is ready."""
+    """Lower the count of parents for which followers wait; a follower that waits for none becomes ready."""
     followed = Followed()
     moves: list[tuple[Scalar, ...]] = []
     for job_id, count in met.items():

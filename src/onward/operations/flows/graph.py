@@ -1,4 +1,4 @@
-"""Look at flows: what a job waits for, what waits for it, what it has enqueued, and the whole as a graph."""
+"""Read flows: the parents, followers and children of a job, and its flow as a graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_LINKS = 10 * MOST_SHOWN
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One job waits, or has waited, for another; `parent_state` is None until that is settled."""
+    """One job waits, or has waited, for another; `parent_state` is None until the link is resolved."""
 
     job_id: JobId
     parent_id: JobId
@@ -29,7 +29,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """Jobs and the links between them; not `complete` where there are more than were asked for."""
+    """Jobs and the links between them; not `complete` if there are more than `limit`."""
 
     jobs: list[Job]
     links: list[Link]
@@ -56,7 +56,7 @@ def children(job_id: JobId, limit: int = 1000) -> Operation[list[Job]]:
 
 
 def graph(job_id: JobId, limit: int = 200) -> Operation[Graph]:
-    """Read the flow that a job is part of, from it outwards; raises JobNotFound."""
+    """Read the flow of a job, from it outwards, at most `limit` jobs; raises JobNotFound."""
     whole("limit", limit, 1, MOST_SHOWN)
     near, edge = {job_id}, {job_id}
     links: dict[tuple[JobId, JobId], Link] = {}
@@ -65,7 +65,7 @@ def graph(job_id: JobId, limit: int = 200) -> Operation[Graph]:
         links |= {(one.job_id, one.parent_id): one for one in found}
         edge = {end for one in found for end in (one.job_id, one.parent_id)} - near
         near |= edge
-    # Of those that the last look has brought, and that are too many, the oldest.
+    # If the last step found too many jobs, keep its oldest.
     surplus = max(0, len(near) - limit)
     kept = near - set(sorted(edge)[len(edge) - surplus :])
     jobs = yield from _read(job_id, sorted(kept - {job_id}), itself=True)
@@ -81,7 +81,7 @@ def links_of(ids: Collection[JobId]) -> Operation[list[Link]]:
 
 
 def awaited(job_id: JobId) -> Operation[list[ParentSeen]]:
-    """Read what a job still waits for."""
+    """Read the jobs for which a job still waits."""
     links = yield from links_of([job_id])
     waits = [one.parent_id for one in links if one.job_id == job_id and one.parent_state is None]
     found = (yield from get_many(waits)) if waits else {}

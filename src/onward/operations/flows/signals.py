@@ -1,8 +1,8 @@
 """Signals, and the jobs that wait for them.
 
-A job that parks and a signal that is sent may miss each other, and no lock keeps them from it: a caller's
-transaction would hold that for long. Both are marked fresh instead, and whoever looks at what is fresh, each
-second, finds the pair. Of the two, the one that is committed last is looked at when the other is there.
+A job that parks and a signal that is sent at the same time may miss each other. No lock prevents that: a
+caller's transaction could hold it for long. Instead both are marked fresh, and every second a worker matches
+what is fresh. Whichever of the two is committed last is looked at when the other is visible.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onward.operations.statement import Operation, Row, Scalar, Statement, as_js
 from onward.operations.work.rescue import promote
 
 KEEP = "7d"
-"""How long a signal is kept for those who come to wait for it later."""
+"""How long a signal is kept for jobs that wait for it later."""
 
 _LONGEST_EVENT = 200
 _SHORTEST_KEEP = timedelta(seconds=1)
@@ -40,14 +40,14 @@ _INSTEAD = "for signals and jobs alike, have secrets hidden with Onward(secrets=
 
 
 def check_name(event: str, key: str | None) -> None:
-    """Refuse what can't name a signal."""
+    """Raise for an event or a key that can't identify a signal."""
     check_text("event", event, longest=_LONGEST_EVENT)
     if key is not None:
         check_text("key", key, longest=LONGEST["key"])
 
 
 class NewSignal(msgspec.Struct, frozen=True):
-    """A signal to be stored; what is None stays empty."""
+    """A signal to be stored."""
 
     id: str
     event: str
@@ -60,10 +60,10 @@ class NewSignal(msgspec.Struct, frozen=True):
 
 
 def send(new: NewSignal, rules: Rules, *, only_store: bool = False, promotes: bool = True) -> Operation[Sent]:
-    """Store a signal, and call back the jobs that wait for it.
+    """Store a signal, and wake the jobs that wait for it.
 
-    `only_store` leaves that to the workers, which look each second: nothing of another's is locked then.
-    `promotes` has the jobs made ready here as well.
+    `only_store` leaves the waking to the workers, which look every second; no other job is locked then.
+    `promotes` also makes the woken jobs ready.
     """
     if not (yield Statement("store_signal", {**_checked(new, rules)})):
         raise NotAllowed(f"org_id is {new.org_id!r:.80}, and this client is confined to another org")
@@ -76,7 +76,7 @@ def send(new: NewSignal, rules: Rules, *, only_store: bool = False, promotes: bo
 
 
 def find(job: Job, event: str, key: str | None, seen: Sequence[str] = ()) -> Operation[Signal | None]:
-    """Give the oldest signal of an event and a key, for the org of a job, that is none of those."""
+    """Return the oldest signal of an event and a key for the job's org, except those in `seen`."""
     check_name(event, key)
     named: dict[str, Scalar] = {"org_id": job.org_id or "", "event": event, "key": key or ""}
     rows = yield Statement("find_signal", {**named, "seen": as_json(list(seen))})
@@ -84,12 +84,12 @@ def find(job: Job, event: str, key: str | None, seen: Sequence[str] = ()) -> Ope
 
 
 def wake() -> Operation[int]:
-    """Call back some of the jobs whose signal is there, among what is fresh; says how many."""
+    """Wake some of the jobs whose signal has arrived, among what is fresh; return how many."""
     return (yield from _wake(None))
 
 
 def any_fresh() -> Operation[bool]:
-    """Tell whether there is a signal, or a wait, that nobody has looked at yet."""
+    """Whether there is a signal or a wait that no worker has looked at yet."""
     return bool((yield Statement("find_fresh_signals", {})))
 
 
@@ -101,7 +101,7 @@ def list_signals(
     limit: int = 50,
     cursor: str | None = None,
 ) -> Operation[list[Signal]]:
-    """Read signals that are kept, the newest first; the id of the last one leads to the next page."""
+    """Read stored signals, newest first; the id of the last is the cursor of the next page."""
     narrowed = _narrowed(event, key, org_id, limit)
     return [_signal(row) for row in (yield Statement("list_signals", {**narrowed, "before": cursor}))]
 
@@ -115,14 +115,14 @@ def list_awaited(
     limit: int = 50,
     cursor: JobId | None = None,
 ) -> Operation[list[Awaited]]:
-    """Read which jobs wait for a signal, in the order of their ids; the last one leads to the next page."""
+    """Read the jobs that wait for a signal, by id; the last id is the cursor of the next page."""
     narrowed = _narrowed(event, key, org_id, limit)
     rows = yield Statement("list_awaited", {**narrowed, "job_id": job_id, "after": cursor})
     return [_awaited(row) for row in rows]
 
 
 def prune(limit: int = 1000) -> Operation[tuple[int, int]]:
-    """Remove signals that are no longer kept, and what is left of waits that are over; how many of each."""
+    """Remove expired signals, and waits that are over; return how many of each."""
     whole("limit", limit, 1, 100_000)
     gone = yield Statement("prune_signals", {"limit": limit})
     stale = yield Statement("prune_awaited", {"limit": limit})
@@ -162,7 +162,7 @@ def _check_origin(rules: Rules, new: NewSignal) -> None:
 
 def _payload(event: str, key: str | None, payload: Any, rules: Rules) -> str:
     text = encode(payload, limit=MAX_PAYLOAD_BYTES, what="the payload of the signal", redaction=rules.redact)
-    # A signal is kept and shown as a job is: the same secrets are refused, or hidden.
+    # A signal is stored and shown like a job: the same secrets are refused or redacted.
     like = NewJob(job_type=event, key=key, payload=payload if isinstance(payload, dict) else {"": payload})
     try:
         said = scan(like, text, MAX_PAYLOAD_BYTES, rules)

@@ -1,7 +1,7 @@
-"""Cancel many jobs: of a filter, a subject, a batch, or all that comes after a job.
+"""Cancel many jobs: those of a filter, a subject or a batch, or a job with everything that follows from it.
 
-They are found page by page; each page is cancelled in a transaction of its own. That somebody asked is one
-line of the audit, written with the first page; each job has a line of its own besides.
+They are found page by page, and each page is cancelled in a transaction of its own. The request is one line
+of the audit, written with the first page; each job has a line of its own besides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onward.operations.jobs.inspect import get_many
 from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 AT_ONCE = 500
-"""So many are cancelled in one transaction."""
+"""At most this many are cancelled in one transaction."""
 
 _MOST = 1_000_000
 _COUNTED_AT_ONCE = 10_000
@@ -33,7 +33,7 @@ _WALKED_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The state of jobs that were to be cancelled; which are tied, and whose slots they held."""
+    """The states of jobs that were to be cancelled, which have follow-up work, and the limits they used."""
 
     states: Mapping[JobId, JobState]
     tied: frozenset[JobId] = frozenset()
@@ -41,7 +41,7 @@ class Stopped:
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are meant: how to find them, and how the audit tells it."""
+    """Which jobs are to be cancelled: how to find them, and how the audit describes them."""
 
     kind: str
     asked: dict[str, Any]
@@ -52,14 +52,14 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks for: which jobs, why, who, and how many at most; made only of what makes sense."""
+    """A request to cancel: which jobs, why, and at most how many."""
 
     chosen: Chosen
     reason: str
     limit: int = _MOST
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, before anything is looked for."""
+        """Raise for an invalid request, before any job is looked for."""
         whole("limit", self.limit, 1, _MOST)
         check_reason(self.reason)
 
@@ -72,9 +72,9 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 class CancelledMany(msgspec.Struct, frozen=True):
-    """How many jobs were found, cancelled at once, and asked to give way because they run.
+    """How many jobs were found, cancelled at once, and asked to stop because they run.
 
-    `next_cursor` is where to go on; None says that nothing was left.
+    `next_cursor` is where to continue; None means that nothing was left.
     """
 
     found: int = 0
@@ -83,7 +83,7 @@ class CancelledMany(msgspec.Struct, frozen=True):
     next_cursor: JobId | None = None
 
     def plus(self, picked: Picked, stopped: Stopped | None) -> CancelledMany:
-        """Add what became of a page."""
+        """Add the result of a page."""
         states = [] if stopped is None else [stopped.states.get(job_id) for job_id in picked.ids]
         return CancelledMany(
             self.found + len(picked.ids),
@@ -93,7 +93,7 @@ class CancelledMany(msgspec.Struct, frozen=True):
         )
 
     def joined(self, later: CancelledMany) -> CancelledMany:
-        """Add what was found and cancelled afterwards."""
+        """Add the counts of what was found and cancelled afterwards."""
         return CancelledMany(
             self.found + later.found,
             self.cancelled + later.cancelled,
@@ -103,13 +103,13 @@ class CancelledMany(msgspec.Struct, frozen=True):
 
 
 def cancel(ids: Collection[JobId], *, reason: str) -> Operation[dict[JobId, JobState]]:
-    """Cancel waiting jobs at once and ask running ones to give way; gives the state of each known one."""
+    """Cancel waiting jobs at once and ask running ones to stop; return the state of each known job."""
     stopped = yield from stop(ids, reason=reason)
     return dict(stopped.states)
 
 
 def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
-    """Cancel as `cancel` does, and tell as well from whose end something follows."""
+    """Cancel as `cancel` does; return also which jobs have follow-up work, and which limits they used."""
     reason = check_reason(reason)
     asked = as_json(sorted(ids))
     rows = yield Statement(
@@ -120,14 +120,14 @@ def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
     tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
     slots = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
     if len(states) < len(set(ids)):
-        # What is not live has ended, perhaps while we asked: a new statement sees it.
+        # A job that is not live has ended, perhaps after the statement began: a new statement sees it.
         rows = yield Statement("get_jobs", {"ids": asked})
         states = {row[0]: JobState(row[6]) for row in rows} | states
     return Stopped(states, tied, slots)
 
 
 def of_filter(where: JobFilter) -> Chosen:
-    """Mean the jobs that fit a filter; one that narrows nothing would mean all, and is refused."""
+    """Choose the jobs that match a filter; raise for an empty filter, which would match every job."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(job_type='mail')")
     asked = {name: value for name, value in msgspec.structs.asdict(where).items() if value is not None}
     if not asked:
@@ -142,7 +142,7 @@ def of_filter(where: JobFilter) -> Chosen:
 
 
 def of_subject(subject: str, org_id: str | None = None) -> Chosen:
-    """Mean the jobs of a subject."""
+    """Choose the jobs of a subject."""
     check_text("subject", subject, longest=LONGEST["subject"])
     check_texts({"org_id": org_id})
     params = {"subject": subject, "org_id": org_id}
@@ -150,12 +150,12 @@ def of_subject(subject: str, org_id: str | None = None) -> Chosen:
 
 
 def of_batch(batch_id: JobId) -> Chosen:
-    """Mean the jobs of a batch."""
+    """Choose the jobs of a batch."""
     return Chosen(kind="batch", asked={"batch": batch_id}, params={"batch_id": batch_id})
 
 
 def of_flow(job_id: JobId) -> Operation[Chosen]:
-    """Mean a job, all that wait for it, and all that it has enqueued; raises JobNotFound."""
+    """Choose a job, all that wait for it, and all that it has enqueued; raises JobNotFound."""
     found = yield from get_many([job_id])
     if job_id not in found:
         raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
@@ -166,9 +166,9 @@ def of_flow(job_id: JobId) -> Operation[Chosen]:
 
 
 def find_flow(job_id: JobId) -> Operation[list[JobId]]:
-    """Find those of a flow that can be cancelled; who waits comes before whom it waits for.
+    """Find the jobs of a flow that can be cancelled, followers before their parents.
 
-    Else an end would set a job free that is about to be cancelled itself.
+    Otherwise the end of a parent would release a follower that is about to be cancelled itself.
     """
     known, level = {job_id: None}, [job_id]
     while level:
@@ -184,7 +184,7 @@ def find_flow(job_id: JobId) -> Operation[list[JobId]]:
 
 
 def pick(request: Request, so_far: CancelledMany, *, count: bool = False) -> Operation[Picked]:
-    """Find the next page of what is meant, oldest first: to be cancelled, or only to be counted."""
+    """Find the next page of the chosen jobs, oldest first, to be cancelled or only to be counted."""
     size = min(_COUNTED_AT_ONCE if count else AT_ONCE, request.limit - so_far.found)
     page: dict[str, Scalar] = {"after": so_far.next_cursor, "limit": size + 1}
     rows = yield _picking(request, page)
@@ -203,7 +203,7 @@ def _picking(request: Request, page: Mapping[str, Scalar]) -> Statement:
 def cancel_page(
     request: Request, ids: Collection[JobId], *, found: int | None = None, rules: Rules = DEFAULT_RULES
 ) -> Operation[Stopped]:
-    """Cancel a page of jobs; with how many were `found` it is the first one, and the request is audited."""
+    """Cancel a page of jobs; `found`, the count of all, comes with the first page and audits the request."""
     chosen, said = request.chosen, check_reason(request.reason, hide=rules.redact.redact_text)
     if found is not None:
         detail = {"asked": msgspec.to_builtins(chosen.asked), "jobs": found, "reason": said}
@@ -222,7 +222,7 @@ def cancel_page(
 
 
 def refuse_more(request: Request, batch_id: JobId) -> Operation[Request]:
-    """Have nothing more added to a batch, before its jobs are cancelled; gives the request with its org."""
+    """Close a batch to more jobs before its jobs are cancelled; return the request with the batch's org."""
     rows = yield Statement("mark_batch_cancelled", {"id": batch_id})
     if not rows:
         raise not_found(batch_id)

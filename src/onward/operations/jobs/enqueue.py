@@ -1,4 +1,4 @@
-"""Put jobs in.
+"""Enqueue jobs.
 
 Every check comes before the first statement, so a refused job leaves the caller's transaction usable.
 """
@@ -26,9 +26,9 @@ Slot = tuple[str | None, str | None, str]
 def enqueue(
     new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES, *, noted: bool = True
 ) -> Operation[Enqueued]:
-    """Store a job, or find the one that holds its key and do with it what `on_conflict` says.
+    """Store a job, or find the job that holds its key and do with it what `on_conflict` says.
 
-    `noted` has the ledger note when a held key was asked for again.
+    `noted` makes the ledger record that a held key was asked for again.
     """
     if tied(new):
         [new] = yield from join([new])
@@ -47,7 +47,7 @@ def _enqueue(new: NewJob, job_id: JobId, rules: Rules, *, noted: bool) -> Operat
 
 
 def tied(new: NewJob) -> bool:
-    """Tell whether a job waits for others or is in a batch, so that one statement does not store it."""
+    """Whether a job waits for others or is in a batch, so that one statement is not enough to store it."""
     return isinstance(new, NewJob) and (bool(new.after) or new.batch_id is not None)
 
 
@@ -59,9 +59,9 @@ def enqueue_many(
     at_once: int | None = None,
     noted: bool = True,
 ) -> Operation[list[Enqueued]]:
-    """Store jobs, or find those that hold their keys; answers in the order of asking.
+    """Store jobs, or find those that hold their keys; return the answers in the order of `jobs`.
 
-    `at_once` parts a large call into statements, of which the next is made while the database works.
+    `at_once` splits a large call into statements; the next is built while the database runs the last.
     """
     if not jobs:
         return []
@@ -78,7 +78,7 @@ def _enqueue_followers(
     """Store jobs of which some wait for others; to be run in one transaction."""
     prepared = yield from followers.prepare(jobs, ids)
     answers = yield from _enqueue_many(prepared.jobs, ids, rules, noted=noted)
-    # Not noted is in a caller's transaction: what it locks stays locked until its end.
+    # Without `noted` this is a caller's transaction: its locks last until its end.
     return (yield from followers.connect(prepared, ids, answers, at_once=noted))
 
 
@@ -115,7 +115,7 @@ def _enqueue_many(
 
 
 def _parts(count: int, at_once: int | None) -> Iterator[slice]:
-    """Part so many jobs; the first part is small, so that the database has something to do soon."""
+    """Split `count` jobs into parts; the first is small, so that the database has work early."""
     if not at_once or count <= at_once:
         yield slice(count)
         return
@@ -126,7 +126,7 @@ def _parts(count: int, at_once: int | None) -> Iterator[slice]:
 
 
 def _answers(asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool) -> Operation[list[Enqueued]]:
-    """Tell what enqueues came to, once those that met a held key have done with its job what they say."""
+    """Return the answers of enqueues, after doing what `on_conflict` says to the holders of their keys."""
     answers = []
     changing = []
     for at, (new, (_, holder, state, created)) in enumerate(asked):
@@ -141,7 +141,7 @@ def _answers(asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool) -> 
     if changing:
         changed = yield from change_held([ask for _, ask in changing], rules)
         for (at, (new, _)), answer in zip(changing, changed, strict=True):
-            # Whose key was given to another meanwhile asks for it again.
+            # The key changed hands meanwhile: enqueue again under it.
             asked_id = asked[at][1][0]
             answers[at] = answer or (yield from _enqueue(new, asked_id, rules, noted=noted))
     return answers
@@ -161,7 +161,7 @@ def _rows(
     keys: Sequence[str | None],
     rules: Rules,
 ) -> Rows:
-    """Check the jobs at these places."""
+    """Check the jobs at these places, and return them as rows."""
     try:
         for at in places:
             if jobs[at].on_conflict is not None or jobs[at].reset_from is not None:
@@ -181,7 +181,7 @@ def _at(places: Sequence[int], values: Sequence[T]) -> Sequence[T]:
 def _point_at_the_first_bad(
     places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules
 ) -> None:
-    """Refuse the first job that is refused by itself, with its place in the call."""
+    """Raise for the first job that is refused by itself, with its place in the call."""
     for at in places:
         try:
             _checked(jobs[at], ids[at], rules)
@@ -191,13 +191,13 @@ def _point_at_the_first_bad(
 
 
 def storing(rows: Rows, noted: bool) -> Statement:
-    """Give the statement that stores jobs which were checked."""
+    """Return the statement that stores checked jobs."""
     params: dict[str, Scalar | Rows] = {"jobs": rows, "count": len(rows.values)}
     at = rows.columns.index("key") if "key" in rows.columns else None
     keyed = 0 if at is None else len(rows.values) - [row[at] for row in rows.values].count(None)
     if not keyed:
         return Statement("enqueue_jobs", params)
-    # SQLite takes the keys from the stored jobs, which do not say how long a key is held.
+    # SQLite takes the keys from the stored jobs, which have no column for a key's lifetime.
     lifetimes = {}
     if "lifetime" in rows.columns:
         at = rows.columns.index("lifetime")
@@ -213,7 +213,7 @@ def storing(rows: Rows, noted: bool) -> Statement:
 
 
 def _slots(rows: Rows) -> list[tuple[Scalar, ...]]:
-    """Give where each key is held: its org, its project and itself."""
+    """Return where each key is held: its org, its project and the key itself."""
     places = {name: at for at, name in enumerate(rows.columns)}
     if places.keys().isdisjoint(("org_id", "project_id")):
         org, project = (rows.common.get(name) or "" for name in ("org_id", "project_id"))
@@ -229,7 +229,7 @@ def _slots(rows: Rows) -> list[tuple[Scalar, ...]]:
 def _first_of_each_key(
     jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules
 ) -> dict[JobId, JobId]:
-    """Tell the repeats of a key within one call from its first job: one statement can't see its own rows."""
+    """Map repeats of a key in one call to its first job: one statement can't see its own rows."""
     repeats: dict[JobId, JobId] = {}
     distinct = set(keys)
     if len(distinct - {None}) == len(keys) - keys.count(None):

@@ -1,4 +1,4 @@
-"""Look at jobs; nothing here writes."""
+"""Read jobs, their runs and their audit; nothing here writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CAP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a job; of one that runs now there is neither end nor outcome, and its cost is not known."""
+    """One run of a job; a current run has neither end nor outcome, and no known cost."""
 
     lease: int
     attempt: int
@@ -34,14 +34,14 @@ class Attempt:
 
     @property
     def duration(self) -> timedelta | None:
-        """Tell how long it took, by the database's clock."""
+        """How long the run took, by the database's clock."""
         if self.started_at is None or self.ended_at is None:
             return None
         return self.ended_at - self.started_at
 
     @property
     def error_class(self) -> str | None:
-        """Name the class of what the handler raised."""
+        """The class of the error that the handler raised."""
         return None if self.error is None else self.error.get("class")
 
 
@@ -61,7 +61,7 @@ class Event:
 
 
 def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
-    """Read jobs by id, live or ended; an unknown one is absent from the answer."""
+    """Read jobs by id, live or ended; an unknown one is absent from the result."""
     check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
     asked = [normalise_id(job_id) for job_id in ids]
     rows = yield Statement("get_jobs", {"ids": as_json(asked)})
@@ -93,8 +93,8 @@ def count(org_id: str | None = None) -> Operation[Counts]:
 
 
 def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
-    """Read all runs of a job, oldest first; the job's own row tells of the last, which may run now."""
-    # The job comes first: a run that ends in between is then among the earlier ones, and missing in neither.
+    """Read all runs of a job, oldest first; the last comes from the job's own row and may be current."""
+    # Read the job first: a run that ends in between is then among the earlier ones, instead of in neither.
     job = (yield from get_many([job_id])).get(job_id)
     rows = yield Statement("list_attempts", {"id": job_id})
     runs = [
@@ -114,10 +114,10 @@ def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
 
 
 def _last_run(job: Job, earlier: Sequence[Attempt]) -> Iterator[Attempt]:
-    """Give the run of which the job's own row tells, if it is none of the earlier ones."""
+    """Yield the run that the job's own row describes, unless it is among the earlier ones."""
     if job.started_at is None or job.state in WAITING:
         return
-    # To give a job back raises its lease: what then ended while it waited, ended without a run of its own.
+    # Releasing a job raises its lease; if it then ended while it waited, that end had no run of its own.
     if {job.lease, job.lease - 1} & {run.lease for run in earlier}:
         return
     cost = job.cost_micros - sum(run.cost_micros or 0 for run in earlier)

@@ -41,9 +41,9 @@ CHANGES = (
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One line of the ledger; `status` is None where the job was removed before there was one to keep.
+    """One line of the ledger; `status` is None if the job was removed before a status could be kept.
 
-    A reference is `job:<id>`: where the result or the error can be read.
+    A reference is `job:<id>`, the job whose result or error can be read.
     """
 
     org_id: str | None
@@ -60,19 +60,19 @@ class Key(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KeyPage:
-    """Lines of the ledger in their order, and the last one's place if there are more."""
+    """Lines of the ledger in order, and the place of the last if there are more."""
 
     keys: list[Key]
     next_cursor: Slot | None
 
 
 def conflict_of(new: NewJob, rules: Rules) -> OnConflict:
-    """Tell what an enqueue does that meets a held key: what it says, or else its category."""
+    """Return what an enqueue does when its key is held: its own `on_conflict`, or that of its category."""
     return new.on_conflict or rules.category(new.category).on_conflict
 
 
 def changes_holder(new: NewJob, rules: Rules) -> bool:
-    """Tell whether an enqueue may change the job that holds its key; what is no job is refused elsewhere."""
+    """Whether an enqueue may change the holder of its key; values that are no job are refused elsewhere."""
     if not isinstance(new, NewJob) or (new.key is None and new.subject is None):
         return False
     policy = rules.categories.get(new.category) if isinstance(new.category, str) else None
@@ -80,7 +80,7 @@ def changes_holder(new: NewJob, rules: Rules) -> bool:
 
 
 def check_change(new: NewJob, rules: Rules) -> None:
-    """Refuse what could not be done to the job that holds the key."""
+    """Raise for a change that can't be made to the job that holds the key."""
     conflict = conflict_of(new, rules)
     if new.reset_from is not None:
         if conflict != "reset":
@@ -100,9 +100,9 @@ def check_change(new: NewJob, rules: Rules) -> None:
 
 
 def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation[list[Enqueued | None]]:
-    """Do what each ask says to the job that holds its key; those about the same job go one by one.
+    """Apply each enqueue to the job that holds its key; enqueues about the same job are applied in order.
 
-    None for an ask whose key was given to another job meanwhile.
+    The answer is None for an enqueue whose key was given to another job meanwhile.
     """
     answers: list[Enqueued | None] = [None] * len(asks)
     left = dict.fromkeys(range(len(asks)), 0)
@@ -121,7 +121,7 @@ def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation
                 continue
             _, state, change = found[holder]
             answers[at] = Enqueued(holder, state and JobState(state), created=False, change=change)
-            # Without a state it ended while this looked, and is there now; or it has been removed for good.
+            # Without a state, the job ended meanwhile, and a new statement finds it; or it was removed.
             left[at] += 1
             if state is not None or left[at] == _MOST_TRIES:
                 del left[at]
@@ -129,14 +129,14 @@ def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation
 
 
 def _change(new: NewJob, holder: JobId, rules: Rules) -> Operation[tuple[Scalar, ...]]:
-    """Give the row that says what becomes of the holder."""
+    """Return the row that describes the change of the holder."""
     conflict = conflict_of(new, rules)
     kind, may_change = _KINDS[conflict], _STATES[conflict]
     if conflict == "coalesce" or new.debounce is not None:
         [key] = check_keys([new], rules)
         new = yield from _changed(new, _slot(str(key), new.org_id, new.project_id), holder)
     if new.debounce is not None:
-        # What is asked for while it runs is for its next run.
+        # While the job runs, the change applies to its next run.
         kind, may_change = "debounced", _STATES["coalesce"]
     asked = dict(zip(COLUMNS, asked_row(new, holder, rules), strict=True))
     states = may_change if new.reset_from is None else new.reset_from
@@ -145,7 +145,7 @@ def _change(new: NewJob, holder: JobId, rules: Rules) -> Operation[tuple[Scalar,
 
 
 def _changed(new: NewJob, slot: dict[str, Scalar], holder: JobId) -> Operation[NewJob]:
-    """Give what an ask comes to with what its holder, now locked, will run with next."""
+    """Return an enqueue, merged with the payload and the due time of its holder, which is locked now."""
     if not (yield Statement("lock_held_job", {**slot, "id": holder})):
         return new
     asked: dict[str, Scalar] = {"id": holder, "job_type": new.job_type}
@@ -155,7 +155,7 @@ def _changed(new: NewJob, slot: dict[str, Scalar], holder: JobId) -> Operation[N
             due = due_at(_held(row), new.debounce, new.debounce_max)
             new = msgspec.structs.replace(new, run_at=due, delay=None)
         if new.merge is not None:
-            # With what runs now, too: that run may yet fail, and the next one is the only one left then.
+            # Merge with the running payload, too: that run may fail, and then only the next one is left.
             base = next_payload if state == JobState.RUNNING and next_payload is not None else payload
             new = msgspec.structs.replace(new, payload=_merged(new.merge, decode(base), new.payload))
     return new
@@ -175,7 +175,7 @@ def _held(row: Row) -> Held:
 
 
 def get_key(key: str, *, org_id: str | None = None, project_id: str | None = None) -> Operation[Key | None]:
-    """Read one line of the ledger; None if the key was never seen, or is forgotten."""
+    """Read one line of the ledger; None if the key was never seen, or was forgotten."""
     rows = yield Statement("get_key", _slot(key, org_id, project_id))
     return _read(rows[0]) if rows else None
 
@@ -197,7 +197,7 @@ def list_keys(
 def forget(
     key: str, *, reason: str, org_id: str | None = None, project_id: str | None = None
 ) -> Operation[bool]:
-    """Free a key whatever its lifetime, so that its next enqueue makes a new job; False if nobody held it."""
+    """Free a key whatever its lifetime: its next enqueue makes a new job; False if it was not held."""
     reason = check_reason(reason)
     rows = yield Statement(
         "forget_key",
@@ -207,7 +207,7 @@ def forget(
 
 
 def prune(limit: int = 1000, *, cursor: Slot | None = None) -> Operation[tuple[int, Slot | None]]:
-    """Remove the lapsed keys of a page of the ledger; gives how many, and where to go on (None: the end)."""
+    """Remove the lapsed keys of a page of the ledger; return how many, and where to continue, if at all."""
     whole("limit", limit, 1, 100_000)
     org, project, key = _place(cursor)
     start: dict[str, Scalar] = {"org_id": org, "project_id": project, "key": key}

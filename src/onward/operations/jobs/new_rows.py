@@ -1,6 +1,6 @@
-"""Check the jobs that someone asks for, and give them as rows.
+"""Check jobs that are to be enqueued, and turn them into rows.
 
-Most jobs of one call differ only in id, key and payload. What else they are, their shape, is checked once.
+Most jobs of one call differ only in id, key and payload. Everything else, their shape, is checked once.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _SHAPED = (
     "run_at", "delay", "parent_id", "batch_id", "deadline", "timeout_micros", "ties", "pending", "fair",
 )  # fmt: skip
 COLUMNS = ("id", "payload", "key", "tags", "limit_key", *_SHAPED)
-"""All that an enqueue writes: what each job has of its own, and its shape."""
+"""All columns that an enqueue writes: those that differ from job to job, and those of the shape."""
 
 Shape = tuple[Any, ...]
 
 
 def check_keys(jobs: Sequence[NewJob], rules: Rules = DEFAULT_RULES) -> list[str | None]:
-    """Refuse what is no job, or has a bad key; gives the keys, also those that follow from a subject."""
+    """Raise for a value that is no job or a bad key; return the keys, also those derived from a subject."""
     for new in jobs:
         if not isinstance(new, NewJob):
             raise InvalidJob(f"{redact_text(repr(new)):.80} is no job; give a NewJob(job_type=…, payload=…)")
@@ -68,19 +68,19 @@ def check_keys(jobs: Sequence[NewJob], rules: Rules = DEFAULT_RULES) -> list[str
 
 
 def _keyless(new: NewJob) -> bool:
-    """Tell whether there is nothing to check about a job's key, as of most that come one by one."""
+    """Whether there is nothing to check about a job's key, as for most jobs that are enqueued singly."""
     return isinstance(new, NewJob) and new.key is None and new.subject is None and new.unique is None
 
 
 def _key_of_subject(new: NewJob, rules: Rules) -> str | None:
-    """Give the key of a job that is the only one of its type for its subject, if its category says so."""
+    """Return the key of a job that its category makes unique by subject, else None."""
     if not isinstance(new.subject, str) or rules.category(new.category).unique_by != "subject":
         return None
     return subject_key(new.job_type, new.subject)
 
 
 def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple[Scalar, ...]:
-    """Check one job and give it as a row of `COLUMNS`: half of what it costs to do so as one of many."""
+    """Check one job and return it as a row of `COLUMNS`; costs half of what `asked_rows` does for one job."""
     key = None if _keyless(new) else check_keys([new], rules)[0]
     row, limit = _checked(_shape(new), rules)
     tags = None if new.tags is None else _tags(new.tags)
@@ -90,7 +90,7 @@ def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple
 def asked_rows(
     jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules = DEFAULT_RULES
 ) -> Rows:
-    """Check jobs whose keys were checked, and give them as rows."""
+    """Check jobs whose keys were checked, and return them as rows."""
     shapes, kinds = _sorted_out(jobs)
     checked = [_checked(shape, rules) for shape in shapes]
     limits = [limit for _, limit in checked]
@@ -118,9 +118,9 @@ def asked_rows(
 
 
 def _sorted_out(jobs: Sequence[NewJob]) -> tuple[Sequence[Shape], Sequence[int]]:
-    """Give the shapes that there are, and which of them each job has."""
+    """Return the distinct shapes, and which of them each job has."""
     shapes = list(map(_shape, jobs))
-    # True is equal to 1, but is no priority.
+    # True equals 1, and would be taken for a valid priority.
     if {bool, float}.isdisjoint(
         {type(new.priority) for new in jobs} | {type(new.max_attempts) for new in jobs}
     ):
@@ -128,13 +128,13 @@ def _sorted_out(jobs: Sequence[NewJob]) -> tuple[Sequence[Shape], Sequence[int]]
             numbers = {shape: at for at, shape in enumerate(dict.fromkeys(shapes))}
             return list(numbers), [numbers[shape] for shape in shapes]
         except TypeError:
-            # Something that no dict can hold: looked at one by one, the check names it.
+            # A value is not hashable: the shapes are checked singly, and the check reports it.
             pass
     return shapes, range(len(shapes))
 
 
 def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
-    """Check a shape; gives its row of `_SHAPED`, and the size limit of its payloads."""
+    """Check a shape; return its row of `_SHAPED`, and the size limit of its payloads."""
     policy, texts = shape[: len(_POLICY)], shape[len(_POLICY) : -len(_REST)]
     run_at, delay, parent_id, batch_id, deadline, timeout, ties, pending = shape[-len(_REST) :]
     try:
@@ -175,7 +175,7 @@ def _common(  # noqa: PLR0917 - positional, so that the cache has one key for ea
     unique: Lifetime | None,
     on_conflict: str | None,
 ) -> tuple[str, int, int | None, int]:
-    """Check what many jobs share: gives queue, attempts, the key's lifetime and the size limit."""
+    """Check what many jobs share; return the queue, the attempts, the key's lifetime and the size limit."""
     check_texts({"category": name, "job_type": job_type, "queue": queue})
     policy = rules.category(name)
     whole("priority", priority, 1, 10, error=InvalidJob)

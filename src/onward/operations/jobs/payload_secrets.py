@@ -1,4 +1,4 @@
-"""Keep secrets out of what is stored: the scan of payloads, keys, subjects and tags, before any SQL."""
+"""Keep secrets out of the database: payloads, keys, subjects and tags are scanned before any SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onward.errors import SecretInPayload
 
 
 def scan(new: NewJob, text: str, limit: int, rules: Rules) -> str:
-    """Refuse or redact the secrets of a job whose payload is this text; gives the text to store."""
+    """Refuse or redact the secrets of a job whose encoded payload is `text`; return the text to store."""
     own = rules.secrets_by_type.get(new.job_type)
     policy = rules.secrets if own is None else own.policy
     if policy == "allow":
@@ -40,7 +40,7 @@ def scan_many(
     types: Iterable[str],
     labels: Collection[str | None],
 ) -> list[str]:
-    """Do the same for many jobs with flat payloads, first for all at once.
+    """Refuse or redact the secrets of many jobs with flat payloads; a quick check covers all at once.
 
     `types` are their job types, each once or more; `labels` are their keys and subjects.
     """
@@ -58,7 +58,7 @@ def scan_many(
 
 
 def _check_labels(new: NewJob, redaction: Redaction) -> None:
-    """Refuse a secret where it can't be redacted: another text there would be another job."""
+    """Refuse a secret in a key, a subject or a tag: redacted, it would identify another job."""
     labels: dict[str, object] = {"key": new.key, "subject": new.subject}
     if isinstance(new.tags, list | tuple):
         labels |= {f"tags[{at}]": tag for at, tag in enumerate(new.tags)}

@@ -1,4 +1,4 @@
-"""The jobs of a subject, such as `booking:42`, when the subject itself is gone."""
+"""What happens to the jobs of a subject, such as `booking:42`, when the subject is deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RULES = ("cancel", "delete", "keep")
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What became of a subject's jobs; one that runs is asked to give way, and so among the cancelled."""
+    """What became of a subject's jobs; a running job is asked to stop, and counts as cancelled."""
 
     cancelled: frozenset[JobId]
     deleted: frozenset[JobId]
@@ -36,9 +36,9 @@ def drop_subject(
     org_id: str | None = None,
     reason: str = "its subject was deleted",
 ) -> Operation[Dropped]:
-    """Cancel, delete or keep the jobs of a subject, each as its category says or all by one rule.
+    """Cancel, delete or keep the jobs of a subject, as each category says, or all alike if `rule` is given.
 
-    Nothing is ever taken from the audit.
+    Nothing is ever removed from the audit.
     """
     check_text("subject", subject, longest=LONGEST["subject"])
     reason = check_reason(reason)
@@ -54,10 +54,10 @@ def drop_subject(
     by: dict[str, Any] = {"reason": reason}
     going = [job_id for job_id, (do, _) in asked.items() if do == "delete"]
     deleted = yield from _delete(going, **by)
-    # A batch is not told of a job that never ends.
+    # A deleted job never ends, so its batch is checked here.
     if left := {batch_id for job_id, _, _, batch_id in rows if job_id in deleted} - {None}:
         yield from end_idle(left)
-    # What runs is not deleted, but asked to give way.
+    # A running job is not deleted but asked to stop.
     ending = [job_id for job_id, (do, state) in asked.items() if do != "keep" and state not in ENDED]
     ending = [job_id for job_id in ending if job_id not in deleted]
     cancelled = frozenset((yield from cancel(ending, **by)) if ending else ())

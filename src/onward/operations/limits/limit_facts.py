@@ -1,4 +1,4 @@
-"""What a diagnosis asks about limits: bounded, and without a lock."""
+"""What a diagnosis reads about limits: bounded, and without a lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CAP = 1000
 
 
 def slot_of(job_id: JobId) -> Operation[tuple[SlotSeen | None, list[SlotHolder]]]:
-    """Tell which slot a blocked job waits for, and who holds it; None where it waits for something else."""
+    """Return the permit that a blocked job awaits, and its holders; None if it waits for something else."""
     rows = yield Statement("find_slot", {"id": job_id})
     key, pending = rows[0] if rows else (None, 0)
     if key is None or pending:
@@ -26,7 +26,7 @@ def slot_of(job_id: JobId) -> Operation[tuple[SlotSeen | None, list[SlotHolder]]
 
 
 def slots_waited_for() -> Operation[list[SlotWaiting]]:
-    """Tell for which keys jobs wait that can't be made ready now, how many, and since when."""
+    """Return the keys with jobs that can't be made ready now, how many they are, and since when."""
     seen = {one.key: one for one in (yield from standing_of_waiting(_MOST_KEYS))}
     full = sorted(key for key, one in seen.items() if not one.turn.jobs)
     if not full:

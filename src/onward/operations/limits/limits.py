@@ -1,7 +1,8 @@
-"""Limits: which of the jobs that share slots may be ready, and what each limit allows.
+"""Limits: which of the jobs that share permits may be ready, and what each limit allows.
 
-A limited job waits as `blocked`, and only `admit` makes it ready. Who holds a slot is counted each time from
-the jobs themselves, so no slot is ever lost with a worker. What decides is `turn` in core/limits/limit.py.
+A limited job waits as `blocked`, and only `admit` makes it ready. The holders of permits are counted each
+time from the jobs themselves, so no permit is ever lost with a worker. The decision is `turn` in
+core/limits/limit.py.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Actor = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """How many jobs of each queue were made ready, which keys are left over, and when a rate has more."""
+    """How many jobs of each queue were made ready, which keys have more, and when a rate allows more."""
 
     queues: Mapping[str, int] = field(default_factory=dict)
     left: tuple[str, ...] = ()
@@ -44,7 +45,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Keys whose jobs wait though some may be made ready, when a rate has more, and where to look on."""
+    """Keys with waiting jobs that may be made ready, when a rate allows more, and where to continue."""
 
     keys: tuple[str, ...]
     again: datetime | None
@@ -54,7 +55,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class KeySeen:
-    """How many jobs hold a slot of one key and how many wait for one; `value` is None where all share it."""
+    """How many jobs hold or await a permit of one key; `value` is None if all jobs share it."""
 
     key: str
     value: str | None
@@ -64,9 +65,9 @@ class KeySeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSeen:
-    """A limit: what its application declares, what an operator has set instead, and how it stands.
+    """A limit: the declared terms, the terms that an operator has set instead, and its current use.
 
-    Counts go up to a cap; `keys` are those of its keys for which most jobs wait.
+    Counts stop at a cap; `keys` are the keys for which most jobs wait.
     """
 
     name: str
@@ -88,7 +89,7 @@ def admit(keys: Collection[str]) -> Operation[Admitted]:
     rows = yield Statement("lock_slots", {"keys": as_json(sorted(set(keys)))})
     if not rows:
         return Admitted()
-    # A statement of its own: one that has waited for a lock still sees what was there before.
+    # A separate statement: on PostgreSQL one that waited for a lock still sees the state before it.
     seen = yield from _standing([key for (key,) in rows])
     turns = _shared_out(seen)
     again = [at for one in seen if (at := one.turn.again) is not None]
@@ -108,7 +109,7 @@ def admit(keys: Collection[str]) -> Operation[Admitted]:
 
 
 def _shared_out(seen: Sequence[SlotSeen]) -> dict[str, int]:
-    """Bound what one transaction makes ready: what is left over comes next."""
+    """Bound how many jobs one transaction makes ready; the rest is left to the next."""
     turns: dict[str, int] = {}
     left = _MOST_AT_ONCE
     for one in seen:
@@ -142,7 +143,7 @@ def _pay(seen: Sequence[SlotSeen], made: Mapping[str, int]) -> Operation[None]:
 def find_admissible(
     after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
 ) -> Operation[Found]:
-    """Ask, without a lock, which keys have jobs that need not wait: of these, or after a cursor."""
+    """Find, without a lock, keys with jobs that need not wait: among `keys`, or after a cursor."""
     whole("limit", limit, 1, MOST_KEYS)
     if keys is not None:
         seen = yield from _standing(sorted(set(keys)))
@@ -156,25 +157,25 @@ def find_admissible(
 
 
 def forget() -> Operation[int]:
-    """Remove what is known of rates under which nothing has started for a while."""
+    """Remove the state of rates under which no job has started for a while."""
     rows = yield Statement("forget_slots", {"limit": _MOST_FORGOTTEN})
     return len(rows)
 
 
 def declare(limits: Mapping[str, Limit]) -> Operation[None]:
-    """Say what an application's limits allow; an operator's word still counts for more."""
+    """Write what an application's limits allow; terms set by an operator take precedence."""
     if limits:
         declared = [(name, as_json(limits[name].declared)) for name in sorted(limits)]
         yield Statement("declare_limits", {"terms": Rows(DECLARED, declared)})
 
 
 def list_limits(*, keys: int = _TOP) -> Operation[list[LimitSeen]]:
-    """Read the limits by name, with how many jobs hold a slot and wait for one, and their busiest keys."""
+    """Read the limits by name, with how many jobs hold or await a permit, and their busiest keys."""
     return (yield from _list(None, keys))
 
 
 def get_limit(name: str, *, keys: int = _TOP) -> Operation[LimitSeen]:
-    """Read a limit; one that no worker has declared is refused."""
+    """Read a limit; raises InvalidSetting for one that no worker has declared."""
     _check_name(name)
     found = yield from _list(name, keys)
     if not found:
@@ -185,7 +186,7 @@ def get_limit(name: str, *, keys: int = _TOP) -> Operation[LimitSeen]:
 def override(
     name: str, *, concurrency: int | None, rate: float | str | None, burst: int | None, reason: str
 ) -> Operation[LimitSeen]:
-    """Set other terms than the declared ones; what is not said is as it is declared."""
+    """Set other terms than the declared ones; terms that are not given stay as declared."""
     said = check_terms(concurrency, rate, burst)
     if not said:
         raise InvalidSetting("nothing is set; give concurrency=, rate= or burst=")
@@ -197,20 +198,20 @@ def override(
 
 
 def reset(name: str, *, reason: str) -> Operation[bool]:
-    """Go back to the declared terms; False if nothing else was set."""
+    """Return to the declared terms; False if no others were set."""
     yield from get_limit(name, keys=1)
     return (yield from _override(name, None, reason=reason))
 
 
 def standing_of_waiting(limit: int, after: str = "") -> Operation[list[SlotSeen]]:
-    """Tell how it stands with the first keys after a cursor for which a job waits."""
+    """Return the state of the first keys after a cursor for which a job waits."""
     rows = yield Statement("find_waiting", {"after": after, "limit": limit})
-    # By its bytes, as the index has them; joined, they come in any order.
+    # By bytes, as in the index; the join returns them in any order.
     return sorted((_seen(row) for row in rows), key=lambda one: one.key.encode())
 
 
 def standing_of(key: str) -> Operation[SlotSeen]:
-    """Tell how it stands with one key."""
+    """Return the state of one key."""
     [seen] = yield from _standing([key])
     return seen
 

@@ -1,4 +1,4 @@
-"""What an operator or a caller does to jobs that are already there, and to the claims of all workers."""
+"""The gate and the pauses, by which an operator or a caller holds back the claims of all workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Actor = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The gate is closed: no worker claims anything."""
+    """A closed gate: no worker claims anything."""
 
     reason: str
     actor_type: str | None
@@ -34,9 +34,9 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Of this queue, org or job type nothing is claimed; what runs goes on.
+    """A pause: nothing of this queue, org or job type is claimed; running jobs continue.
 
-    A pause of scope `budget` is not anyone's: the org of that name has spent its budget.
+    A pause of scope `budget` has no actor: the org of that name has spent its budget.
     """
 
     scope: Hold
@@ -55,19 +55,19 @@ class Controls:
     pauses: frozenset[Pause] = frozenset()
 
     def paused(self, scope: Hold) -> frozenset[str]:
-        """Name the queues, the orgs or the job types that are paused, or the orgs whose budget is spent."""
+        """Return the paused queues, orgs or job types, or the orgs whose budget is spent."""
         return frozenset(pause.name for pause in self.pauses if pause.scope == scope)
 
     @property
     def held_orgs(self) -> frozenset[str]:
-        """Name the orgs of which nothing is claimed, for whatever reason."""
+        """The orgs of which nothing is claimed, for whatever reason."""
         return self.paused("org") | self.paused("budget")
 
 
 def pause(scope: Scope, name: str, *, reason: str) -> Operation[bool]:
-    """Have nothing claimed of a queue, an org or a job type; False if it is paused for that reason already.
+    """Stop claims of a queue, an org or a job type; False if it is paused for that reason already.
 
-    Another reason replaces the first one, and its actor; the pause still counts from its beginning.
+    Another reason replaces the first one and its actor; the pause still counts from its beginning.
     """
     _check_scope(scope, name)
     return (yield from _set(f"{scope}.paused", name, reason))
@@ -80,7 +80,7 @@ def resume(scope: Scope, name: str, *, reason: str | None = None) -> Operation[b
 
 
 def close_gate(*, reason: str) -> Operation[bool]:
-    """Have nothing claimed at all; False if the gate is closed for that reason already."""
+    """Stop all claims; False if the gate is closed for that reason already."""
     return (yield from _set(f"{_GATE}.closed", "", reason))
 
 
@@ -95,7 +95,7 @@ def controls() -> Operation[Controls]:
 
 
 def read_controls(rows: Sequence[Row]) -> Controls:
-    """Make the gate and the pauses of their rows."""
+    """Return the gate and the pauses that these rows describe."""
     gate: Gate | None = None
     pauses: set[Pause] = set()
     for scope, name, reason, actor_type, actor_id, set_at in rows:
@@ -119,7 +119,7 @@ def _lift(event: str, name: str, reason: str | None) -> Operation[bool]:
 
 
 def _described(event: str, name: str, reason: str | None) -> dict[str, Scalar]:
-    """Give what is changed, and its line in the audit."""
+    """Return the parameters of a change, and its line in the audit."""
     scope = event.partition(".")[0]
     detail = {"name": name, "reason": reason}
     return {

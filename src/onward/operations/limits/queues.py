@@ -1,4 +1,4 @@
-"""The rules of queues: what applications declare of them, and what an operator sets instead."""
+"""The policies of queues: what applications declare, and what an operator sets instead."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue and its rule: as it holds, as it was declared, and what an operator set instead, why and when.
+    """A queue and its policy: in effect, as declared, and what an operator set instead, why and when.
 
-    `wait` is how long none of its jobs may start, by its rate.
+    `wait` is how long its rate still keeps every job from starting.
     """
 
     name: str
@@ -44,32 +44,32 @@ class Queue:
 
 
 def declare(rules: Mapping[str, QueueRule]) -> Operation[None]:
-    """Write what an application declares of its queues; the last one to declare a queue holds."""
+    """Write what an application declares of its queues; the last declaration of a queue wins."""
     rows = [(name, as_json(rule.stored())) for name, rule in sorted(rules.items())]
     yield Statement("declare_queues", {"declared": Rows.of(DECLARED, rows)})
 
 
 def list_queues(*, limit: int = 1000) -> Operation[list[Queue]]:
-    """Read the queues of which something was declared or set, by name."""
+    """Read the queues for which something was declared or set, by name."""
     whole("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_queues", {"limit": limit})
     return [_queue(row) for row in rows]
 
 
 def get_queue(name: str) -> Operation[Queue]:
-    """Read a queue; one of which nothing was said has no rule."""
+    """Read a queue; one for which nothing was declared or set has an empty policy."""
     _check_name(name)
     rows = yield Statement("get_queue", {"queue": name})
     return _queue(rows[0]) if rows else Queue(name=name, rule=QueueRule(), declared=QueueRule())
 
 
 def load_of(name: str) -> Operation[QueueLoad | None]:
-    """Tell how far a queue has come to its bounds; None for one that has none."""
+    """Return how close a queue is to its bounds; None if it has none."""
     return (yield from _load((yield from get_queue(name))))
 
 
 def loads_of(names: Collection[str]) -> Operation[dict[str, QueueLoad]]:
-    """Tell the same of those of these queues that have bounds."""
+    """Return how close each of these queues is to its bounds; a queue without bounds is absent."""
     if not names:
         return {}
     found: dict[str, QueueLoad] = {}
@@ -97,9 +97,9 @@ def limit_queue(
     burst: int | None = None,
     reason: str,
 ) -> Operation[Queue]:
-    """Set other bounds than the declared ones; what is not named stays as it was set before.
+    """Set other bounds than the declared ones; bounds that are not given stay as they were set before.
 
-    In one transaction: the caller sees to that.
+    The caller must run this in one transaction.
     """
     _check_name(name)
     reason = check_reason(reason)
@@ -114,7 +114,7 @@ def limit_queue(
 
 
 def reset_queue(name: str, *, reason: str) -> Operation[bool]:
-    """Let the declared bounds hold again; False if none were set. In one transaction."""
+    """Restore the declared bounds; False if none were set. The caller must run this in one transaction."""
     _check_name(name)
     reason = check_reason(reason)
     before = yield from _locked(name)

@@ -1,4 +1,4 @@
-"""The rows of artifacts; their content was stored before, and is read by whoever asked."""
+"""The rows of artifacts; the caller stores the content before, and reads it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_LEASES = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Content that is stored: `data` in the row itself, in base64, or at that place."""
+    """Stored content: `data` in the row itself, in base64, or at `place`."""
 
     sha256: str
     size: int
@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """To whom an artifact belongs that no running job has made."""
+    """The owner of an artifact that was not made by a running job."""
 
     org_id: str | None = None
     project_id: str | None = None
@@ -46,7 +46,7 @@ class Owner:
 
 
 def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[Owner]:
-    """Fill in org and project from the job that is named; one of another org is not found."""
+    """Fill in org and project from the owning job, if given; a job of another org is not found."""
     check_texts({"org_id": owner.org_id, "project_id": owner.project_id})
     if owner.org_id is not None:
         check_org(owner.org_id, confined_to, rules)
@@ -67,13 +67,13 @@ def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[O
 
 
 def installation() -> Operation[str]:
-    """Tell by what the files of this database are told from those of others."""
+    """Return the name that distinguishes the files of this database from those of others."""
     [[name]] = yield Statement("installation", {})
     return str(name)
 
 
 def add(artifact_id: str, new: NewArtifact, kept: Kept, owner: Owner) -> Operation[Artifact]:
-    """Write the row of an artifact that somebody brought."""
+    """Write the row of an artifact that a caller uploaded."""
     of = {
         "org_id": owner.org_id,
         "project_id": owner.project_id,
@@ -99,7 +99,7 @@ def add_of_job(artifact_id: str, new: NewArtifact, kept: Kept, job: Job) -> Oper
 
 
 def get(artifact_id: str, *, job: Job | None = None) -> Operation[tuple[Artifact, str | None]]:
-    """Read an artifact, and its content if that is in the database; for a job only what is of its org."""
+    """Read an artifact, and its content if that is in the database; a job reads only those of its org."""
     asked: dict[str, Scalar] = {"id": artifact_id, "of_org": int(job is not None)}
     rows = yield Statement("get_artifact", {**asked, "org_id": job.org_id if job else None})
     if not rows:
@@ -135,7 +135,7 @@ def list_artifacts(
 
 
 def delete(artifact_id: str, *, reason: str) -> Operation[Artifact]:
-    """Remove the row of an artifact; gives what it was."""
+    """Remove the row of an artifact, and return the artifact."""
     reason = check_reason(reason)
     who = {"reason": reason}
     rows = yield Statement("delete_artifact", {"id": artifact_id, **who})
@@ -145,14 +145,14 @@ def delete(artifact_id: str, *, reason: str) -> Operation[Artifact]:
 
 
 def expire(limit: int) -> Operation[list[Artifact]]:
-    """Remove the rows of artifacts whose time is over; gives what they were."""
+    """Remove the rows of at most `limit` expired artifacts, and return the artifacts."""
     whole("limit", limit, 1, _MOST_EXPIRED)
     rows = yield Statement("expire_artifacts", {"limit": limit})
     return [_artifact(row) for row in rows]
 
 
 def used(digests: Collection[str]) -> Operation[set[tuple[str | None, str]]]:
-    """Tell of some content which of it is still referred to, and by which orgs."""
+    """Return which of these contents are still referred to, and by which orgs."""
     rows = yield Statement("used_content", {"digests": as_json(sorted(digests))})
     if any(hidden for _, _, hidden in rows):
         raise NotAllowed(

@@ -1,4 +1,4 @@
-"""The audit as it is read, and what a handler adds to it."""
+"""Read the audit, and add the lines of handlers to it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class AuditRecord:
 
     @classmethod
     def from_row(cls, row: Row) -> AuditRecord:
-        """Read a row as a statement returns it."""
+        """Make a record from a row of the database."""
         return cls(row[0], instant(row[1]), *row[2:-1], row[-1] and decode(row[-1]))  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """What a reading of the audit is narrowed to; what is None does not. `until` itself is left out."""
+    """What a reading of the audit is narrowed to; a field that is None does not. `until` is exclusive."""
 
     event: str | None = None
     action: str | None = None
@@ -62,7 +62,7 @@ class AuditFilter:
     until: datetime | None = None
 
     def params(self) -> dict[str, Scalar]:
-        """Give the filter as parameters of its statement."""
+        """Return the filter as parameters of its statement."""
         texts = ("event", "action", "org_id", "actor_type", "actor_id")
         named: dict[str, Scalar] = {name: getattr(self, name) for name in texts}
         for name, value in named.items():
@@ -71,7 +71,7 @@ class AuditFilter:
             if value:
                 check_text(name, value, longest=LONGEST.get(name, LONGEST["job_type"]))
         job_id = None if self.job_id is None else normalise_id(self.job_id)
-        # By names of their own: every statement has the actor of its client as `actor_type` and `actor_id`.
+        # Under other names: every statement has its client's actor as `actor_type` and `actor_id`.
         named |= {"by_type": named.pop("actor_type"), "by_id": named.pop("actor_id")}
         return {**named, "job_id": job_id, "since": moment(self.since), "until": moment(self.until)}
 
@@ -95,7 +95,7 @@ def read(
     asked = {**where.params(), "direction": 1 if oldest_first else -1}
     [(last,)] = yield Statement("last_audit", {})
     at = min(cursor, last + 1) if cursor is not None else 0 if oldest_first else last + 1
-    # PostgreSQL's index can't give numbers in order: by ranges, then, wider ones where little is found.
+    # PostgreSQL's index can't return numbers in order, so read ranges, which widen where little is found.
     width = limit + 1 if where.job_id is None else last + 1
     found: list[Row] = []
     while len(found) <= limit and (at < last if oldest_first else at > 1):
@@ -108,9 +108,9 @@ def read(
 
 
 def note(job: Job, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:
-    """Add a line about a running job and give its number; None for a stale lease, which is recorded.
+    """Add a line about a running job and return its number; None for a stale lease, which is audited.
 
-    It does not raise then: on SQLite the record would be rolled back with it.
+    A stale lease does not raise: on SQLite its line in the audit would be rolled back.
     """
     check_text("action", action, longest=LONGEST["job_type"])
     rows = yield Statement(

@@ -1,7 +1,7 @@
-"""Seal the audit into its hash chain, read that back, and remove what is old enough.
+"""Seal the audit into its hash chain, read the chain back, and remove old rows.
 
-Sealed a moment after it was written, because a chain made at every insert would have all writers wait for
-each other. One at a time seals or prunes: both lock the row that has the head of the chain.
+Rows are sealed a moment after they were written: a chain extended by every insert would make all writers wait
+for each other. One process at a time seals or prunes: both lock the row that has the head of the chain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SETTLED_MICROS = 10_000_000
 class Sealed:
     """How many rows were added, where the chain ends now, and whether more are waiting.
 
-    Up to `floor` every row is in the chain; up to `upto` they were looked through.
+    Up to `floor` every row is in the chain; up to `upto` rows were searched.
     """
 
     count: int
@@ -41,7 +41,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many rows were removed, and the digest over them; `seq` is the event that tells of it."""
+    """How many rows were removed, and the digest over them; `seq` is the event that records it."""
 
     count: int
     digest: str | None = None
@@ -64,20 +64,20 @@ class _State:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether all that could have had a number up to `seen_seq` has ended, and is visible."""
+        """Whether all transactions that could have drawn a number up to `seen_seq` are over and visible."""
         if self.seen_xmax is None or self.seen_at is None or self.xmin is None:
             return False
-        # A number is drawn a moment before its transaction has an id; that moment must be over, too.
+        # A number is drawn a moment before its transaction has an id; that moment must have passed, too.
         return self.xmin >= self.seen_xmax and self.now - self.seen_at >= _SETTLED_MICROS
 
 
 def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed]:
-    """Add rows to the chain that are not in it yet; `above` goes on where the last call has come to.
+    """Add rows to the chain that are not in it yet; `above` continues where the last call stopped.
 
-    A row that commits late, after one with a higher number was sealed, follows later: the chain is in the
+    A row that commits late, after a row with a higher number was sealed, is added later: the chain is in the
     order of sealing. Needs a transaction on PostgreSQL.
     """
-    # Read before the snapshot: what has a number up to this one was begun before.
+    # Read before the snapshot: every row with a number up to this one was begun before it.
     [(last,)] = yield Statement("last_audit", {})
     state = yield from _lock()
     start = state.floor if above is None else max(above, state.floor)
@@ -88,7 +88,7 @@ def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed
 
 
 def end() -> Operation[Sealed]:
-    """Tell where the chain ends, without adding to it."""
+    """Return where the chain ends, without adding to it."""
     state = yield from _lock()
     return Sealed(0, Head(state.position, state.link), state.floor, state.floor, done=True)
 
@@ -101,12 +101,12 @@ def _lock() -> Operation[_State]:
             "put it back as it was, from a backup or with the head of an earlier verification"
         )
     floor, *others = rows[0]
-    # No row has a number below one, so a floor below zero was put there to hide some.
+    # No row has a number below one, so a floor below zero was written to hide rows.
     return _State(max(0, floor), *others)
 
 
 def _find_unsealed(start: int, last: int, limit: int) -> Operation[tuple[list[Row], int]]:
-    """Give rows that are not in the chain, and the number up to which there are no others."""
+    """Return rows that are not in the chain, and the number up to which there are no others."""
     rows: list[Row] = []
     while start < last and len(rows) < limit:
         left = limit - len(rows)
@@ -131,11 +131,11 @@ def _add(head: Head, rows: Sequence[Row]) -> Operation[Head]:
 
 
 def _move_head(state: _State, head: Head, start: int, upto: int) -> Operation[int]:
-    """Keep the new head, and raise the floor as far as nothing can come in below any more."""
+    """Write the new head, and raise the floor as far as no row can appear below it any more."""
     floor, seen = state.floor, (state.seen_seq, state.seen_xmax, state.seen_at)
     from_floor = start == state.floor
     if state.xmax is None:
-        # One writer: whatever has a number is visible.
+        # SQLite has one writer: every row with a number is visible.
         floor = upto if from_floor else floor
     elif state.is_settled and from_floor and upto >= (state.seen_seq or 0):
         floor, seen = max(floor, state.seen_seq or 0), (None, None, None)
@@ -157,7 +157,7 @@ def _move_head(state: _State, head: Head, start: int, upto: int) -> Operation[in
 
 
 def read_links(above: int, limit: int = 1000) -> Operation[list[tuple[Link, Row | None]]]:
-    """Read the next links of the chain, each with the row that it stands for."""
+    """Read the next links of the chain, each with its row."""
     [(first, last, upto)] = yield Statement("find_links", {"above": above, "limit": limit})
     if upto is None:
         return []
@@ -167,13 +167,13 @@ def read_links(above: int, limit: int = 1000) -> Operation[list[tuple[Link, Row 
 
 
 def last_number() -> Operation[int]:
-    """Tell the highest number that a row was given."""
+    """Return the highest number that a row was given."""
     [(last,)] = yield Statement("last_audit", {})
     return int(last)
 
 
 def strays(above: int, upto: int, limit: int = 100) -> Operation[list[int]]:
-    """Name rows below the floor that are not in the chain: nobody could have written them in time."""
+    """Return rows below the floor that are not in the chain: no transaction can have written them in time."""
     rows = yield Statement("find_unsealed", {"above": above, "upto": upto, "limit": limit})
     return [int(row[0]) for row in rows]
 
@@ -185,9 +185,9 @@ def prune(
     limit: int = 10_000,
     reason: str | None = None,
 ) -> Operation[Pruned]:
-    """Remove what is older than its category's cutoff, and leave an event that accounts for it.
+    """Remove rows older than their category's cutoff, and write an event that accounts for them.
 
-    Needs a transaction on PostgreSQL. Where there is a chain, only what is in it goes, and is marked there.
+    Needs a transaction on PostgreSQL. Where there is a chain, only rows in it are removed, and marked there.
     """
     whole("limit", limit, 1, MOST_PRUNED)
     if reason is not None:
@@ -202,7 +202,7 @@ def prune(
             rows += yield Statement("find_prunable", {**named, **asked})
     if not rows:
         return Pruned(0)
-    # In the order of the chain, in which it will be walked.
+    # In the order of the chain, in which verification reads them.
     gone = [row[1:] for row in sorted(rows, key=lambda row: (row[0] or 0, row[1]))]
     detail: dict[str, Any] = {
         "count": len(gone),

@@ -1,4 +1,4 @@
-"""What runs have used and cost: written with their ends, summed in reports, held against budgets."""
+"""What runs have used and cost: written with their ends, summed in reports, charged to budgets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class UsageEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTotal:
-    """A line of a report; what it is not grouped by is None, and so is an amount of different units."""
+    """A line of a report; a field that it is not grouped by is None, and so is an amount of several units."""
 
     org_id: str | None = None
     job_type: str | None = None
@@ -64,7 +64,7 @@ class UsageTotal:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much an org may spend in a period, and how much it has; `spent_at` is when that was all of it."""
+    """How much an org may spend in a period, and how much it has; `spent_at` is when it had spent all."""
 
     org_id: str
     limit_micros: int
@@ -79,14 +79,14 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Tell whether the org's jobs are held."""
+        """Whether the org's jobs are held."""
         return self.spent_at is not None
 
 
 def record(ends: Collection[End]) -> Operation[dict[str, int]]:
     """Write what runs have used, before their ends and in one transaction with them.
 
-    Gives the costs of those orgs that have a budget: to `spend` after the ends are written.
+    Return the costs of the orgs that have a budget; pass them to `spend` after the ends are written.
     """
     costs: dict[str, int] = {}
     metered = iter(ends)
@@ -103,7 +103,7 @@ def record(ends: Collection[End]) -> Operation[dict[str, int]]:
 
 
 def spend(costs: dict[str, int]) -> Operation[frozenset[str]]:
-    """Take costs off the budgets of their orgs; names the orgs that have none left."""
+    """Charge costs to the budgets of their orgs; return the orgs that have nothing left."""
     spent = Rows.of(SPENT, list(costs.items()))
     rows = yield Statement("spend_budgets", {"spent": spent})
     return frozenset(org_id for (org_id,) in rows)
@@ -126,7 +126,7 @@ def report(
     org_id: str | None = None,
     limit: int = 1000,
 ) -> Operation[list[UsageTotal]]:
-    """Sum what was used by the groups that are named, from `since` to before `until`; the dearest first."""
+    """Sum what was used, by these groups, from `since` to before `until`; the highest cost first."""
     groups = _checked_groups(by)
     whole("limit", limit, 1, _MOST_LINES)
     rows = yield Statement(
@@ -143,7 +143,7 @@ def report(
 
 
 def prune(*, before: datetime, limit: int = 10_000) -> Operation[int]:
-    """Delete usage of before an instant, the oldest first; gives how many rows that were."""
+    """Delete usage from before an instant, oldest first; return how many rows."""
     whole("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("prune_usage", {"before": micros(zoned("before", before)), "limit": limit})
     return len(rows)
@@ -152,7 +152,7 @@ def prune(*, before: datetime, limit: int = 10_000) -> Operation[int]:
 def set_budget(
     org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
 ) -> Operation[Budget]:
-    """Say how much an org may spend; one that goes on keeps what was spent in its period."""
+    """Set how much an org may spend; a budget with the same period keeps what was spent in it."""
     whole("limit_micros", limit_micros, 1, _MOST_MICROS)
     if period not in get_args(Period):
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
@@ -164,14 +164,14 @@ def set_budget(
 
 
 def remove_budget(org_id: str, *, reason: str | None = None) -> Operation[bool]:
-    """Let an org spend what it will; False if it had no budget."""
+    """Let an org spend without limit; False if it had no budget."""
     reason = None if reason is None else check_reason(reason)
     about = _described("budget.removed", org_id, reason)
     return bool((yield Statement("remove_budget", {**about})))
 
 
 def budgets(org_id: str | None = None, *, limit: int = 1000) -> Operation[list[Budget]]:
-    """Read the budgets by the order of their orgs, or that of one org."""
+    """Read the budgets, ordered by org, or that of one org."""
     whole("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_budgets", {"org_id": _org(org_id), "limit": limit})
     return [_budget(row) for row in rows]
@@ -213,7 +213,7 @@ def _budget(row: Row) -> Budget:
 
 
 def _described(event: str, org_id: str, reason: str | None, **detail: Scalar) -> dict[str, Scalar]:
-    """Give whose budget is changed, and its line in the audit."""
+    """Return the org whose budget is changed, and the change's line in the audit."""
     check_text("org_id", org_id, longest=LONGEST["org_id"])
     if reason is not None:
         detail = {**detail, "reason": reason}

@@ -1,4 +1,4 @@
-"""The schedules of the built-in jobs: made once, when a worker first comes to a database."""
+"""The schedules of the built-in jobs: stored once, when a worker first connects to a database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOWEST_PRIORITY = 10
 
 
 def declare() -> Operation[None]:
-    """Store what is missing; their hours are counted from this moment, so those of two databases differ."""
+    """Store missing ones; their occurrences count from this moment, so those of two databases differ."""
     rows = yield Statement("find_built_in_schedules", {"names": as_json(sorted(SCHEDULES))})
     known = {str(name): every for name, every in rows}
     missing = {name: every for name, every in SCHEDULES.items() if known.get(name) != every // _MICROSECOND}
@@ -29,6 +29,6 @@ def declare() -> Operation[None]:
             job_type=name, category="maintenance", queue=Q_ONWARD, priority=_LOWEST_PRIORITY,
             actor_type="system", actor_id=name,
         )  # fmt: skip
-        # One that has not come to its end goes on by itself; what was missed is made up for once.
+        # An unfinished run continues by itself, so no second one starts; missed ones are made up for once.
         options = {"every": every, "anchor": at, "overlap": "skip", "missed": "last"}
         yield from acting(CODE, schedules.put(NewSchedule.of(name, job, options, source="code")))

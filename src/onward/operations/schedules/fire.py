@@ -1,7 +1,7 @@
-"""Fire schedules: of all slots that are due each becomes one job, whoever fires and whatever breaks off.
+"""Fire schedules: each due occurrence becomes one job, whichever worker fires it and whatever fails.
 
-Who fires locks the schedules that are due, and writes their runs, their jobs and their next slots in the same
-transaction. Should a slot come up twice all the same, the primary key of its run lets one through.
+The firing worker locks the schedules that are due, and writes their runs, their jobs and their next
+occurrences in the same transaction. If an occurrence comes up twice, the primary key of its run admits one.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ Actor = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What one who fires knows: the job types, the schedules that its code defines, and how long it is up."""
+    """What a firing worker knows: the job types, the schedules that its code defines, and its uptime."""
 
     job_types: Collection[str]
     own: Collection[str] = ()
     up: timedelta = timedelta.max
 
     def params(self) -> dict[str, Scalar]:
-        """Give this as parameters."""
-        # A century is enough of a start.
+        """Return these facts as parameters."""
+        # No warm-up is longer than a century.
         up = min(self.up, timedelta(days=36_525)) // _MICROSECOND
         return {"types": as_json(sorted(self.job_types)), "own": as_json(sorted(self.own)), "up": up}
 
 
 @dataclass(frozen=True, slots=True)
 class LateSlot:
-    """A slot that was fired more than a minute late."""
+    """An occurrence that was fired more than a minute late."""
 
     schedule: str
     slot: datetime
@@ -63,9 +63,9 @@ class LateSlot:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """What firing came to: the jobs of each schedule, the slots that were late, and what went wrong where.
+    """The result of firing: the jobs of each schedule, the late occurrences, and the errors by schedule.
 
-    `moved` is how many schedules went on to another slot, and `more` says that slots are due still.
+    `moved` is how many schedules advanced to another occurrence; `more` means that occurrences are still due.
     """
 
     jobs: dict[str, list[JobId]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A slot on its way: a job to be enqueued, or why there is none."""
+    """An occurrence being fired: a job to be enqueued, or the reason why there is none."""
 
     schedule: Schedule
     slot: datetime
@@ -101,7 +101,7 @@ class _Run:
 def fire(
     known: Known, make_id: Callable[[], JobId], rules: Rules = DEFAULT_RULES, *, limit: int = 100
 ) -> Operation[Fired]:
-    """Enqueue what is due, and move each schedule to its next slot; to be run in one transaction."""
+    """Enqueue what is due, and move each schedule to its next occurrence; to be run in one transaction."""
     whole("limit", limit, 1, _MOST)
     rows = yield Statement("lock_due_schedules", {**known.params(), "limit": limit})
     if not rows:
@@ -117,7 +117,7 @@ def fire(
         try:
             slots, next_at = schedule.slots_due(at)
         except OnwardError as error:
-            # A time zone, say, that this machine does not have: another one may know it.
+            # This machine may lack a time zone, for example; another may have it.
             errors[schedule.name] = str(error)
             continue
         ids = {slot: make_id() for slot in slots}
@@ -145,9 +145,9 @@ def _told(runs: Sequence[_Run], jobs: dict[str, list[JobId]], errors: dict[str, 
 def run_now(
     name: str, make_id: Callable[[], JobId], rules: Rules = DEFAULT_RULES, *, reason: str | None = None
 ) -> Operation[Enqueued]:
-    """Enqueue the job of a schedule beside its slots; to be run in one transaction.
+    """Enqueue the job of a schedule besides its occurrences; to be run in one transaction.
 
-    Where runs may not overlap, it comes after the one that has not ended.
+    Where runs may not overlap, it runs after the one that has not ended.
     """
     check_text("name", name, longest=LONGEST["queue"])
     reason = None if reason is None else check_reason(reason)
@@ -174,7 +174,7 @@ def run_now(
 def _asked_run(
     schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], rules: Rules
 ) -> Operation[tuple[JobId, NewJob]]:
-    """Take a place in the history for a run beside the slots."""
+    """Write a run besides the occurrences into the history, at an instant that is still free."""
     for tries in range(_MOST_TRIES):
         slot, job_id = at + tries * _MICROSECOND, make_id()
         new = _after(complete(schedule.job_at(slot, asked=True), rules), before)
@@ -185,19 +185,19 @@ def _asked_run(
 
 
 def _open_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, JobId]]:
-    """Find the newest job of each schedule that has not ended, where that makes a difference."""
+    """Find the newest job of each schedule that has not ended, where overlap is restricted."""
     orgs = {schedule.name: schedule.org_id for schedule in schedules if schedule.overlap != "allow"}
     if not orgs:
         return {}
     rows = yield Statement("find_open_runs", {"names": as_json(sorted(orgs))})
-    # Of another org it was before the schedule was changed: no job waits for one of another org.
+    # The schedule may have changed its org since: no job waits for a job of another org.
     return {name: str(job_id) for name, job_id, org_id in rows if org_id == orgs[name]}
 
 
 def _planned(
     schedule: Schedule, slots: Mapping[datetime, JobId], at: datetime, before: JobId | None, rules: Rules
 ) -> Iterator[_Run]:
-    """Say what becomes of each slot; `before` is the job of an earlier run that has not ended."""
+    """Yield what becomes of each occurrence; `before` is the job of an earlier run that has not ended."""
     for slot, job_id in slots.items():
         if schedule.overlap == "skip" and before is not None:
             why = f"the run of job {before} had not ended"
@@ -220,13 +220,13 @@ def _after(new: NewJob, before: JobId | None) -> NewJob:
 
 
 def _add_runs(runs: Sequence[_Run]) -> Operation[list[_Run]]:
-    """Take the slots; gives those that nobody had taken."""
+    """Write the runs; return those whose occurrence had not been fired before."""
     if not runs:
         return []
     rows = yield Statement("add_runs", {"fired": Rows(FIRED, [run.row() for run in runs])})
     free = {(name, slot) for name, slot in rows}
     taken = [run for run in runs if (run.schedule.name, micros(run.slot)) in free]
-    # Nobody waits for a run that is not made here; there is none unless the clock of a database was set back.
+    # No job may wait for a run that was not written here; that needs a database clock that was set back.
     lost = {run.job_id for run in runs} - {run.job_id for run in taken}
     return [_freed(run) if run.new is not None and lost & set(run.new.after) else run for run in taken]
 
@@ -254,6 +254,6 @@ def _enqueue(runs: Sequence[_Run], rules: Rules) -> Operation[dict[str, list[Job
 
 
 def _queues(runs: Sequence[_Run], rules: Rules) -> set[str]:
-    """Name the queues in which a worker now finds something to do."""
+    """Return the queues in which a worker now finds jobs."""
     made = [run.new for run in runs if run.new is not None]
     return {new.queue or rules.queue_of(new.job_type, new.category) for new in made}

@@ -1,6 +1,6 @@
-"""Schedules: to define, look at, pause and remove them, and to keep the history of their runs.
+"""Schedules: define, read, pause and remove them, and keep the history of their runs.
 
-Each change is read, decided here, and written if nobody changed the schedule meanwhile.
+Each change is read, decided here, and written if no other process changed the schedule meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from onward.operations.statement import Operation, Row, Rows, Scalar, Statement,
 RUN_ENDS = ("job_id", "outcome", "error", "ended_at")
 
 _MOST_LINES = 10_000
-# Each time that somebody else was first, somebody got on: this many never meet.
+# A failed try means that another process succeeded, so this many failures in a row do not happen.
 _MOST_TRIES = 200
 _MICROSECOND = timedelta(microseconds=1)
 _ANY_SLOT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,7 +54,7 @@ def checked_schedule(
     allowed: timedelta | None = None,
     source: Literal["code", "database"] = "database",
 ) -> NewSchedule:
-    """Check a schedule and the jobs that it would enqueue; gives it without the secrets of its payload."""
+    """Check a schedule and the jobs that it would enqueue; return it with a payload free of secrets."""
     new = NewSchedule.of(name, job, options, allowed=allowed, source=source)
     check_scheduling(rules.category(job.category), _ANY_SLOT, None)
     if check := rules.checks.get(job.job_type):
@@ -72,7 +72,7 @@ def list_schedules(*, limit: int = 1000) -> Operation[list[Schedule]]:
 
 
 def get_schedule(name: str) -> Operation[tuple[datetime, Schedule]]:
-    """Read a schedule with its last run, and the time; raises ScheduleNotFound."""
+    """Read a schedule with its last run, and the database's time; raises ScheduleNotFound."""
     at, schedule = yield from _read(name)
     schedule = _known(name, schedule)
     [schedule] = yield from _with_last_runs([schedule])
@@ -80,9 +80,9 @@ def get_schedule(name: str) -> Operation[tuple[datetime, Schedule]]:
 
 
 def put(new: NewSchedule, *, reason: str | None = None) -> Operation[Schedule]:
-    """Store a schedule, or change the one of its name; one that is the same is left as it is.
+    """Store a schedule, or change the one of its name; an identical one is left as it is.
 
-    New times begin now. A schedule that is defined in code is changed there alone.
+    New times begin now. A schedule that is defined in code can be changed only there.
     """
     if reason is not None:
         reason = check_reason(reason)
@@ -101,7 +101,7 @@ def put(new: NewSchedule, *, reason: str | None = None) -> Operation[Schedule]:
 
 
 def declare(schedules: Sequence[NewSchedule]) -> Operation[list[Schedule]]:
-    """Store what a worker's code defines; what is there already, and the same, is only read."""
+    """Store the schedules that a worker's code defines; those already stored alike are only read."""
     stored = {}
     for new in schedules:
         stored[new.name] = yield from acting(CODE, put(new))
@@ -109,7 +109,7 @@ def declare(schedules: Sequence[NewSchedule]) -> Operation[list[Schedule]]:
 
 
 def pause(name: str, *, reason: str) -> Operation[bool]:
-    """Have no slot fired until somebody resumes it; False if it is paused for that reason already."""
+    """Stop firing a schedule until it is resumed; False if it is paused for that reason already."""
     reason = check_reason(reason)
     changed = False
 
@@ -125,7 +125,7 @@ def pause(name: str, *, reason: str) -> Operation[bool]:
 
 
 def resume(name: str, *, reason: str | None = None) -> Operation[bool]:
-    """End a pause; slots that passed by meanwhile are not made up for. False if there was none."""
+    """End a pause; occurrences that passed meanwhile are not made up for. False if there was none."""
     reason = None if reason is None else check_reason(reason)
     changed = False
 
@@ -140,7 +140,7 @@ def resume(name: str, *, reason: str | None = None) -> Operation[bool]:
 
 
 def remove(name: str, *, reason: str) -> Operation[bool]:
-    """Have a schedule be no more, but for its history; a worker whose code defines it makes it anew."""
+    """Remove a schedule but keep its history; a worker whose code defines it stores it again."""
     reason = check_reason(reason)
 
     def change(before: Schedule | None, at: datetime) -> Schedule:
@@ -151,7 +151,7 @@ def remove(name: str, *, reason: str) -> Operation[bool]:
 
 
 def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[ScheduleRun]]:
-    """Read the last runs of a schedule, also of one that was removed, or of all, the newest first."""
+    """Read the last runs of a schedule, even a removed one, or of all schedules, newest first."""
     whole("limit", limit, 1, _MOST_LINES)
     if name is None:
         rows = yield Statement("list_runs", {"limit": limit})
@@ -178,12 +178,12 @@ def settle_runs(ended: Sequence[Settled]) -> Operation[None]:
 
 
 def read_schedule(row: Row) -> Schedule:
-    """Read a row of `schedule_columns`."""
+    """Make a schedule from a row of `schedule_columns`."""
     name, version, source, org_id, job_type, job, cron, every, tz, anchor, jitter, missed, overlap, *rest = (
         row
     )
     warm_up, next_at, last_slot, created_at, changed_at, paused_at, reason, by_type, by_id, removed_at = rest
-    # Not checked again: what another version of Onward has stored may be more than this one would take.
+    # Not checked again: another version of Onward may have stored values that this one would refuse.
     timing = (
         Timing(cron=cron, tz=tz)
         if every is None
@@ -211,7 +211,7 @@ def read_schedule(row: Row) -> Schedule:
 
 
 def _defined(new: NewSchedule, before: Schedule | None, at: datetime) -> Schedule:
-    """Give a schedule as it is to be stored; the pause of the one before lasts on."""
+    """Return a schedule as it is to be stored; an existing pause continues."""
     same_times = before is not None and new.keeps_times_of(before)
     timing = before.timing if before is not None and same_times else new.begun(at)
     return Schedule(
@@ -236,7 +236,7 @@ def _defined(new: NewSchedule, before: Schedule | None, at: datetime) -> Schedul
 
 
 def _change(name: str, change: Change, event: str | None, *, reason: str | None) -> Operation[Schedule]:
-    """Read, decide and write, again until nobody else was first; what stays the same is not written."""
+    """Read, decide and write; repeat if another process was first. An unchanged schedule is not written."""
     _check_name(name)
     for _ in range(_MOST_TRIES):
         at, before = yield from _read(name)
@@ -256,7 +256,7 @@ def _change(name: str, change: Change, event: str | None, *, reason: str | None)
 
 
 def _event(before: Schedule | None, after: Schedule) -> str | None:
-    """Name what the audit is told; that code which is new has schedules is nobody's act."""
+    """Return the audit event of a change; None for a new schedule from code, which has no actor."""
     if before is None:
         return None if after.source == "code" else "schedule.added"
     return "schedule.changed"
@@ -301,7 +301,7 @@ def _columns(schedule: Schedule, before: Schedule | None, at: datetime) -> dict[
         "missed": str(schedule.missed),
         "overlap": schedule.overlap,
         "warm_up": schedule.warm_up // _MICROSECOND,
-        # Null leaves it to those who fire.
+        # Null leaves the column as the firing worker last wrote it.
         "next_at": micros(schedule.next_at) if moved and schedule.next_at is not None else None,
         "at": micros(at),
         "paused_at": None if held is None else micros(held.at),

@@ -1,6 +1,6 @@
-"""What a diagnosis asks the database: few statements, each bounded, however many jobs there are.
+"""What a diagnosis reads from the database: few statements, each bounded, however many jobs there are.
 
-Counts stop at a cap, samples at a limit; nothing here writes, and nothing waits for a lock.
+Counts stop at a cap and samples at a limit; nothing here writes or waits for a lock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from onward.operations.work import effects, polls
 T = TypeVar("T")
 
 LISTENER = "onward wake-ups"
-"""How the connections of workers that listen for new work name themselves on PostgreSQL."""
+"""The application name on PostgreSQL of the connections by which workers listen for new work."""
 
 _CAP = 1000
 _MOST_WORKERS = 500
@@ -96,7 +96,7 @@ def gather(rules: Rules, here: datetime) -> Operation[Facts]:
 
 
 def inspect_database(at: datetime, *, kind: Any, table: str) -> Operation[DatabaseSeen]:
-    """Read what the database says of itself."""
+    """Read what the database reports about itself."""
     [row] = yield Statement("inspect_database", {"listener": LISTENER, "now": micros(at)})
     version, schema, live, dead, autovacuum, listeners, holders = row
     return DatabaseSeen(
@@ -119,7 +119,7 @@ def check_integrity() -> Operation[list[str]]:
 
 
 def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bool) -> Operation[JobFacts]:
-    """Read where a job stands and what is in its way; a confined client is told nothing of others."""
+    """Read where a job stands and what delays it; a confined client learns nothing about others."""
     job = (yield from inspect.get_many([job_id])).get(job_id)
     if job is None:
         raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
@@ -183,7 +183,7 @@ def _worker(row: Row) -> WorkerSeen:
     info = decode(text)
 
     def told(name: str, kind: type[T]) -> T | None:
-        # Whatever a worker of another version, or of somebody else's making, tells of itself.
+        # A worker of another version, or of another make, may report anything here.
         value = info.get(name) if isinstance(info, Mapping) else None
         return value if isinstance(value, kind) else None
 
@@ -234,7 +234,7 @@ def _overdue(look: polls.Look) -> Operation[int]:
 
 
 def _schedules(at: datetime) -> Operation[list[ScheduleSeen]]:
-    """Find the schedules of which not all is well."""
+    """Find the schedules that have a problem."""
     params = {"before": micros(at - OVERDUE), "recent": micros(at - _HOUR), "limit": _MOST_QUEUES}
     rows = yield Statement("find_troubled_schedules", params)
     return [

@@ -1,6 +1,6 @@
-"""Remove what has been kept for its time: one bounded page of one kind after the other.
+"""Remove rows whose retention is over: one bounded page of one kind after the other.
 
-Every kind is walked by its primary key or an index, so that a page costs the same however large a table is.
+Every kind is walked by its primary key or an index, so a page costs the same however large the table is.
 A page that has nothing to remove still counts: the next one begins behind it.
 """
 
@@ -23,7 +23,7 @@ from onward.operations.jobs import key_conflicts
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
 Place = Mapping[str, str]
-"""Where a walk goes on: for each kind that is not at its end, the last key that was looked at."""
+"""Where a walk continues: for each kind that is not at its end, the last key that was read."""
 
 _DAY = timedelta(days=1)
 _LOWEST = "00000000-0000-0000-0000-000000000000"
@@ -31,25 +31,25 @@ _LOWEST = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True, slots=True)
 class PruneRound:
-    """How many of each kind were removed, or in a dry run would be; `place` is where to go on, if at all."""
+    """How many of each kind were removed, or in a dry run would be; `place` is where to continue, or None."""
 
     counts: Mapping[str, int]
     place: Place | None = None
 
     @property
     def more(self) -> bool:
-        """Tell whether something was not looked at yet."""
+        """Whether rows were left that were not looked at yet."""
         return self.place is not None
 
     @property
     def total(self) -> int:
-        """Give the sum of the counts."""
+        """The sum of the counts."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a step of a walk is about: where it begins, how far it goes, and who asks for it."""
+    """The input of a step of a walk: where it begins, at most how many rows, and whether it is a dry run."""
 
     now: datetime
     place: str = ""
@@ -57,7 +57,7 @@ class Page:
     dry_run: bool = False
 
     def before(self, kept: timedelta) -> int:
-        """Give the instant before which what was kept for so long may go."""
+        """Return the instant before which rows that are kept for `kept` may be removed."""
         return micros(self.now - kept)
 
 
@@ -73,7 +73,7 @@ Walk = Callable[[Rules, Page], Operation[Walked]]
 
 
 def clock() -> Operation[datetime]:
-    """Tell what time it is for the database."""
+    """Return the time by the database's clock."""
     [(at,)] = yield Statement("read_clock", {})
     return instant(at)
 
@@ -81,13 +81,13 @@ def clock() -> Operation[datetime]:
 def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
     """Remove jobs with their earlier runs, effects and dead letters; to be run in one transaction.
 
-    The rules are asked here, in one place for both databases; what protects a job is asked by the database,
-    when the job is locked.
+    The retention policy is evaluated here, in one place for both databases. The database decides
+    what protects a job, when the job is locked.
     """
     retention = rules.retention
     if retention.shortest is None:
         return Walked()
-    # Of which category a line of the audit is, only its job tells: that goes after them, not before.
+    # The category of an audit line is known only from its job, so the job must outlive its lines.
     least = {
         name: one.audit_retention + _DAY for name, one in rules.categories.items() if one.audit_retention
     }
@@ -104,7 +104,7 @@ def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
 
 
 def _remove(ids: list[str], page: Page) -> Operation[list[str]]:
-    """Remove those of the jobs that nothing protects; gives their states."""
+    """Remove those of the jobs that nothing protects; return their states."""
     range_: dict[str, Scalar] = {"ids": as_json(ids), "first": ids[0], "last": ids[-1]}
     if page.dry_run:
         rows = yield Statement("find_prunable_jobs", range_)
@@ -135,7 +135,7 @@ def prune_keys(_rules: Rules, page: Page) -> Operation[Walked]:
 
 
 def prune_usage(rules: Rules, page: Page) -> Operation[Walked]:
-    """Remove what runs have used; budgets keep their sums."""
+    """Remove the usage of runs; budgets keep their sums."""
     kept = rules.retention.span_of("usage")
     if kept is None:
         return Walked()
@@ -172,7 +172,7 @@ def prune_workers(rules: Rules, page: Page) -> Operation[Walked]:
 
 
 def prune_schedule_runs(rules: Rules, page: Page) -> Operation[Walked]:
-    """Remove old lines of the history of schedules, but for the last of each."""
+    """Remove old runs from the history of schedules, except the last ones of each."""
     kept = rules.retention.span_of("schedule_runs")
     if kept is None:
         return Walked()
@@ -210,7 +210,7 @@ def prune_batches(rules: Rules, page: Page) -> Operation[Walked]:
 
 
 def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
-    """Remove signals that are not kept any longer, and what is left of waits that are over."""
+    """Remove expired signals, and waits that are over."""
     if page.dry_run:
         asked: dict[str, Scalar] = {"limit": page.limit}
         lapsed = yield Statement("find_lapsed_signals", asked)
@@ -221,7 +221,7 @@ def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
 
 
 def count_expired(page: Page) -> Operation[Walked]:
-    """Tell how many artifacts a prune would remove, up to the limit."""
+    """Count the artifacts that a prune would remove, up to the limit."""
     rows = yield Statement("find_expired_artifacts", {"limit": page.limit})
     return Walked({"artifacts": len(rows)})
 
@@ -229,7 +229,7 @@ def count_expired(page: Page) -> Operation[Walked]:
 def count_audit(
     cutoffs: Mapping[datetime, Sequence[str]], known: Sequence[str], limit: int
 ) -> Operation[Walked]:
-    """Tell how many lines of the audit a prune would remove, up to the limit."""
+    """Count the lines of the audit that a prune would remove, up to the limit."""
     found = 0
     for before, categories in cutoffs.items():
         named = {"known": as_json(sorted(known)), "categories": as_json(sorted(categories))}
@@ -241,14 +241,14 @@ def count_audit(
 
 
 def read_place() -> Operation[Place | None]:
-    """Tell where the last run of the maintenance stopped; None if it came to the end."""
+    """Return where the last maintenance run stopped; None if it reached the end."""
     rows = yield Statement("read_place", {})
     found = [msgspec.json.decode(value) for (value,) in rows]
     return found[0] if found and isinstance(found[0], dict) and found[0] else None
 
 
 def keep_place(place: Place | None) -> Operation[None]:
-    """Remember where the next run goes on."""
+    """Write where the next run continues."""
     yield Statement("keep_place", {"place": as_json(place or {})})
 
 

@@ -1,4 +1,4 @@
-"""What the tables take up, and the partitions that PostgreSQL keeps ended jobs in."""
+"""The sizes of the tables, and the partitions in which PostgreSQL keeps ended jobs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from onward.core.jobs.job import instant
 from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize
 from onward.operations.statement import Operation, Statement
 
-# Few: who reads `ended` without an id opens each partition with all its indexes, anew on every connection.
+# Few: a query of `ended` without an id opens each partition with all its indexes, on every new connection.
 _MONTHS_AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Tended:
-    """What became of a partition: it was made, with so many jobs moved into it, or dropped, or why not."""
+    """What happened to a partition: it was created and jobs were moved into it, or dropped, or why not."""
 
     done: str
     name: str
@@ -22,7 +22,7 @@ class Tended:
 
 
 def inspect_sizes() -> Operation[SizeReport]:
-    """Read what the tables take up; counts nothing, and is quick however large they are."""
+    """Read the sizes of the tables; counts no rows, and is quick however large the tables are."""
     [(size, free, oldest, held_back)] = yield Statement("inspect_file", {})
     tables = yield Statement("inspect_tables", {})
     indexes = yield Statement("inspect_indexes", {})
@@ -44,6 +44,6 @@ def inspect_sizes() -> Operation[SizeReport]:
 
 
 def tend_partitions() -> Operation[list[Tended]]:
-    """Make the partitions of the next months, and drop empty ones of the past; SQLite has none."""
+    """Create the partitions of the next months, and drop empty ones of the past; SQLite has none."""
     rows = yield Statement("tend_partitions", {"ahead": _MONTHS_AHEAD})
     return [Tended(*row) for row in rows]

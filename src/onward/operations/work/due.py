@@ -1,4 +1,4 @@
-"""What there is to do by the clock, in one question: asked every second by every worker."""
+"""What is due by the clock, in one statement: every worker runs it every second."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation, Statement
 
 SETTLE_PATIENCE = timedelta(milliseconds=200)
-"""Who writes an end settles it next: to look for it at once would only be in the way."""
+"""The process that writes an end does its follow-up work next; a search at once would only get in its way."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Chores:
-    """When the next job and the next slot of a schedule are due, in the past if they are now.
+    """When the next job and the next occurrence of a schedule are due; a time in the past means now.
 
-    `unsettled` says that something still follows from ends, `fresh` that somebody should look at signals.
+    `unsettled` means that ends have follow-up work pending, `fresh` that signals or waits are to be matched.
     """
 
     now: datetime
@@ -30,7 +30,7 @@ class Chores:
 
 
 def chores(known: Known) -> Operation[Chores]:
-    """Tell one who fires the schedules that it knows what there is to do; locks and writes nothing."""
+    """Return what is due for a worker that fires the schedules it knows; locks and writes nothing."""
     patience = SETTLE_PATIENCE // _MICROSECOND
     [row] = yield Statement("find_chores", {**known.params(), "patience": patience})
     at, due, slot, *marks = row

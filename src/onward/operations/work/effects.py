@@ -1,6 +1,6 @@
 """The record of effects: written only under the newest lease of a running job.
 
-A refused write does not raise here: on SQLite its line in the audit would be rolled back with it.
+A refused write does not raise here: on SQLite its line in the audit would be rolled back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_NAME = 200
 
 
 def check_name(name: str) -> str:
-    """Refuse what can't name an effect."""
+    """Raise for a name that no effect can have."""
     check_text("effect", name, longest=_LONGEST_NAME)
     return name
 
@@ -30,7 +30,7 @@ def check_name(name: str) -> str:
 def begin(job: Job, name: str) -> Operation[Effect | None]:
     """Record that an effect is about to be done, unless it was; None if the lease was lost, which is audited.
 
-    What was begun before and never done is begun again, under its old key.
+    An effect that was begun before and never done is begun again, under its old key.
     """
     params = _of_run(job, name) | {"payload_hash": payload_hash(job.payload)}
     rows = yield Statement("begin_effect", params)
@@ -42,7 +42,7 @@ def keep(
 ) -> Operation[bool]:
     """Record that an effect was done, and its result; False if the lease was lost, which is audited.
 
-    `after` is what was recorded before. An effect that was reset since stays to be done again.
+    `after` is the record from before. An effect that was reset since then is still to be done again.
     """
     mark = payload_hash(job.payload)
     seen = 0 if after is None else after.generation
@@ -70,7 +70,7 @@ def list_effects(job_id: JobId) -> Operation[list[Effect]]:
 
 
 def reset(job_id: JobId, name: str, rules: Rules, *, reason: str) -> Operation[Effect]:
-    """Have an effect done again, under a new key, the next time its job comes to it."""
+    """Reset an effect, so that its job does it again, under a new key, the next time it gets there."""
     said = check_reason(reason, hide=rules.redact.redact_text)
     params: dict[str, Scalar] = {
         "job_id": job_id,

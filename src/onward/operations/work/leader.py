@@ -1,4 +1,4 @@
-"""One worker at a time for what only one should do: a row that runs out by the database's clock."""
+"""Leadership: one worker at a time holds a row, whose term runs out by the database's clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORTEST = timedelta(milliseconds=1)
 def lead(name: str, worker_id: str, *, ttl: timedelta) -> Operation[bool]:
     """Take the lead, or keep it; False while another worker has it.
 
-    Writes nothing for who does not lead, nor for who does before half of its time is over.
+    Writes only for the leader, and only in the second half of its term.
     """
     check_text("name", name, longest=LONGEST["queue"])
     check_text("worker_id", worker_id, longest=LONGEST["worker_id"])
@@ -27,6 +27,6 @@ def lead(name: str, worker_id: str, *, ttl: timedelta) -> Operation[bool]:
 
 
 def abdicate(worker_id: str) -> Operation[frozenset[str]]:
-    """Give up every lead of a worker, so that nobody has to wait for its end; tells which it had."""
+    """End every lead of a worker, so that others need not wait for its term to end; return their names."""
     rows = yield Statement("abdicate", {"worker": worker_id})
     return frozenset(name for (name,) in rows)

@@ -1,4 +1,4 @@
-"""Jobs that leave their slot to wait: when they are due, and what may call them back before."""
+"""Parked jobs, which leave their slot to wait: when they are due, and which signal may wake them earlier."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PARKED = ("id", "lease", "event", "key", "until", "seen")
 
 
 def park(ends: Iterable[End]) -> Operation[None]:
-    """Write what jobs wait for that have just gone back; in one transaction with that, by the caller."""
+    """Write what just released jobs wait for; the caller runs this in the transaction of the release."""
     parked = [
-        # The lease grew when the job was given back.
+        # The release has raised the lease by one.
         (end.job_id, end.lease + 1, wait.event, wait.key, micros(wait.until), as_json(list(wait.seen)))
         for end in ends
         if (wait := end.transition.wait) is not None

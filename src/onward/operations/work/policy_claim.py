@@ -1,6 +1,6 @@
-"""The claim of a queue that has a rule: as many as have room and may start now, and in whose turn.
+"""The claim of a queue that has a policy: how many jobs may start now, and whose turn it is.
 
-Who claims holds the queue's row until the end of the transaction, so claims of one such queue take turns.
+The claiming worker holds the queue's row until the end of the transaction, so such claims are serialized.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AGES = ("priority", "share")
 
 _PRIORITIES = range(1, 11)
 _MOST_ORGS = 100
-# Orgs with few jobs leave their share to the others; how often the others are asked for more.
+# Orgs with few jobs leave their share to the others; this is how often the others are asked for more.
 _MOST_ROUNDS = 4
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -36,9 +36,9 @@ Params = Mapping[str, Scalar]
 
 @dataclass(frozen=True, slots=True)
 class RuledClaim:
-    """What a claim took, in the order in which it is to run.
+    """The jobs that a claim took, in the order in which they are to run.
 
-    `full` says that the queue now runs as many as may; `wait` for how long none of it may start.
+    `full` means that the queue now runs as many jobs as it may; `wait` is how long no job of it may start.
     """
 
     jobs: list[Job]
@@ -48,7 +48,7 @@ class RuledClaim:
 
 @dataclass(frozen=True, slots=True)
 class _Locked:
-    """A queue as the claim that has locked it finds it."""
+    """A queue's state, as read under the lock of the claim."""
 
     rule: QueueRule
     paid_at: int | None
@@ -65,9 +65,9 @@ def claim_ruled(
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
 ) -> Operation[RuledClaim]:
-    """Claim by the rule of a queue; `declared` is what holds where no worker has declared one yet.
+    """Claim by the policy of a queue; `declared` is in effect where no worker has declared one yet.
 
-    In one transaction: the caller sees to that.
+    The caller must run this in one transaction.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, work.MOST_AT_ONCE)
@@ -83,7 +83,7 @@ def claim_ruled(
     jobs, turn = [], locked.turn
     if count > 0 and rule.picks:
         picked, turn = yield from _pick(queue, count, locked, paused)
-        # By the clock of that moment: else jobs would have started before those ended whose place they take.
+        # By the clock of this moment: else jobs would seem to start before those ended whose room they take.
         jobs = yield from _claim_picked(picked, worker_id)
     elif count > 0:
         jobs = yield from _claim_next(queue, count, worker_id, paused)
@@ -110,7 +110,7 @@ def _lock(queue: str, declared: QueueRule | None) -> Operation[_Locked | None]:
 
 
 def _room(queue: str, rule: QueueRule) -> Operation[int | None]:
-    """Tell how many more may run; None: as many as there are."""
+    """Return how many more jobs may run; None means without limit."""
     if rule.concurrency is None:
         return None
     [(running,)] = yield Statement("count_running", {"queue": queue, "most": rule.concurrency})
@@ -137,7 +137,7 @@ def _claim_next(
 
 def _claim_picked(picked: Sequence[Candidate], worker_id: str) -> Operation[list[Job]]:
     places = {job.id: at for at, job in enumerate(picked)}
-    # Also if there is none: so a worker that has lost its lease is told.
+    # Also with nothing picked, so that a worker that has lost its lease learns of it.
     params: Params = {"picked": as_json(list(places)), "worker": worker_id}
     rows = yield Statement("claim_picked_jobs", params)
     return (yield from work.read_claimed(rows, worker_id, lambda row: places.get(row[0], 0)))
@@ -162,14 +162,14 @@ def _pick_by_turns(
     rule, turn = locked.rule, locked.turn
     orgs, more_orgs = yield from _orgs(asked, count, turn, paused)
     found: dict[str, Candidate] = {}
-    # Nearly always there are none of those; looked for once.
+    # Jobs without a fairness mark: there are nearly always none, so look for them once.
     unmarked = count
     shares = quotas(orgs, rule.weights, turn, count)
     for _ in range(_MOST_ROUNDS):
         rows = yield _heads(asked, shares, unmarked, rule)
         found |= {job.id: job for job in _candidates(rows) if job.org_id not in paused}
         missing, unmarked = count - len(found), 0
-        # Who has as many as were asked for may have more.
+        # An org that filled its share may have more jobs.
         had = Counter(job.org_id for job in found.values())
         more = [org for org, share in shares.items() if had[org] >= share]
         if missing <= 0 or not more:
@@ -185,7 +185,7 @@ def _pick_by_turns(
         and at.org_id != last
         and any(job.org_id == last for job in picked)
     ):
-        # All of these have had a turn: it goes on behind them, or whoever is there would never have one.
+        # All of these orgs had a turn: continue behind them, else the orgs there would never have one.
         at = Turn(last, rule.weights.get(last, 1))
     return picked, at
 
@@ -193,9 +193,9 @@ def _pick_by_turns(
 def _orgs(
     asked: Params, count: int, turn: Turn | None, paused: frozenset[str]
 ) -> Operation[tuple[list[Org], bool]]:
-    """Name the next orgs, and tell whether there are more.
+    """Return the next orgs, and whether there are more.
 
-    One more than jobs are asked for, because the first one may have had its turn.
+    One org more than jobs wanted, because the first may have had its turn.
     """
     most = min(count + 1, _MOST_ORGS)
     first = "" if turn is None or turn.org_id is None else turn.org_id

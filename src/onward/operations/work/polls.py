@@ -1,4 +1,4 @@
-"""What a worker must know before it claims, and while it runs: questions only, asked often and cheap."""
+"""What a worker must know before it claims and while it runs: reads only, frequent and cheap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS = frozenset({"worker", "cancel", "breaker", "ruled"})
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Which queues have a ready job, and when the next one is due; in the past means: promote it now."""
+    """Which queues have a ready job, and when the next is due; a time in the past means: promote it now."""
 
     ready: frozenset[str]
     next_due: datetime | None
@@ -28,8 +28,8 @@ class Look:
 class Watch(Controls):
     """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
 
-    `breakers` are those of which not all is well: how long each still holds, None for without an end.
-    `ruled` are the queues that have a rule, which a claim must ask for.
+    `breakers` are those that are not clean: how long each still holds, None for without an end.
+    `ruled` are the queues that have a policy, which a claim must follow.
     """
 
     alive: bool
@@ -39,7 +39,7 @@ class Watch(Controls):
 
 
 def look() -> Operation[Look]:
-    """Tell where there is work, by the database's clock; costs the same for one job and for a million."""
+    """Return where there is work, by the database's clock; costs the same for one job and for a million."""
     rows = yield Statement("look", {})
     [(next_due, read_at)] = [(due, at) for queue, due, at in rows if queue is None]
     return Look(
@@ -50,7 +50,7 @@ def look() -> Operation[Look]:
 
 
 def watch(worker_id: str) -> Operation[Watch]:
-    """Tell a worker what has changed for it since it last asked."""
+    """Return the pauses, cancellations, breakers and queue policies that a worker must respect now."""
     rows = yield Statement("watch", {"worker": worker_id})
     controls = read_controls([row for row in rows if row[0] not in _OTHERS])
     return Watch(

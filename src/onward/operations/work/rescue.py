@@ -1,4 +1,4 @@
-"""Bring jobs back: those whose worker is gone, and those whose time has come."""
+"""Bring jobs back: rescue those whose worker is gone, and promote those that are due."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onward.operations.work.leader import lead
 from onward.operations.work.work import MOST_AT_ONCE, Leases, finish, retire
 
 SWEEPER = "sweeper"
-"""The lead that a worker must have to rescue the jobs of others by itself."""
+"""The lead that a worker must hold to rescue jobs of other workers by itself."""
 
 _NOTHING = Leases(frozenset(), frozenset())
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,7 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 class Promoted:
     """How many jobs of each queue became ready, and when the next one is due.
 
-    `slots` are the keys of limits for which others of them wait now.
+    `slots` are the keys of limits for whose permits the other due jobs wait now.
     """
 
     queues: dict[str, int]
@@ -42,9 +42,9 @@ class Swept:
 
 
 def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[list[Job]]:
-    """Declare workers lost whose lease ran out, and give the jobs that they held.
+    """Declare workers lost whose lease ran out, and return the jobs that they held.
 
-    Not those of a category with a lease of its own, until the worker has been silent for that long.
+    A job whose category has a lease of its own is returned only after the worker was silent for that long.
     """
     whole("limit", limit, 1, MOST_AT_ONCE)
     own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
@@ -55,7 +55,7 @@ def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[li
 def rescue(
     limit: int = 500, *, rules: Rules = DEFAULT_RULES, dice: Callable[[], float] = lambda: 1.0
 ) -> Operation[Leases]:
-    """Take back the jobs of lost workers; one that finishes meanwhile keeps its end, by its lease."""
+    """Take back the jobs of lost workers; a job that finishes meanwhile keeps its end, by its lease."""
     lost = yield from find_lost(limit, rules=rules)
     return (yield from _give_back(lost, rules, dice))
 
@@ -67,15 +67,15 @@ def rescue_worker(
     rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
 ) -> Operation[Leases]:
-    """Take back all that a worker held which is known to be dead, without waiting for its lease.
+    """Take back all jobs of a worker that is known to be dead, without waiting for its lease.
 
-    `how` it died, such as "was ended by SIGKILL", becomes part of what its jobs say.
+    `how` it died, such as "was ended by SIGKILL", becomes part of its jobs' errors.
     """
     if how is not None:
         check_kind("how", how, str, "say how it died, or leave it out")
     yield from retire(worker_id)
     taken = _NOTHING
-    # A retired worker claims no more, and what was settled it no longer holds: this ends.
+    # This ends: a retired worker claims no more, and it no longer holds the jobs that were taken back.
     while True:
         rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
         held = [_read(row) for row in rows]
@@ -86,7 +86,7 @@ def rescue_worker(
 
 
 def find_held(worker_id: str) -> Operation[list[Job]]:
-    """Give the running jobs of a worker."""
+    """Return the running jobs of a worker."""
     rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
     return Job.from_rows(rows)
 
@@ -99,7 +99,7 @@ def sweep(
     rules: Rules = DEFAULT_RULES,
     dice: Callable[[], float] = lambda: 1.0,
 ) -> Operation[Swept]:
-    """Rescue, if this worker leads; one that was frozen and replaced finds out before it touches a job."""
+    """Rescue, if this worker leads; one that was frozen and replaced learns so before it touches a job."""
     if not (yield from lead(SWEEPER, worker_id, ttl=ttl)):
         return Swept(leader=False, leases=_NOTHING)
     return Swept(leader=True, leases=(yield from rescue(limit, rules=rules, dice=dice)))
@@ -123,11 +123,11 @@ def promote(limit: int = 500) -> Operation[Promoted]:
 
 
 def _read(row: Row) -> Job:
-    """Read a job to give it back: one that somebody has spoilt must not keep the others from it."""
+    """Read a job that is to be taken back; a spoilt row must not keep the others from that."""
     try:
         return Job.from_row(row)
     except (ValueError, TypeError, OverflowError):
-        # Whoever claims it next says what is wrong with it.
+        # The worker that claims the job next reports what is wrong with it.
         return Job.salvaged(row)
 
 

@@ -1,4 +1,4 @@
-"""What a worker does: hold a lease, claim jobs, and write what became of them."""
+"""What a worker does: hold a lease, claim jobs, and write their outcomes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TOLD = ("lost", "cancelled", "again", "tied", "slot")
 
 _LONGEST_WHY = 500
 _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
-# Before every job there can be.
+# Sorts before every job.
 _FRONT = (0, 0, "00000000-0000-0000-0000-000000000000")
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_LEASE = timedelta(milliseconds=1)
@@ -49,20 +49,20 @@ _SHORTEST_LEASE = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Which of the leases that a write named still held; what was refused changed nothing."""
+    """Which of the leases in a write were still held; a refused lease changed nothing."""
 
     held: frozenset[JobId]
     lost: frozenset[JobId]
     cancel_requested: frozenset[JobId] = frozenset()
     spent_orgs: frozenset[str] = frozenset()
-    """Orgs whose budget is spent, as far as these writes have found out."""
+    """Orgs whose budget is spent, as far as these writes found out."""
     tied: frozenset[JobId] = frozenset()
-    """Jobs that have ended, and from whose end something follows: `settle_ties` does it."""
+    """Jobs that have ended with follow-up work pending, which `settle_ties` does."""
     slots: frozenset[str] = frozenset()
-    """Keys of limits of which a slot may be free, because a job ended or went back."""
+    """Keys of limits that may have a free permit, because a job ended or was released."""
 
     def joined(self, more: Leases) -> Leases:
-        """Add what another write has told; what one of them found held is not lost."""
+        """Add the result of another write; a lease that either of them found held is not lost."""
         held = self.held | more.held
         return Leases(
             held,
@@ -83,7 +83,7 @@ class Leases:
 
 
 def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None = None) -> Operation[None]:
-    """Give a worker its lease; an id serves one life of one process."""
+    """Register a worker with its lease; an id serves one run of one process."""
     check_text("worker_id", worker_id, longest=200)
     rows = yield Statement(
         "register_worker",
@@ -100,7 +100,7 @@ def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None
 def extend(
     worker_id: str, leases: Mapping[JobId, int], *, lease: timedelta, idle: bool = False
 ) -> Operation[Leases]:
-    """Renew a worker's lease, and learn which of its jobs it still holds and which should be cancelled."""
+    """Renew a worker's lease; return which of its jobs it still holds and which should be cancelled."""
     rows = yield Statement(
         "extend_worker",
         {
@@ -118,7 +118,7 @@ def extend(
 
 
 def retire(worker_id: str) -> Operation[bool]:
-    """End a worker's lease at once: what it still holds can be rescued; False for an unknown worker."""
+    """End a worker's lease at once, so that its jobs can be rescued; False for an unknown worker."""
     rows = yield Statement("retire_worker", {"worker": worker_id})
     yield from abdicate(worker_id)
     return bool(rows)
@@ -132,9 +132,9 @@ def claim(
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
 ) -> Operation[list[Job]]:
-    """Take up to `limit` ready jobs of a queue under the worker's lease, most urgent first.
+    """Take at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-    Paused orgs and job types are passed over if named. Whether the queue is paused, a worker asks before.
+    Jobs of `paused_orgs` and `paused_types` are skipped. The worker checks first whether the queue is paused.
     """
     rows = yield from claim_rows(
         queue, limit, worker_id=worker_id, paused_orgs=paused_orgs, paused_types=paused_types
@@ -151,10 +151,10 @@ def claim_rows(
     paused_types: Collection[str] = (),
     past: Job | None = None,
 ) -> Operation[Sequence[Row]]:
-    """Claim as `claim` does, and return rows that the caller makes jobs of, outside SQLite's writer thread.
+    """Claim as `claim` does, but return rows: the caller makes jobs of them outside SQLite's writer thread.
 
-    `past` is the last job of the caller's last claim; on PostgreSQL only jobs behind it are claimed: until a
-    vacuum, its index has the entries of all jobs that were claimed before. SQLite claims from the front.
+    `past` is the last job of the caller's last claim; on PostgreSQL only jobs behind it are claimed. Until a
+    vacuum, its index still has the entries of all jobs claimed before. SQLite claims from the front.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole("limit", limit, 1, MOST_AT_ONCE)
@@ -178,13 +178,13 @@ def _place_of(past: Job | None) -> tuple[Scalar, ...]:
 def read_claimed(
     rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _urgency
 ) -> Operation[list[Job]]:
-    """Make jobs of the rows of a claim, in their order; raises WorkerLost if it had no right to any."""
+    """Make jobs of the rows of a claim, in order; raises WorkerLost if the worker had no right to claim."""
     jobs = jobs_of(rows, worker_id, order)
     return (yield from _leave_out_the_spoilt(sorted(rows, key=order))) if jobs is None else jobs
 
 
 def jobs_of(rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _urgency) -> list[Job] | None:
-    """Make jobs of the rows of a claim, in their order; None if any of them can't be read.
+    """Make jobs of the rows of a claim, in order; None if any of them can't be read.
 
     Raises WorkerLost if the worker had no right to claim.
     """
@@ -198,7 +198,7 @@ def jobs_of(rows: Sequence[Row], worker_id: str, order: Callable[[Row], Any] = _
 
 
 def _leave_out_the_spoilt(rows: Sequence[Row]) -> Operation[list[Job]]:
-    """Fail the jobs that can't be read, so that they end in time and hold up no other."""
+    """Fail the jobs that can't be read, so that they end and delay no other job."""
     jobs: list[Job] = []
     spoilt: list[End] = []
     for row in rows:
@@ -213,7 +213,7 @@ def _leave_out_the_spoilt(rows: Sequence[Row]) -> Operation[list[Job]]:
 
 
 def finish(ends: Collection[End]) -> Operation[Leases]:
-    """Write what attempts came to; a lease that is not the newest is refused, and that is audited."""
+    """Write the outcomes of attempts; a lease that is not the newest is refused, and that is audited."""
     asked = frozenset([end.job_id for end in ends])
     if len(asked) == len(ends):
         return (yield from _finish(asked, ends))
@@ -224,7 +224,7 @@ def finish(ends: Collection[End]) -> Operation[Leases]:
 
 
 def _turns(ends: Collection[End]) -> list[list[End]]:
-    """Part ends so that each statement names a job once: of two under one lease the first counts."""
+    """Split ends so that each statement has a job once; of two ends under one lease the first counts."""
     turns: list[dict[JobId, End]] = []
     for end in {(end.job_id, end.lease): end for end in reversed(list(ends))}.values():
         turn = next((turn for turn in turns if end.job_id not in turn), None)
@@ -237,7 +237,7 @@ def _turns(ends: Collection[End]) -> list[list[End]]:
 def _finish(asked: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
     metered = [end for end in ends if end.usage]
     parked = [end for end in ends if end.transition.wait is not None]
-    # In one transaction with what follows: the caller sees to that.
+    # The caller runs this in one transaction with the ends below.
     costs = (yield from record(metered)) if metered else {}
     lost: set[JobId] = set()
     cancelled: set[JobId] = set()
@@ -256,7 +256,7 @@ def _finish(asked: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]
         tied |= told["tied"]
         slots |= told["slot"]
         again = [end for end in left if end.job_id in told["again"]]
-        # These can't go back, because someone wants them cancelled: end them instead.
+        # These can't be released, because their cancellation was requested: end them instead.
         left = [end.cancelled() for end in left if end.job_id in told["cancelled"]]
         left += yield from _rerun(again)
         if parked:
@@ -271,7 +271,7 @@ def _finish(asked: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]
 
 
 def _rerun(ends: Sequence[End]) -> Operation[list[End]]:
-    """Start jobs again that were reset while they ran; gives the ends of those that were not, after all."""
+    """Start jobs again that were reset while they ran; return the ends of those that were not."""
     if not ends:
         return []
     runs = [
@@ -294,7 +294,7 @@ def _rerun(ends: Sequence[End]) -> Operation[list[End]]:
 
 
 def _finish_statement(ends: Collection[End]) -> Statement:
-    # Most jobs come to the very same, so this is asked of few.
+    # Most ends share one transition, so this looks at few.
     transitions = {id(end.transition): end.transition for end in ends}.values()
     ended, returned = ends, list[End]()
     if any(to.state not in ENDED_STATES for to in transitions):
@@ -309,7 +309,7 @@ def _finish_statement(ends: Collection[End]) -> Statement:
 
 
 def _ended_rows(ends: Collection[End], kinds: int) -> Rows:
-    """Give ends as rows; most jobs come to the very same, which is written out once."""
+    """Return ends as rows; most ends are alike, and their common values are written once."""
     if kinds != 1 or len({id(end.actions) for end in ends}) != 1:
         return Rows.of(ENDED, [(end.job_id, end.lease, *_ending(end)) for end in ends])
     told = zip(ENDED[2:], _ending(next(iter(ends))), strict=True)
@@ -339,7 +339,7 @@ def _returned_row(end: End) -> tuple[Scalar, ...]:
 
 
 def _audited(to: Transition) -> str | None:
-    """Say for the audit why it ended so; never a message, which may hold a secret."""
+    """Return why a job ended so, for the audit; never a message, which may hold a secret."""
     if to.wait is not None:
         return _text(to.wait.told())
     about = to.result if to.outcome == "skipped" else to.error

@@ -1,5 +1,5 @@
 -- fragment: schedule_columns
--- Not by the table's name: what SQLite returns from an insert has none.
+-- Without the table's name, which SQLite does not know in the RETURNING of an insert.
 name, version, source, org_id, job_type, job, cron, every_micros, tz, {micros(anchor)}, jitter_micros, missed, overlap,
 warm_up_micros, {micros(next_at)}, {micros(last_slot)}, {micros(created_at)}, {micros(changed_at)}, {micros(paused_at)},
 pause_reason, paused_by_type, paused_by_id, {micros(removed_at)}
@@ -11,7 +11,7 @@ schedule, {micros(slot)}, source, {micros(fired_at)}, late, {text(job_id)}, outc
 SELECT {+schedule_columns} FROM {schedules} WHERE removed_at IS NULL ORDER BY name LIMIT :limit::int
 
 -- name: get_schedule
--- One row also for a schedule that is not there: the time is asked for in any case.
+-- One row even for a schedule that does not exist, because the caller always needs the time.
 SELECT {micros(:now::clock)}, {+schedule_columns}
 FROM (SELECT :name::text AS asked) AS question LEFT JOIN {schedules} AS schedule ON schedule.name = question.asked
 
@@ -37,8 +37,8 @@ ORDER BY fired_at DESC, slot DESC, schedule
 LIMIT :limit::int
 
 -- fragment: schedule_put
--- Guarded by the version that was read: of two who have read the same, the second changes nothing and reads again.
--- Who fires meanwhile moves `next_at` and no version: it is written only where the times themselves are new.
+-- Guarded by the version that was read: of two writers that read the same version, the second changes nothing and
+-- reads again. A firing worker moves `next_at` without a new version, so `next_at` is written only for new times.
 INSERT INTO {schedules} AS schedule (
     name, version, source, org_id, job_type, job, cron, every_micros, tz, anchor, jitter_micros, missed, overlap,
     warm_up_micros, next_at, created_at, changed_at, paused_at, pause_reason, paused_by_type, paused_by_id, removed_at
@@ -65,20 +65,20 @@ WHERE schedule.version = :version::int
 RETURNING {+schedule_columns}
 
 -- fragment: may_fire
--- One that is defined in code is fired by workers that define it, any other by those that know its job type; none
--- before the worker has been up for as long as the schedule asks.
+-- A schedule from code is fired by workers that define it, any other by workers that know its job type; none before
+-- the worker has been up for the schedule's warm-up.
 paused_at IS NULL AND removed_at IS NULL AND warm_up_micros <= :up::int
 AND (source = 'code' AND name IN (:own::texts) OR source = 'database' AND job_type IN (:types::texts))
 
 -- name: find_open_runs
--- By the jobs themselves: that one has ended is noted a moment later.
+-- By the jobs themselves, because the history records an end a moment later.
 SELECT run.schedule, {text(run.job_id)}, live.org_id
 FROM {schedule_runs} AS run JOIN {live} AS live ON live.id = run.job_id
 WHERE run.schedule IN (:names::texts) AND run.ended_at IS NULL
 ORDER BY run.fired_at, run.slot
 
 -- name: find_troubled_schedules
--- Those that are overdue, and those whose last run was late, was refused or has failed.
+-- Overdue schedules, and those whose last run was late, was refused or has failed.
 SELECT
     name, job_type, schedule.source, {micros(next_at)}, warm_up_micros, {micros(run.slot)}, {micros(run.fired_at)}, run.late,
     run.outcome, run.error, {text(run.job_id)}

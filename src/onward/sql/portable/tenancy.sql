@@ -1,9 +1,9 @@
 -- fragment: of_only_org
--- For a client that is confined to an org, what is of another org, or of none, is not there.
+-- For a client that is confined to an org, rows of another org, or of none, do not exist.
 (:only_org::text IS NULL OR org_id = :only_org::text)
 
 -- fragment: job_of_only_org
--- For what belongs to a job and has no org of its own.
+-- For rows that belong to a job and have no org of their own.
 (:only_org::text IS NULL OR EXISTS (
     SELECT 1 FROM {live} AS job WHERE job.id = job_id AND job.org_id = :only_org::text
 ) OR EXISTS (

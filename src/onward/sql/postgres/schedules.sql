@@ -13,7 +13,7 @@ event AS (
 SELECT * FROM made
 
 -- name: lock_due_schedules
--- Locked until what was due is enqueued and the next slot is written: another worker passes these over.
+-- Locked until the due jobs are enqueued and the next occurrence is written: other workers skip these schedules.
 SELECT {micros(:now::clock)}, {+schedule_columns} FROM {schedules}
 WHERE next_at <= (SELECT :now::clock) AND {+may_fire}
 ORDER BY next_at, name

@@ -1,3 +1,3 @@
 -- name: set_org
--- Whoever may run SQL may set it to anything: it keeps apart what an application reads, not who attacks it.
+-- Any role that can run SQL can set this to any org: it separates what an application reads, and stops no attacker.
 SELECT set_config('{prefix}org', :org::text, :local::int = 1)

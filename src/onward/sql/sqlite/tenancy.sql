@@ -1,3 +1,3 @@
 -- name: set_org
--- SQLite has no policies, and is never asked.
+-- SQLite has no policies; this is never run.
 SELECT :org, :local FROM {live} LIMIT 0

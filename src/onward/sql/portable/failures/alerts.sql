@@ -2,8 +2,8 @@
 coalesce((SELECT at FROM {alerted} ORDER BY at DESC LIMIT 1), :now::clock)
 
 -- name: find_deaths
--- From a little before the newest death that is known: one that commits late has an earlier time. A clock that was
--- ahead must not hide what dies after it was put right.
+-- Starts a little before the newest known death: a death that commits late has an earlier time. A clock that was ahead
+-- must not hide deaths that follow its correction.
 SELECT
     {text(gone.id)}, gone.lease, {micros(gone.ended_at)}, gone.org_id, gone.job_type, gone.queue, gone.category,
     gone.attempt, gone.max_attempts, {text(gone.error)}
@@ -14,8 +14,8 @@ ORDER BY gone.ended_at
 LIMIT :limit::int
 
 -- name: note_look
--- The row of no job: up to then all is known. Else a day on which thousands died would be read again and again until
--- somebody died on another one.
+-- The row with the id of no job: all deaths up to its time are known. Without it, a day on which thousands of jobs died
+-- would be read again and again until a job died on another day.
 INSERT INTO {alerted} (job_id, lease, at)
 VALUES ('00000000-0000-0000-0000-000000000000', 0, :now::clock)
 ON CONFLICT (job_id, lease) DO UPDATE SET at = excluded.at
@@ -25,7 +25,7 @@ RETURNING 1
 (alert.muted_at IS NOT NULL AND (alert.muted_until IS NULL OR alert.muted_until > :now::clock))
 
 -- fragment: is_due
--- The first of an alert at once, then one message for each span of the throttle.
+-- The first message of an alert is due at once, then one for each span of the throttle.
 alert.unsent > 0 AND (alert.sent_at IS NULL OR alert.sent_at <= {later(:now::clock, -:throttle::int)})
 AND NOT {+is_muted}
 
@@ -41,7 +41,7 @@ SET kind = excluded.kind, about = excluded.about, last_job_id = excluded.last_jo
 RETURNING fingerprint
 
 -- fragment: add_finding
--- One that goes on is told again after a while, and one that comes back counts anew.
+-- A finding that persists is reported again after a while, and one that returns is counted again.
 ON CONFLICT (fingerprint) DO UPDATE
 SET kind = excluded.kind, about = excluded.about, last_at = excluded.last_at, resolved_at = NULL,
     count = alert.count + CASE WHEN alert.resolved_at IS NULL THEN 0 ELSE 1 END,
@@ -59,7 +59,7 @@ WHERE source = 'finding' AND resolved_at IS NULL AND fingerprint NOT IN (:found:
 RETURNING fingerprint
 
 -- name: find_due_alerts
--- Asked before anything is written, because there is mostly nothing to send.
+-- Runs before anything is written, because there is mostly nothing to send.
 SELECT 'alert' WHERE EXISTS (SELECT 1 FROM {alerts} AS alert WHERE {+is_due})
 UNION
 SELECT send.sink FROM {alert_sends} AS send WHERE send.next_at <= :now::clock AND send.sink IN (:sinks::texts)
@@ -83,7 +83,7 @@ SET number = excluded.number, alert = excluded.alert, tries = 0, next_at = exclu
 RETURNING fingerprint
 
 -- name: take_send
--- Held while it is sent: whoever comes next, here or elsewhere, takes another one.
+-- Held while it is sent: the next worker, in this process or another, takes another message.
 UPDATE {alert_sends} SET tries = tries + 1, next_at = {later(:now::clock, :hold::int)}
 WHERE next_at <= :now::clock AND (fingerprint, sink) IN (
     SELECT fingerprint, sink FROM {alert_sends}
@@ -103,7 +103,7 @@ WHERE {+this_send}
 RETURNING fingerprint
 
 -- fragment: this_send
--- Not one that has replaced it meanwhile.
+-- Not a message that has replaced it meanwhile.
 fingerprint = :fingerprint::text AND sink = :sink::text AND number = :number::int
 
 -- name: list_alerts
@@ -118,7 +118,7 @@ ORDER BY alert.last_at DESC, alert.fingerprint
 LIMIT :limit::int
 
 -- name: forget_alerted
--- Only what no reading comes back to.
+-- Only deaths that `find_deaths` no longer reads.
 DELETE FROM {alerted}
 WHERE (job_id, lease) IN (
     SELECT job_id, lease FROM {alerted} WHERE at < {+reading_from} ORDER BY at LIMIT :limit::int

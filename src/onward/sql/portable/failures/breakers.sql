@@ -1,22 +1,22 @@
 -- name: get_breaker
--- One row also for a breaker that is not there: the time is asked for in any case.
+-- One row even for a breaker that does not exist, because the caller always needs the time.
 SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
 FROM (SELECT :name::text AS asked) AS question LEFT JOIN {breakers} AS breaker ON breaker.name = question.asked
 
 -- name: list_breakers
 SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
 FROM {breakers} AS breaker
--- Those of which not all is well first: they must not be missed behind thousands that are closed.
+-- Suspect breakers first: they must not be cut off behind thousands of closed ones.
 ORDER BY CASE WHEN breaker.state = 'open' THEN 0 WHEN breaker.failures > 0 THEN 1 ELSE 2 END, breaker.name
 LIMIT :limit::int
 
 -- fragment: breaker_columns
--- Not by the table's name: what SQLite returns from an insert has none.
+-- Without the table's name, which SQLite does not know in the RETURNING of an insert.
 name, state, failures, {micros(counted_from)}, {micros(opened_at)}, {micros(until)}, holds, turn, {micros(turn_until)},
 forced, reason, actor_type, actor_id
 
 -- fragment: suspect_breakers
--- How long each still holds: null for one without an end, nothing left for one that lets one through.
+-- How long each still holds: null without an end, zero or less for a breaker that lets one job through.
 SELECT
     'breaker', breaker.name, NULL, NULL, NULL,
     CASE
@@ -27,7 +27,8 @@ FROM {breakers} AS breaker
 WHERE breaker.state = 'open' OR breaker.failures > 0
 
 -- fragment: breaker_put
--- Guarded by the version that was read: of two who have read the same, the second changes nothing and reads again.
+-- Guarded by the version that was read: of two writers that read the same version, the second changes nothing and
+-- reads again.
 INSERT INTO {breakers} AS breaker (
     name, version, state, failures, counted_from, opened_at, until, holds, turn, turn_until, forced, reason,
     actor_type, actor_id

@@ -7,7 +7,7 @@ FROM {ended} AS ended LEFT JOIN {dead_letters} AS letter ON letter.job_id = ende
 WHERE ended.state = 'dead' AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)
 
 -- fragment: unresolved
--- Nobody has dealt with this death; one that was replayed and died again has another lease.
+-- An unresolved death. A job that was replayed and died again has another lease.
 NOT EXISTS (SELECT 1 FROM {dead_letters} AS letter WHERE letter.job_id = gone.id AND letter.lease = gone.lease)
 
 -- fragment: asked_and_unresolved
@@ -44,7 +44,7 @@ LIMIT :limit::int
 SELECT {job_columns ended}, {+letter_columns} {+dead_ones} {+listed}
 
 -- name: list_dead_of_group
--- Beside the one for all: SQLite uses no index for what may be null.
+-- Separate from list_dead_letters, because SQLite uses no index for a parameter that may be null.
 SELECT {job_columns ended}, {+letter_columns} {+dead_ones} AND {+group_of} = :group::text {+listed}
 
 -- name: list_dead_of_subject
@@ -65,7 +65,7 @@ ORDER BY ended.id
 LIMIT :limit::int
 
 -- fragment: page_of_groups
--- Type and class are part of a fingerprint: the newest job tells them for all.
+-- Job type and class are part of the fingerprint, so those of the newest job are those of all.
 JOIN {ended} AS ended ON ended.id = newest.id
 WHERE (:job_type::text IS NULL OR ended.job_type = :job_type::text)
     AND (:error_class::text IS NULL OR {+class_of} = :error_class::text)

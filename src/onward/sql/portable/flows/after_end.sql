@@ -1,11 +1,11 @@
 -- name: find_unsettled
--- With some patience, what somebody is most likely settling just now is left to them.
+-- With `patience`, the process that wrote an end is given time to do the follow-up work itself.
 SELECT {text(id)} FROM {ended}
 WHERE flow > 0 AND (:patience::int = 0 OR ended_at <= {later(:now::clock, -:patience::int)})
 LIMIT :limit::int
 
 -- fragment: settled_ties
--- What a job of a batch was counted as is marked in place of what it was counted as before.
+-- The mark of how its batch counts the job, in place of the mark from before.
 CASE WHEN (flow & 2) = 0 THEN flow ELSE
     (flow & ~112) | CASE state WHEN 'succeeded' THEN 16 WHEN 'dead' THEN 32 ELSE 64 END
 END

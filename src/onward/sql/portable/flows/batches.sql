@@ -4,7 +4,7 @@
 {text(batch.parent_id)}, {text(batch.callbacks)}, batch.succeeded, batch.dead, batch.cancelled
 
 -- fragment: of_batch
--- A callback and the successor of a dead job name the batch, too, but are not counted in it.
+-- A callback and the successor of a dead job have the batch's id, too, but are not counted in it.
 batch_id IN (:ids::ids) AND (abs(flow) & 2) <> 0
 
 -- name: insert_batch
@@ -16,7 +16,7 @@ WHERE :only_org::text IS NULL OR :org_id::text = :only_org::text
 RETURNING {text(id)}
 
 -- name: end_batches
--- Returns only what had not ended yet: so its callbacks are enqueued once.
+-- Returns only batches that had not ended yet, so that their callbacks are enqueued once.
 UPDATE {batches} SET ended_at = :now::clock
 WHERE id IN (:ids::ids) AND ended_at IS NULL AND {+of_only_org}
 RETURNING {text(id)}, succeeded, dead, cancelled, {text(callbacks)}
@@ -27,7 +27,7 @@ WHERE id = :id::id AND {+of_only_org}
 RETURNING org_id
 
 -- name: get_batches
--- One statement, so that a job which ends meanwhile is counted once: as live, as not settled yet, or as settled.
+-- One statement, so that a job that ends meanwhile is counted once: as live, as not yet counted, or as counted.
 SELECT {+batch_columns}, part.state, part.ties, part.jobs
 FROM {batches} AS batch LEFT JOIN (
     SELECT batch_id, state, flow & 112 AS ties, count(*) AS jobs FROM {live}
@@ -64,5 +64,4 @@ ORDER BY 1 DESC
 LIMIT :limit::int
 
 -- name: find_batch_members
--- Jobs that have not ended, and in which batch they are.
 SELECT {text(id)}, {text(batch_id)} FROM {live} WHERE id IN (:ids::ids) AND (flow & 2) <> 0 AND {+of_only_org}

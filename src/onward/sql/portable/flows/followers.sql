@@ -1,13 +1,13 @@
 -- fragment: parents_found
--- One statement, so one view of both tables: a job that ends meanwhile is in exactly one of them. A death that somebody
--- has dealt with is final: no replay follows it.
+-- One statement, so one view of both tables: a job that ends meanwhile is in exactly one of them. A resolved death is
+-- final: no replay follows it.
 SELECT {text(id)}, org_id, state, job_type, 0 FROM {live} WHERE id IN (:ids::ids) AND {+of_only_org}
 UNION ALL
 SELECT {text(id)}, org_id, state, job_type, CASE WHEN state = 'dead' AND NOT ({+unresolved}) THEN 1 ELSE 0 END
 FROM {ended} AS gone WHERE id IN (:ids::ids) AND {+of_only_org}
 
 -- name: find_untied
--- Nearly always none. What nobody is about to tie: a parent that stays locked for long holds up no other.
+-- Nearly always none. A parent that stays locked for long delays no other edge.
 SELECT {text(job_id)}, {text(parent_id)}, org_id, needs, on_failure FROM {followers}
 WHERE NOT tied
 ORDER BY job_id, parent_id
@@ -33,11 +33,11 @@ LIMIT :limit::int
 {text(id)}, org_id, pending, {micros(run_at)}, limit_key, {micros(:now::clock)}
 
 -- fragment: cancelled_follower
--- By nobody: it follows from another end.
+-- Without an actor: it follows from another end.
 'job.cancelled'
 
 -- name: sample_dead_followed
--- Of the newest deaths.
+-- Among the newest deaths only.
 SELECT {text(gone.id)}, gone.job_type, count(*)
 FROM (
     SELECT id, job_type, flow FROM {ended} WHERE state = 'dead' ORDER BY ended_at DESC LIMIT :newest::int

@@ -3,7 +3,7 @@
 actor_id
 
 -- name: find_signal
--- The oldest that the job has not had yet.
+-- The oldest signal that the job has not received yet.
 SELECT {+signal_columns} FROM {signals}
 WHERE org_id = :org_id::text AND event = :event::text AND key = :key::text AND expires_at > :now::clock
     AND {text(id)} NOT IN (:seen::texts) AND {+of_only_org}
@@ -18,7 +18,7 @@ ORDER BY id DESC
 LIMIT :limit::int
 
 -- name: list_awaited
--- A row whose job has gone on since is as good as gone.
+-- A row whose job has moved on since then no longer counts.
 SELECT {text(job_id)}, nullif(org_id, ''), event, nullif(key, ''), {micros(until)} FROM {awaited} AS waits
 WHERE (:job_id::text IS NULL OR job_id = :job_id::id) AND (:org_id::text IS NULL OR org_id = :org_id::text)
     AND (:event::text IS NULL OR event = :event::text) AND (:key::text IS NULL OR key = :key::text)
@@ -33,8 +33,8 @@ EXISTS (
 )
 
 -- name: find_fresh_signals
--- Asked each second by every worker: two probes of an index, mostly of an empty one. In an order that no other index
--- has, else a planner that takes what is fresh for common reads the table.
+-- Every worker runs this each second: two probes of an index that is mostly empty. Ordered as no other index is, else
+-- a planner that takes fresh rows for common reads the table.
 SELECT 1 FROM (SELECT at FROM {signals} WHERE fresh = 1 ORDER BY at LIMIT 1) AS sent
 UNION ALL
 SELECT 1 FROM (SELECT until FROM {awaited} WHERE fresh = 1 ORDER BY until LIMIT 1) AS begun

@@ -1,5 +1,5 @@
 -- fragment: cancellable
--- A running job that was asked already is not asked again, unless it was reset since.
+-- A running job whose cancellation was requested is not asked again, unless it was reset since then.
 (cancel_requested_at IS NULL OR rerun_requested) AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
 
 -- name: pick_jobs
@@ -30,7 +30,7 @@ WHERE id IN (:ids::ids) AND {+cancellable}
 ORDER BY live.id
 
 -- name: find_dependents
--- Who waits for these jobs, and whom they have enqueued.
+-- The followers of these jobs, and the jobs that they have enqueued.
 SELECT {text(job_id)} FROM {followers} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
 UNION
 SELECT {text(id)} FROM {live} WHERE parent_id IN (:ids::ids) AND {+of_only_org}

@@ -4,7 +4,7 @@ UNION ALL
 SELECT {job_columns ended} FROM {ended} AS ended WHERE id IN (:ids::ids) AND {+of_only_org}
 
 -- name: list_jobs
--- Each table is read newest first by its primary key and only as far as the page goes.
+-- Each table is read newest first by its primary key, and only as far as the page goes.
 SELECT * FROM (
     SELECT {job_columns live} FROM {live} AS live
     WHERE {+narrowed} AND :outcome::text IS NULL AND :unresolved::int IS NULL
@@ -44,7 +44,7 @@ AND (:above::text IS NULL OR id >= :above::id)
 AND (:below::text IS NULL OR id < :below::id)
 
 -- name: count_jobs
--- Live jobs are counted; ended ones only up to a cap, because there may be any number of them.
+-- Live jobs are all counted; ended ones only up to a cap, because there may be any number of them.
 SELECT queue, state, count(*) FROM {live}
 WHERE (:org_id::text IS NULL OR org_id = :org_id::text) AND {+of_only_org}
 GROUP BY queue, state

@@ -20,7 +20,7 @@ ORDER BY org_id, project_id, key
 LIMIT :limit::int
 
 -- name: end_of_keys
--- From page to page of the table: an index by expiry would cost every enqueue with a key.
+-- Page by page through the table: an index by expiry would cost every enqueue with a key.
 SELECT org_id, project_id, key FROM (
     SELECT org_id, project_id, key FROM {keys}
     WHERE (org_id, project_id, key) > (:org_id::text, :project_id::text, :key::text)
@@ -38,7 +38,7 @@ AND (org_id, project_id, key) <= (:end_org::text, :end_project::text, :end_key::
 (SELECT sum(used.cost_micros) FROM {usage} AS used WHERE used.job_id = gone.id AND used.lease = gone.lease)
 
 -- name: read_held_job
--- By itself, after the lock: only so it sees what was committed while the lock was waited for.
+-- A statement of its own after the lock, because only so does it see what was committed during the wait for the lock.
 SELECT
     live.state, {text(live.payload)}, {text(rerun.payload)}, {micros(live.created_at)}, {micros(live.started_at)},
     {micros(live.run_at)}, live.attempt, {micros(:now::clock)}

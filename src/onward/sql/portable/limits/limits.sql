@@ -1,6 +1,6 @@
 -- fragment: standing
--- How it stands with a key, and what its limit allows. The conditions are those of the indexes, as they are written
--- there: SQLite sees no other way that one implies the other.
+-- The state of a key, and what its limit allows. The conditions repeat those of the indexes word for word: SQLite
+-- uses a partial index only then.
 asked.limit_key,
 (SELECT count(CASE WHEN one.state = 'queued' THEN 1 END) FROM {live} AS one WHERE {+holds_slot}),
 (SELECT count(CASE WHEN one.state = 'running' THEN 1 END) FROM {live} AS one WHERE {+holds_slot}),
@@ -26,7 +26,7 @@ SELECT * FROM (
 
 -- name: find_waiting
 -- plan: steady
--- From key to key for which a job waits, one probe of the index each, however many jobs wait for it.
+-- From key to key for which a job waits, with one probe of the index each, however many jobs wait.
 SELECT * FROM (
     WITH RECURSIVE asked (limit_key, place) AS (
         SELECT (
@@ -50,15 +50,15 @@ SELECT * FROM (
 ) AS found
 
 -- name: forget_slots
--- What owes nothing says nothing.
+-- A rate that owes nothing needs no row.
 DELETE FROM {slots}
 WHERE limit_key IN (SELECT old.limit_key FROM {slots} AS old WHERE old.paid_at <= :now::clock LIMIT :limit::int)
     AND paid_at <= :now::clock
 RETURNING limit_key
 
 -- name: list_limits
--- Counted up to a cap. `0` is what comes after `/`: in between are the keys of this limit, and of names that go on
--- with a lower sign.
+-- Counted up to a cap. `0` is the character after `/`: the range holds the keys of this limit, and of names that
+-- continue with a character below `/`, which the second condition excludes.
 SELECT
     own.name, {text(own.declared)}, {micros(own.declared_at)}, {text(own.override)}, {micros(own.set_at)}, own.reason,
     own.actor_type, own.actor_id,
@@ -77,7 +77,7 @@ one.limit_key >= own.name AND one.limit_key < own.name || '0'
 AND (one.limit_key = own.name OR one.limit_key >= own.name || '/')
 
 -- name: list_slots
--- The busiest keys of a limit, of those that were looked at.
+-- The busiest keys of a limit, among the jobs that were read.
 SELECT limit_key, sum(active), sum(waiting)
 FROM (
     SELECT held.limit_key, 1 AS active, 0 AS waiting FROM (
@@ -97,7 +97,7 @@ ORDER BY 3 DESC, 2 DESC, 1
 LIMIT :limit::int
 
 -- name: find_slot
--- Which slot a job needs or holds, and for how many others it waits.
+-- The limit of a job, and for how many other jobs it waits.
 SELECT limit_key, pending FROM {live} WHERE id = :id::id
 
 -- name: list_holders
@@ -108,7 +108,7 @@ ORDER BY one.state DESC, one.id
 LIMIT :limit::int
 
 -- name: list_waiting
--- How many wait for each of these keys, up to a cap, and since when: the first of each priority are compared.
+-- How many jobs wait for each of these keys, up to a cap, and since when: the first of each priority are compared.
 SELECT
     asked.limit_key,
     (SELECT count(*) FROM (

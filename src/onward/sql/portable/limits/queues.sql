@@ -12,13 +12,13 @@ SELECT 'ruled', name, NULL, NULL, NULL, NULL FROM {queues}
 WHERE {text(settings)} <> '{}' OR override IS NOT NULL
 
 -- name: note_turn
--- Only by who has locked the row.
+-- Only for the claim that holds the row's lock.
 UPDATE {queues} SET paid_at = :paid_at::int, turn = :turn::text WHERE name = :queue::text
 RETURNING name
 
 -- name: find_orgs
 -- plan: steady
--- From org to org, one probe of the index each, from the one whose turn it is and again from the first one.
+-- From org to org with one probe of the index each, starting with the org whose turn it is, then from the first.
 SELECT org_id FROM (
     WITH RECURSIVE later AS (
         SELECT (
@@ -58,7 +58,7 @@ SELECT org_id FROM (
     UNION ALL
     SELECT org_id FROM earlier WHERE org_id IS NOT NULL
     UNION ALL
-    -- In an order that only this index has: else a planner that knows of no such jobs reads those of all orgs.
+    -- Ordered as only this index is: else a planner that knows of no such jobs reads those of all orgs.
     SELECT NULL WHERE (
         SELECT 1 FROM {live}
         WHERE {+fair_jobs} AND {+fair_org} IS NULL

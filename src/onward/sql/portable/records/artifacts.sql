@@ -13,7 +13,7 @@ actor_id, created_at, expires_at
 SELECT value FROM {settings} WHERE name = 'installation'
 
 -- name: get_artifact
--- For a job only what is of its own org, whatever its payload says; '' stands for none, as in the keys.
+-- A job reads only artifacts of its own org, whatever its payload says; '' stands for no org, as in the keys.
 SELECT {+artifact_columns}, data FROM {artifacts}
 WHERE id = :id::id AND {+of_only_org} AND {+not_expired}
     AND (:of_org::int = 0 OR coalesce(org_id, '') = coalesce(:org_id::text, ''))
@@ -29,6 +29,6 @@ ORDER BY id DESC
 LIMIT :limit::int
 
 -- name: used_content
--- By the digest alone: the folder of an org does not tell its name.
+-- By the digest alone, because the folder of an org does not reveal its name.
 SELECT DISTINCT org_id, sha256, 0 FROM {artifacts}
 WHERE sha256 IN (:digests::texts) AND place <> 'database'

@@ -14,7 +14,7 @@ audit.project_id, audit.actor_type, audit.actor_id, audit.request_id, audit.corr
 audit.lease, audit.worker_id, {text(audit.detail)}
 
 -- name: read_audit
--- Between two numbers, which PostgreSQL finds by its coarse index; the caller widens the range when it is too narrow.
+-- Between two numbers, which PostgreSQL finds by its coarse index; the caller widens a range that is too narrow.
 SELECT {+record_columns} FROM {audit} AS audit
 WHERE seq > :above::int AND seq <= :upto::int
     AND (:event::text IS NULL OR event = :event::text)
@@ -49,7 +49,7 @@ ORDER BY audit.seq
 LIMIT :limit::int
 
 -- name: find_prunable
--- Never of a job that lives. What belongs to no job, or to one that is gone, falls under the default category.
+-- Never lines of a live job. Lines of no job, or of a job that is gone, fall under the default category.
 SELECT sealed.position, {+record_columns}
 FROM {audit} AS audit
     LEFT JOIN {ended} AS job ON job.id = audit.job_id

@@ -1,6 +1,6 @@
 -- name: report_usage
--- What is not asked for is null in every row, so one text serves every choice of groups. Runs first: a run has a row
--- for each of its units.
+-- A column that is not grouped by is null in every row, so one text serves every choice of groups. Grouped by run
+-- first, because a run has a row for each of its units.
 SELECT org, job_type, queue, day, unit, count(*), sum(amount), {+sum_of_costs}
 FROM (
     SELECT
@@ -34,7 +34,7 @@ WHERE (job_id, lease, unit) IN (
 RETURNING 1
 
 -- name: list_budgets
--- What was spent in a period that is over counts no more, also if nobody has spent anything since.
+-- What was spent in a past period no longer counts, even if the org has spent nothing since.
 SELECT
     org_id, limit_micros, period, {micros(started)},
     CASE WHEN period_started_at >= started THEN spent_micros ELSE 0 END,
@@ -46,7 +46,7 @@ ORDER BY org_id
 LIMIT :limit::int
 
 -- fragment: spent_budgets
--- As controls: whoever has spent all of its budget is passed over until the period ends.
+-- As rows of controls: an org that has spent its budget is skipped until the period ends.
 SELECT
     'budget', budget.org_id,
     'its budget of ' || budget.limit_micros || ' micros'
@@ -56,8 +56,8 @@ FROM {budgets} AS budget
 WHERE budget.spent_at IS NOT NULL AND budget.period_started_at >= {+period_start}
 
 -- fragment: put_budget
--- A budget whose period goes on keeps what was spent; a new one counts what the period has cost already, a total
--- from now on.
+-- A budget whose period continues keeps what was spent. A new one counts what the period has cost already; a total
+-- counts from now on.
 INSERT INTO {budgets} AS budget (
     org_id, limit_micros, period, period_started_at, spent_micros, spent_at, set_at, actor_type, actor_id, reason
 )

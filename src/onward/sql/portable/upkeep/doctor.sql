@@ -1,14 +1,14 @@
 -- name: list_workers
--- Bounded, like all that is asked here: by probes of an index, or by a LIMIT, however many jobs there are. Of workers
--- there is a row for each life; who lives comes first.
+-- Bounded by index probes or a LIMIT, like every statement here, however many jobs there are. A worker has a row
+-- for each run of its process; live workers come first.
 SELECT id, {text(info)}, {micros(started_at)}, {micros(seen_at)}, {micros(lease_until)}, {micros(lost_at)}
 FROM {workers}
 ORDER BY CASE WHEN lost_at IS NULL THEN 0 ELSE 1 END, seen_at DESC
 LIMIT :limit::int
 
 -- name: list_ready_queues
--- From queue to queue, one probe each; the oldest of a queue by one probe for each priority; counts up to a cap. An
--- order that an index has keeps the planner from reading the table in search of so many.
+-- From queue to queue with one probe each; the oldest job of a queue with one probe for each priority; counts up to
+-- a cap. Ordered as an index is, else the planner reads the table in search of `cap` rows.
 SELECT
     found.queue,
     (SELECT count(*) FROM (
@@ -43,7 +43,7 @@ FROM (
 ) AS found
 
 -- name: sample_ready
--- What a claim would take next.
+-- The jobs that a claim would take next.
 SELECT job_type, category, count(*), {micros(min(run_at))}
 FROM (
     SELECT job_type, category, run_at FROM {live}
@@ -62,7 +62,7 @@ FROM (
 GROUP BY worker_id, queue
 
 -- name: find_silent_holders
--- From holder to holder, one probe each. Some categories have more patience with a silent worker than its lease.
+-- From holder to holder with one probe each. Some categories wait longer for a silent worker than its lease.
 SELECT
     holder.id, {micros(worker.lease_until)}, {micros(worker.seen_at)},
     (SELECT count(*) FROM (
@@ -102,7 +102,7 @@ SELECT count(*) FROM (
 ) AS overdue
 
 -- name: sample_failures
--- Of those that run again next.
+-- Among the jobs that are due next.
 SELECT job_type, {+error_class}, count(*), min({text(id)})
 FROM (
     SELECT id, job_type, error FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT :limit::int
@@ -112,7 +112,7 @@ GROUP BY 1, 2
 ORDER BY 3 DESC, 1
 
 -- name: sample_dead
--- Of the newest deaths.
+-- Among the newest deaths only.
 SELECT
     job_type, {+error_class}, count(*), sum(CASE WHEN ended_at >= {instant(:hour::int)} THEN 1 ELSE 0 END),
     sum(CASE WHEN ended_at >= {instant(:before::int)} AND ended_at < {instant(:hour::int)} THEN 1 ELSE 0 END),
@@ -133,7 +133,7 @@ FROM (SELECT state FROM {ended} ORDER BY id DESC LIMIT :limit::int) AS newest
 GROUP BY state
 
 -- name: measure_slo
--- Of jobs that were made in the last hour, by their last run.
+-- Of jobs that were enqueued in the last hour, by their last run.
 SELECT count(*), coalesce(sum(CASE WHEN started_at > {later(run_at, :wait::int)} THEN 1 ELSE 0 END), 0)
 FROM (
     SELECT category, run_at, started_at FROM {ended} WHERE id >= :since::id ORDER BY id DESC LIMIT :limit::int
@@ -141,7 +141,7 @@ FROM (
 WHERE category = :category::text AND started_at IS NOT NULL
 
 -- name: count_late
--- With every priority named, each is one range of the index, in which only those are that wait for too long.
+-- With every priority listed, each is one range of the index that holds only jobs that have waited too long.
 SELECT count(*)
 FROM (
     SELECT category FROM {live}

@@ -2,7 +2,7 @@
 SELECT {micros(:now::clock)} FROM {settings} WHERE name = 'installation'
 
 -- name: find_old_jobs
--- A job is made before it ends, so its id leads to the old ones, without an index that every end would pay for.
+-- A job is enqueued before it ends, so old jobs are found by id, without an index that would cost every end.
 SELECT {text(gone.id)}, gone.state, gone.category, gone.queue, {micros(gone.ended_at)}
 FROM {ended} AS gone
 WHERE gone.id > :after::id AND gone.id < :below::id
@@ -13,8 +13,8 @@ LIMIT :limit::int
 SELECT gone.state FROM {ended} AS gone WHERE {+prunable}
 
 -- fragment: prunable
--- Not while something still follows from the end, while the job's key holds, while a job waits for it or may ask for
--- its result, nor while its batch counts it.
+-- Not while follow-up work is pending, while the job's key is held, while a follower waits for it or may read its
+-- result, nor while its batch counts it.
 {+these_jobs} AND gone.id >= :first::id AND gone.id <= :last::id
 AND gone.flow <= 0
 AND NOT EXISTS (
@@ -33,7 +33,7 @@ SELECT key FROM {keys} AS k
 WHERE {+lapsed} AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE live.id = k.job_id)
 
 -- name: end_of_usage
--- From page to page, as the other tables that have no index by time which a row would have to pay for.
+-- Page by page, as for other tables without an index by time, which would cost every insert.
 SELECT {text(job_id)}, lease, unit FROM (
     SELECT job_id, lease, unit FROM {usage}
     WHERE (job_id, lease, unit) > (:job_id::id, :lease::int, :unit::text) AND job_id < :below::id
@@ -67,7 +67,7 @@ DELETE FROM {workers} WHERE {+old_workers}
 RETURNING id
 
 -- fragment: old_workers
--- Whoever holds a job stays until it is taken back.
+-- A worker that holds a job stays until the job is rescued.
 id > :after::text AND id <= :upto::text AND lease_until < {instant(:before::int)}
 AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE live.worker_id = {workers}.id AND live.state = 'running')
 
@@ -94,7 +94,7 @@ RETURNING schedule
     > ({instant(:fired_at::int)}, :schedule::text, {instant(:slot::int)}, :source::text)
 
 -- fragment: old_runs
--- The last runs of a schedule stay, whatever their age: its history is not empty because it runs once a year.
+-- The last runs of a schedule stay, whatever their age, so that a yearly schedule has a history, too.
 fired_at >= {instant(:fired_at::int)} AND fired_at <= {instant(:end_fired::int)}
 AND {+after_run}
 AND (fired_at, schedule, slot, source)
@@ -121,7 +121,7 @@ DELETE FROM {batches} WHERE {+old_batches}
 RETURNING {text(id)}
 
 -- fragment: old_batches
--- As long as one of its jobs is there, the batch tells what that was part of.
+-- The batch stays as long as one of its jobs does, to describe what the job was part of.
 id > :after::id AND id <= :upto::id AND ended_at < {instant(:before::int)}
 AND NOT EXISTS (SELECT 1 FROM {ended} AS gone WHERE gone.batch_id = {batches}.id)
 AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE live.batch_id = {batches}.id)

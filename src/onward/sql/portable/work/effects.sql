@@ -6,7 +6,7 @@
 job_id, name, kind, state, payload_hash, generation, result, lease, attempt, begun_at, done_at
 
 -- fragment: effect_begun_again
--- A row that is written anew as it was, where the effect is done: so it is locked, and given back as it is now.
+-- Where the effect is done, the row is written with its own values, which locks it and returns its newest version.
 kind = CASE WHEN {+effect_is_done} THEN effect.kind ELSE 'once' END,
 state = CASE WHEN {+effect_is_done} THEN effect.state ELSE 'begun' END,
 payload_hash = excluded.payload_hash,

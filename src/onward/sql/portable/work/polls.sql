@@ -1,6 +1,6 @@
 -- name: look
 -- plan: steady
--- From queue to queue, one probe of the index each, however many jobs wait. ORDER BY with LIMIT, not min(): a
+-- From queue to queue with one probe of the index each, however many jobs wait. ORDER BY with LIMIT, not min(): a
 -- planner that knows of no such jobs yet reads them all for min().
 SELECT queue, NULL, NULL FROM (
     WITH RECURSIVE ready AS (
@@ -24,8 +24,8 @@ SELECT
 
 -- name: find_chores
 -- plan: steady
--- Asked every second by every worker: one probe of an index for each kind of chore, mostly of an empty one. In orders
--- that no other index has, else a planner that takes what is fresh for common reads the table.
+-- Every worker runs this each second: one probe of an index for each kind of work, mostly of an empty one. Ordered
+-- as no other index is, else a planner that takes fresh rows for common reads the table.
 SELECT
     {micros(:now::clock)},
     (SELECT {micros(run_at)} FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT 1),
@@ -37,7 +37,7 @@ SELECT
 
 -- name: watch
 -- plan: steady
--- Asked twice a second by every worker: of its jobs only those come back that should be cancelled.
+-- Every worker runs this twice a second, so only those of its jobs are returned that should be cancelled.
 SELECT 'worker' AS scope, id AS name, NULL AS reason, NULL AS actor_type, NULL AS actor_id,
     CAST(NULL AS bigint) AS set_at
 FROM {workers}

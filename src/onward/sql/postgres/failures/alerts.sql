@@ -1,9 +1,9 @@
 -- fragment: reading_from
--- In a sub-select, else the clock would be read for each row, and no index be of use.
+-- In a sub-select, else the clock would be read for each row and no index could be used.
 (SELECT least({+newest_alerted}, :now::clock) - :overlap::int * interval '1 microsecond')
 
 -- name: note_deaths
--- Who else has noted one of them is waited for: each death is in one alert.
+-- Waits for another writer that has noted one of these deaths, so that each death is in one alert.
 INSERT INTO {alerted} (job_id, lease, at)
 SELECT id, lease, {instant(at)} FROM :deaths::rows(id uuid, lease bigint, at bigint)
 ORDER BY id

@@ -1,12 +1,12 @@
 -- fragment: group_of
--- As the index has it. Those that died before errors had a fingerprint are one group.
+-- Written exactly as in the index. Deaths whose error has no fingerprint are one group.
 (coalesce(error ->> 'fingerprint', 'unknown') COLLATE "C")
 
 -- fragment: class_of
 error ->> 'class'
 
 -- name: list_dead_groups
--- Only the groups of the page are counted, up to a cap. The functions go by the index whatever the planner believes.
+-- Only the groups of the page are counted, up to a cap. The functions use the index whatever the planner estimates.
 WITH newest AS MATERIALIZED (
     SELECT * FROM {prefix}dead_groups(:low::text, :high::text, :only_org::text, :org_id::text, :most::int)
 ),
@@ -20,8 +20,8 @@ FROM page
 ORDER BY page.id DESC
 
 -- name: replay_dead_letters
--- Keys are locked first, then jobs, as everywhere. The lock on a job keeps a reset away, which would take it, too; who
--- else resolves the same death meets the primary key. Of jobs with one key the newest goes back.
+-- Keys are locked first, then jobs, as everywhere. The lock on a job excludes a reset, which would take the job, too.
+-- Another writer that resolves the same death meets the primary key. Of jobs with one key the newest is replayed.
 WITH {+clock},
 asked AS MATERIALIZED (
     SELECT
@@ -43,7 +43,7 @@ keyed AS MATERIALIZED (
     ORDER BY asked.org_id COLLATE "C", asked.project_id COLLATE "C", asked.key COLLATE "C"
 ),
 held AS MATERIALIZED (
-    -- Whoever holds it no longer gives it up, as to an enqueue.
+    -- A key that its job no longer holds is taken over, as by an enqueue.
     SELECT keyed.id, holder.job_id
     FROM keyed CROSS JOIN clock, LATERAL {prefix}hold_key(
         keyed.org_id, keyed.project_id, keyed.key, keyed.id, clock.now, clock.now
@@ -75,7 +75,7 @@ past AS (
     WHERE {+ended_running}
 ),
 back AS (
-    -- The lease grows: else whoever ended the job could end it once more.
+    -- The lease is raised: else the worker that ended the job could end it once more.
     INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
     SELECT
         id, org_id, project_id, job_type, queue, category,
@@ -125,7 +125,8 @@ event AS (
 SELECT CAST(job_id AS text) FROM resolved
 
 -- name: fix_dead_letter
--- Locked in the order of a reset: the key, then the job. Whoever asks for the key meanwhile waits and finds the successor.
+-- Locked in the order of a reset: the key, then the job. An enqueue with this key waits meanwhile and finds the
+-- successor.
 WITH asked AS MATERIALIZED (SELECT * FROM {+asked}),
 owned AS MATERIALIZED (
     SELECT k.org_id, k.project_id, k.key, k.job_id FROM {keys} AS k JOIN {ended} AS gone ON {+own_key}

@@ -1,12 +1,12 @@
 -- name: join_batches
--- A lock that is in the way of nobody but who closes or ends the batch: it can't end before this transaction does.
+-- A lock that blocks only closing and ending the batch: it can't end before this transaction does.
 SELECT CAST(id AS text), org_id, {micros(closed_at)}, {micros(cancelled_at)}, {micros(ended_at)}
 FROM {batches} WHERE id IN (:ids::ids) AND {+of_only_org}
 ORDER BY {batches}.id
 FOR KEY SHARE
 
 -- name: count_batches
--- Locked in one order. Not by a lock that would have to wait for those who add jobs.
+-- Locked in one order, by a lock that need not wait for writers that add jobs.
 WITH tally AS MATERIALIZED (
     SELECT * FROM :tallies::rows(id uuid, succeeded integer, dead integer, cancelled integer)
 ),
@@ -23,22 +23,22 @@ WHERE batch.id = tally.id
 RETURNING CAST(batch.id AS text)
 
 -- name: lock_batches
--- Waits for those who are adding a job just now; whether there is one is asked by the next statement.
+-- Waits for writers that are adding a job now; the next statement looks whether they did.
 SELECT CAST(id AS text) FROM {batches} WHERE id IN (:ids::ids) AND {+of_only_org}
 ORDER BY {batches}.id
 FOR UPDATE
 
 -- name: close_batch
--- Locked for update, to wait for those who are adding a job just now.
+-- Locked for update, to wait for writers that are adding a job now.
 WITH target AS MATERIALIZED (SELECT id FROM {batches} WHERE id = :id::id AND {+of_only_org} FOR UPDATE)
 UPDATE {batches} AS batch SET closed_at = coalesce(closed_at, :now::clock) FROM target
 WHERE batch.id = target.id
 RETURNING CAST(batch.id AS text)
 
 -- name: find_idle_batches
--- By `= ANY (ARRAY[…])`, which only a probe of the index can serve. Of the live the last one is asked for, by an order
--- that only the index has: those before have nearly all been claimed, and while a long transaction keeps their dead
--- entries, each look would go over all of them.
+-- By `= ANY (ARRAY[…])`, which only a probe of the index can serve. Of the live jobs the last is read, in an order that
+-- only the index has: those before it have nearly all been claimed, and while a long transaction keeps their dead
+-- entries, each look would read all of them.
 SELECT CAST(batch.id AS text) FROM {batches} AS batch
 WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+of_only_org}
     AND NOT EXISTS (

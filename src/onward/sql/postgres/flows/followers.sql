@@ -12,15 +12,15 @@ RETURNING CAST(job_id AS text)
 
 -- name: read_followers
 -- By `= ANY (ARRAY(…))`, as in all of these: with IN a planner that knows nothing of the table reads all of it.
--- Page by page, because there may be any number of them, and those that wait for a replay stay where they are.
+-- Page by page, because there may be any number of edges, and those that wait for a replay stay in place.
 SELECT CAST(job_id AS text), CAST(parent_id AS text), org_id, needs, on_failure FROM {followers}
 WHERE parent_id = ANY (ARRAY(:ids::ids)) AND parent_state IS NULL AND (parent_id, job_id) > (:parent::id, :job::id)
 ORDER BY parent_id, job_id
 LIMIT :limit::int
 
 -- name: follow_jobs
--- Never waits: whom somebody else has locked is followed later. In a caller's transaction, which may be long, only its
--- own new jobs, which nobody else sees: the end of any other would have to wait for the caller.
+-- Never waits: a parent that another session has locked is marked later. In a caller's transaction, which may be long,
+-- only its own new jobs are marked, which no other session sees: the end of any other job would wait for the caller.
 UPDATE {live} SET flow = flow | 1
 WHERE id = ANY (ARRAY(
     SELECT live.id FROM {live} AS live
@@ -32,7 +32,7 @@ WHERE id = ANY (ARRAY(
 RETURNING CAST(id AS text)
 
 -- name: follow_dead_jobs
--- A replay takes the mark along; nothing else follows from it, so what is settled stays so.
+-- A replay carries the mark along. The mark adds no follow-up work, so a finished end stays finished.
 UPDATE {ended} SET flow = CASE WHEN flow > 0 THEN flow | 1 ELSE -(abs(flow) | 1) END
 WHERE id = ANY (ARRAY(
     SELECT gone.id FROM {ended} AS gone WHERE gone.id IN (:ids::ids) AND gone.state = 'dead' AND {+of_only_org}
@@ -48,8 +48,9 @@ WHERE edge.job_id = tied.job_id AND edge.parent_id = tied.parent_id AND {+of_onl
 RETURNING CAST(edge.job_id AS text)
 
 -- name: lock_followers
--- Before anything of them is decided: two of their parents may end at once. Never waits, since a caller's transaction
--- may hold one for long, and all the ends of a worker would wait with it: the last column says which is somebody else's.
+-- Locked before anything is decided, because two parents of a follower may end at once. Never waits, since a caller's
+-- transaction may hold a follower for long, and all ends of a worker would wait with it. The last column is 1 for
+-- followers that another session holds.
 WITH locked (id, org_id, pending, run_at, limit_key, now) AS MATERIALIZED (
     SELECT {+waiting_columns} FROM {live}
     WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
@@ -63,7 +64,7 @@ WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+of
     AND CAST(id AS text) NOT IN (SELECT locked.id FROM locked)
 
 -- name: resolve_followers
--- Once: who comes second finds nothing to resolve.
+-- Only once: a second transaction finds nothing to resolve.
 UPDATE {followers} AS edge SET parent_state = resolved.state, tied = true
 FROM :resolved::rows(job_id uuid, parent_id uuid, state text)
 WHERE edge.job_id = resolved.job_id AND edge.parent_id = resolved.parent_id AND edge.parent_state IS NULL
@@ -71,8 +72,8 @@ WHERE edge.job_id = resolved.job_id AND edge.parent_id = resolved.parent_id AND 
 RETURNING CAST(edge.job_id AS text), CAST(edge.parent_id AS text)
 
 -- name: move_followers
--- Ready from now on: how long it has waited for others does not count as waiting for a worker. They are locked, so their
--- ids are enough.
+-- Ready from now on: the time spent waiting for parents does not count as waiting for a worker. The rows are locked,
+-- so their ids are enough.
 WITH {+clock},
 moved AS (
     UPDATE {live} AS live
@@ -111,18 +112,18 @@ event AS (
 SELECT CAST(id AS text), flow FROM gone
 
 -- name: untie_followers
--- Their parents are gone, or given up for good: the worker's loop finds that out, and decides.
+-- Their parents are gone or will not be replayed: a worker's loop finds these edges and resolves them.
 UPDATE {followers} SET tied = false
 WHERE parent_id = ANY (ARRAY(:ids::ids)) AND parent_state IS NULL AND {+of_only_org}
 RETURNING CAST(job_id AS text)
 
 -- name: forget_followers
--- What jobs that were removed have waited for.
+-- The edges from removed jobs to their parents.
 DELETE FROM {followers} WHERE job_id = ANY (ARRAY(:ids::ids)) AND {+of_only_org}
 RETURNING CAST(job_id AS text)
 
 -- name: hand_over_followers
--- Who waits for a dead job waits for the one that replaces it.
+-- The followers of a dead job now wait for the job that replaces it.
 UPDATE {followers} SET parent_id = :successor::id, tied = false
 WHERE parent_id = :id::id AND parent_state IS NULL AND {+of_only_org}
 RETURNING CAST(job_id AS text)

@@ -18,7 +18,7 @@ event AS (
 SELECT CAST(id AS text) FROM stored
 
 -- name: park_jobs
--- In one transaction with the finish of their runs, by which they are scheduled under the next lease.
+-- In one transaction with the finish of their runs, which schedules them under the next lease.
 WITH asked AS MATERIALIZED (
     SELECT * FROM :parked::rows(id uuid, lease bigint, event text, key text, until bigint, seen jsonb)
 ),
@@ -36,9 +36,9 @@ SET lease = excluded.lease, org_id = excluded.org_id, event = excluded.event, ke
 RETURNING CAST(job_id AS text)
 
 -- name: wake_waiting
--- Looks at what is fresh, or at one signal, and sets the jobs due whose signal is there. Nothing is waited for: a job
--- that somebody holds stays for the next time, and so does what it was found by. What is committed after this has
--- looked is fresh itself.
+-- Reads what is fresh, or one signal, and makes the jobs due whose signal has arrived. Never waits: a job that another
+-- session holds is left for the next time, and so is the fresh row that led to it. Whatever is committed after this
+-- statement began is fresh itself.
 WITH {+clock},
 sent AS MATERIALIZED (
     SELECT id, org_id, event, key FROM {signals}
@@ -99,7 +99,7 @@ DELETE FROM {signals} AS signal USING gone WHERE signal.id = gone.id
 RETURNING CAST(signal.id AS text)
 
 -- name: prune_awaited
--- By the lease as well: who parks its job again meanwhile has another row.
+-- By the lease as well, because a job that is parked again meanwhile has another row.
 WITH stale AS MATERIALIZED (
     SELECT job_id, lease FROM {awaited} AS waits
     WHERE {+ended_wait}

@@ -1,9 +1,9 @@
 -- fragment: clock
--- One reading of the clock for the whole statement; now() would be the start of the caller's transaction.
+-- The clock is read once for the whole statement; now() would be the start of the caller's transaction.
 clock AS MATERIALIZED (SELECT :now::clock AS now)
 
 -- fragment: asked
--- OFFSET 0 keeps one reading of the clock a row. Few nodes: setting up a plan costs more than one row does.
+-- OFFSET 0 keeps one reading of the clock per row. Few nodes, because setting up a plan costs more than one row does.
 (
     SELECT *, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due
     FROM (SELECT *, :now::clock AS now FROM :jobs::rows(
@@ -26,8 +26,8 @@ event AS (
 )
 
 -- fragment: someone_idles
--- A notification for every insert would cut commits to a third, so only when a worker says that it idles; and
--- never into a queue that is filling up, where NOTIFY would fail the caller's commit.
+-- Only if a worker reports that it idles: a notification for every insert would cut commits to a third. Never into a
+-- notification queue that is filling up, where NOTIFY would fail the caller's commit.
 EXISTS (
     SELECT FROM {workers}
     WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
@@ -35,9 +35,9 @@ EXISTS (
 
 -- name: enqueue_jobs
 -- plan: once
--- Returns only what is not simply queued. OFFSET 0 keeps one reading of the clock a row. Few nodes: setting up a plan
--- costs more than one row does. Wakes idle workers on the way: pg_notify is never null, many notifications of one queue
--- are sent as one, and a worker that hears of a limit sees whether the job may be ready.
+-- Returns only jobs that are not simply queued. OFFSET 0 keeps one reading of the clock per row. Few nodes, because
+-- setting up a plan costs more than one row does. Also wakes idle workers: pg_notify is never null, many notifications
+-- of one queue are sent as one, and a worker that hears of a limit checks whether the job may become ready.
 WITH job AS (
     INSERT INTO {live} ({+new_columns})
     SELECT
@@ -79,7 +79,7 @@ WHERE (
 ) OR state <> 'queued'
 -- early
 -- An idle worker is woken before the log is on the disk, and claims meanwhile: no claim can be on the disk before the
--- job that it took. Only in a transaction of its own; the caller waits for the disk if the last column says so.
+-- job that it took. Only in a transaction of its own; the caller waits for the disk if the last column is true.
 WITH job AS (
     INSERT INTO {live} ({+new_columns})
     SELECT
@@ -119,7 +119,7 @@ WHERE CASE
         WHERE idle_since IS NOT NULL AND lease_until > clock_timestamp() AND pg_notification_queue_usage() < 0.5
     )
     THEN pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL OR state <> 'queued' OR (
-        -- Of many, the first says it for all.
+        -- Of many rows, the first switches it off for all.
         current_setting('synchronous_commit') <> 'off' AND set_config('synchronous_commit', 'off', true) IS NOT NULL
     )
     ELSE state <> 'queued'
@@ -127,9 +127,9 @@ END
 
 -- name: enqueue_keyed_jobs
 -- plan: once
--- ON CONFLICT DO NOTHING waits for whoever is inserting the same key, and leaves alone a key that stands already, so
--- a caller's long transaction holds up nobody else. What it misses is settled by the function `hold_key`: a plan
--- that reads {keys} here would be kept from the day when the table was empty.
+-- ON CONFLICT DO NOTHING waits for another session that is inserting the same key, and does not lock a key that is
+-- held already, so a caller's long transaction delays no other session. The keys that it misses are decided by the
+-- function `hold_key`: a plan that reads {keys} here would be kept from the day when the table was empty.
 WITH asked AS MATERIALIZED (
     SELECT *, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due
     FROM (SELECT *, :now::clock AS now FROM :jobs::rows(
@@ -142,7 +142,7 @@ WITH asked AS MATERIALIZED (
 ),
 taken AS (
     INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
-    -- No lifetime: for ever.
+    -- Without a lifetime, the key is held for ever.
     SELECT
         coalesce(org_id, ''), coalesce(project_id, ''), key, id, now, now,
         coalesce({later(now, lifetime)}, 'infinity')
@@ -200,5 +200,5 @@ UNION ALL
 SELECT CAST(id AS text), CAST(job_id AS text), state, 0 FROM settled WHERE job_id <> id
 
 -- fragment: expiry
--- No lifetime: for ever.
+-- Without a lifetime, the key is held for ever.
 coalesce({later(now, lifetime)}, 'infinity')

@@ -6,8 +6,8 @@
 )
 
 -- name: change_held_jobs
--- Keys are locked first, then jobs, so that what is decided here is decided about the newest version of each. Whoever
--- has lost its key meanwhile is in no row of the answer; a job that has just ended, or been removed, in one without state.
+-- Keys are locked first, then jobs, so that each decision is about the newest version. A job that has lost its key
+-- meanwhile is in no row of the answer. A job that has just ended, or was removed, is in a row without a state.
 WITH {+clock},
 asked AS MATERIALIZED (
     SELECT changes.*, coalesce({instant(run_at)}, {later(now, delay)}, now) AS due, now FROM {+changes}, clock
@@ -30,7 +30,7 @@ waiting AS (
     SET payload = t.payload,
         priority = CASE WHEN t.kind = 'coalesced' THEN live.priority ELSE t.priority END,
         run_at = CASE WHEN t.kind = 'coalesced' THEN live.run_at ELSE t.due END,
-        -- Whoever is ready has a slot, but of no other limit.
+        -- A ready job holds a permit, but of no other limit.
         state = CASE
             WHEN live.pending > 0 THEN 'blocked'
             WHEN CASE WHEN t.kind = 'coalesced' THEN live.state = 'scheduled' ELSE t.due > t.now END THEN 'scheduled'
@@ -83,7 +83,7 @@ past AS (
     WHERE {+ended_running}
 ),
 back AS (
-    -- The lease grows: else whoever ended the job could end it once more.
+    -- The lease is raised: else the worker that ended the job could end it once more.
     INSERT INTO {live} ({+reset_columns})
     SELECT
         id, org_id, project_id, job_type, queue, category,
@@ -135,7 +135,7 @@ strpos(owned.states, live.state) > 0 AND live.job_type = owned.job_type
 strpos(owned.states, ended.state) > 0 AND ended.job_type = owned.job_type
 
 -- fragment: ended_running
--- A job that was cancelled while it waited to run again has its last run among the earlier ones already.
+-- A job that was cancelled while it waited to run again has its last run in the history already.
 started_at IS NOT NULL AND NOT EXISTS (
     SELECT FROM {attempts} AS earlier WHERE earlier.job_id = gone.id AND earlier.lease = gone.lease - 1
 )
@@ -158,7 +158,7 @@ event AS (
 SELECT CAST(job_id AS text) FROM gone
 
 -- name: lock_held_job
--- The key first, then the job, as everyone does: else two of these would wait for each other.
+-- The key first, then the job, as everywhere: else two of these would wait for each other.
 WITH owned AS MATERIALIZED (
     SELECT job_id FROM {keys}
     WHERE org_id = :org_id::text AND project_id = :project_id::text AND key = :key::text AND job_id = :id::id
@@ -169,7 +169,7 @@ SELECT CAST(live.id AS text) FROM owned JOIN {live} AS live ON live.id = owned.j
 FOR UPDATE OF live
 
 -- name: rerun_jobs
--- A run that has ended, of a job that was reset meanwhile: the run goes to the history, the job starts again.
+-- A run that has ended, of a job that was reset meanwhile: the run goes to the history, and the job starts again.
 WITH {+clock},
 run AS MATERIALIZED (
     SELECT * FROM :runs::rows(
@@ -188,7 +188,7 @@ taken AS (
 ),
 back AS (
     UPDATE {live} AS live
-    -- One with a limit keeps its slot, unless it is to have one of another.
+    -- A job with a limit keeps its permit, unless its limit changes.
     SET state = CASE
             WHEN taken.run_at > now THEN 'scheduled'
             WHEN coalesce(taken.limit_key = live.limit_key, taken.limit_key IS NULL) THEN 'queued'
@@ -231,7 +231,7 @@ UNION ALL
 SELECT NULL FROM woken WHERE sent < 0
 
 -- name: lock_lapsed_keys
--- Whether their jobs are live is asked by the next statement, which sees what was committed before these locks.
+-- The next statement checks whether their jobs are live: it sees what was committed before these locks.
 SELECT org_id, project_id, key FROM {keys}
 WHERE {+lapsed}
 ORDER BY org_id, project_id, key

@@ -1,12 +1,12 @@
 -- name: delete_jobs
--- A job that runs is left alone: its worker holds it.
+-- A running job is left alone, because its worker holds it.
 WITH {+clock},
 slots AS MATERIALIZED (
     SELECT coalesce(org_id, '') AS org_id, coalesce(project_id, '') AS project_id, key
     FROM {jobs} WHERE id IN (:ids::ids) AND key IS NOT NULL
 ),
 locked AS MATERIALIZED (
-    -- Keys first, then jobs, as everyone does: else a reset and a deletion would wait for each other.
+    -- Keys first, then jobs, as everywhere: else a reset and a deletion would wait for each other.
     SELECT k.key FROM slots JOIN {keys} AS k
         ON k.org_id = slots.org_id AND k.project_id = slots.project_id AND k.key = slots.key
     ORDER BY k.org_id, k.project_id, k.key

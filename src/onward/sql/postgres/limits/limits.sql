@@ -3,11 +3,11 @@ split_part(asked.limit_key, '/', 1)
 
 -- name: lock_slots
 -- plan: steady
--- Gives those keys for which a job waits, once nobody else admits jobs of theirs. By an advisory lock, which leaves no
--- dead row behind each time; one for each 256th part of all keys, else thousands of keys would fill the server's table
--- of locks. In their order, so that nobody waits in a circle.
+-- Returns the keys for which a job waits, once no other session admits jobs of them. By an advisory lock, which leaves
+-- no dead row behind; one for each of 256 parts of all keys, else thousands of keys would fill the server's lock table.
+-- Locked in order, so that no deadlock arises.
 WITH waiting AS MATERIALIZED (
-    -- With a LIMIT, one probe of the index for each key: else a plan made for an empty table reads all who wait.
+    -- With a LIMIT, one probe of the index for each key: else a plan made for an empty table reads all waiting jobs.
     SELECT asked.limit_key FROM (:keys::texts) AS asked (limit_key), LATERAL (
         SELECT FROM {live} AS live
         WHERE live.limit_key = asked.limit_key AND live.state = 'blocked' AND live.pending = 0
@@ -22,8 +22,9 @@ SELECT limit_key FROM waiting, locked WHERE taken >= 0
 
 -- name: admit_jobs
 -- plan: steady
--- Jobs that somebody holds in an open transaction are passed over; but in a line nobody overtakes, so there all wait.
--- In a line who has begun comes first, then whoever became due first, of any priority: the first of each are compared.
+-- Jobs that another session has locked are skipped; but in an ordered limit no job overtakes, so there all wait.
+-- In an ordered limit, jobs that have begun come first, then those due first, of any priority: the first of each
+-- priority are compared.
 WITH room AS MATERIALIZED (SELECT * FROM :rooms::rows(limit_key text, jobs integer)),
 line AS MATERIALIZED (SELECT * FROM :lines::rows(limit_key text, jobs integer)),
 free AS MATERIALIZED (
@@ -87,7 +88,7 @@ ON CONFLICT (limit_key) DO UPDATE SET paid_at = excluded.paid_at
 RETURNING limit_key
 
 -- name: declare_limits
--- What is declared already is left alone: every worker says it at its start.
+-- An unchanged declaration is not written, because every worker declares its limits when it starts.
 INSERT INTO {limits} AS own (name, declared, declared_at)
 SELECT name, declared, :now::clock FROM :terms::rows(name text, declared jsonb)
 ORDER BY name COLLATE "C"

@@ -1,5 +1,5 @@
 -- name: cancel_jobs
--- Locked first, so that what is decided here is decided about the newest version of each row.
+-- Locked first, so that each decision is about the newest version of the row.
 WITH {+clock},
 target AS MATERIALIZED (
     SELECT live.id, live.state, live.flow, live.limit_key FROM {live} AS live
@@ -15,7 +15,7 @@ moved AS (
     SELECT {carried gone}, 'cancelled', attempt, waits, crashes, :error::json, NULL, 'cancelled', now FROM gone, clock
 ),
 asked AS (
-    -- It also takes back the one more run that a reset has asked for.
+    -- Also withdraws the further run that a reset has requested.
     UPDATE {live} AS live SET cancel_requested_at = coalesce(cancel_requested_at, now), rerun_requested = false
     FROM target, clock
     WHERE live.id = target.id AND target.state = 'running'
@@ -37,7 +37,7 @@ SELECT CAST(id AS text), CASE WHEN state = 'running' THEN 'running' ELSE 'cancel
 FROM target
 
 -- name: set_control
--- What holds already for this reason is left as it is, with who set it and since when.
+-- A pause for the same reason is left as it is, with its actor and its time.
 WITH {+clock},
 made AS (
     INSERT INTO {controls} AS control (scope, name, set_at, actor_type, actor_id, reason)

@@ -6,10 +6,10 @@ ON CONFLICT (name) DO UPDATE SET settings = excluded.settings WHERE queue.settin
 RETURNING name
 
 -- name: lock_queue
--- Who claims from a queue with a rule waits for who does so already. What it then sees is the row as that one left it;
--- what it sees of other tables is from before: they are read by the next statement. A claim then sorts nothing and reads
--- no table from end to end, in this transaction: one that was never analysed is taken for a single page or row, which any
--- scan finds and which is sorted for nothing.
+-- Claims of a queue with a policy wait for each other here. A claim then sees this row as the last one left it, but
+-- other tables as they were before the wait, so the next statement reads those. Sorts and sequential scans are switched
+-- off for the claim's transaction: the planner takes a table that was never analysed for a single page, which it would
+-- scan and sort.
 SELECT {text(settings)}, {text(override)}, paid_at, turn, {micros(:now::clock)} FROM {queues}
 WHERE name = :queue::text AND (
     :claims::int = 0
@@ -34,7 +34,7 @@ event AS (
 SELECT name FROM made
 
 -- name: count_running
--- By the index of what runs, so that no other job pays for one of its own.
+-- By the index of running jobs, so that no further index is needed.
 -- plan: steady
 SELECT count(*) FROM (
     SELECT 1 FROM {live} WHERE state = 'running' AND queue = :queue::text ORDER BY worker_id LIMIT :most::int
@@ -44,8 +44,8 @@ SELECT count(*) FROM (
 org_id COLLATE "C"
 
 -- fragment: of_asked_org
--- As a range, so that the order begins with the org and only the index of fair jobs has it; the index of all ready jobs
--- has it too where the org is one, and a planner that takes the table for empty chooses either.
+-- As a range, so that the order begins with the org and only the index of fair jobs has it. With `=` the index of all
+-- ready jobs would have that order, too, and a planner that takes the table for empty chooses either.
 live.org_id COLLATE "C" >= asked.org_id AND live.org_id COLLATE "C" <= asked.org_id
 
 -- fragment: fair_jobs
@@ -72,7 +72,7 @@ UNION ALL
 {+unmarked_jobs}
 
 -- name: find_aged_fair_jobs
--- The heads of every priority of each org: which of them goes first depends on how long each waits.
+-- The first jobs of every priority of each org: which of them runs first depends on how long each has waited.
 WITH asked AS MATERIALIZED (SELECT * FROM :levels::rows(org_id text, priority integer, share integer))
 SELECT head.* FROM asked CROSS JOIN LATERAL (
     SELECT {+claim_candidate} FROM {live} AS live
@@ -105,7 +105,7 @@ SELECT head.* FROM asked CROSS JOIN LATERAL (
 {text(live.id)}, live.org_id, live.priority, {micros(live.run_at)}
 
 -- fragment: unmarked_jobs
--- Jobs of who does not know that the queue is fair, as far as they are among the next of the queue.
+-- Jobs of applications that do not know that the queue is fair, if they are among the next of the queue.
 SELECT {+claim_candidate} FROM (
     SELECT * FROM {live} AS live
     WHERE queue = :queue::text AND state = 'queued'
@@ -122,7 +122,7 @@ live.job_type NOT IN (:types::texts)
 
 -- name: claim_picked_jobs
 -- plan: steady
--- By `= ANY (ARRAY[…])`, which nothing but a probe of the primary key can serve, and with a state for which there is no
+-- By `= ANY (ARRAY[…])`, which only a probe of the primary key can serve, and with an expression for which there is no
 -- partial index: with `state = 'queued'` the planner has read all ready jobs and compared each with each.
 WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 me AS MATERIALIZED (

@@ -18,8 +18,8 @@ event AS (
 SELECT {+artifact_columns} FROM made
 
 -- name: add_job_artifact
--- The job is locked, so that its lease can't be lost between the look at it and the commit. Whose job it is, its own
--- row says; the content lies with the org that the worker named, which must be the same.
+-- The job is locked, so that its lease can't be lost between this look and the commit. The owner is read from the
+-- job's row. The content is stored under the org that the worker reported, which must be the same.
 WITH {+clock},
 holder AS MATERIALIZED (
     SELECT * FROM {live}

@@ -2,7 +2,7 @@
 at, event, job_id, attempt, lease, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id
 
 -- name: last_audit
--- By the sequence, because no index has the highest number; a role that may not ask it reads the rows that it sees.
+-- By the sequence, because no index has the highest number; a role without that right reads the rows that it sees.
 SELECT coalesce(
     CASE WHEN has_sequence_privilege(numbers, 'USAGE, SELECT') THEN pg_sequence_last_value(numbers)
     ELSE (SELECT max(seq) FROM {audit}) END, 0
@@ -10,7 +10,7 @@ SELECT coalesce(
 FROM (SELECT CAST(pg_get_serial_sequence('{audit}', 'seq') AS regclass) AS numbers) AS audit_numbers
 
 -- name: note_audit
--- The job is locked, so that its lease can't be lost between the look and the line.
+-- The job is locked, so that its lease can't be lost before the line is written.
 WITH {+clock},
 job AS MATERIALIZED (
     SELECT * FROM {live}
@@ -34,7 +34,7 @@ refused AS (
 SELECT seq FROM noted
 
 -- name: lock_sealing
--- One at a time seals or prunes: whoever comes second waits here, and then sees what the first one did.
+-- One session at a time seals or prunes: a second one waits here, and then sees what the first one did.
 SELECT
     floor, position, link, seen_seq, seen_xmax, {micros(seen_at)}, {micros(:now::clock)},
     txid_snapshot_xmin(txid_current_snapshot()),
@@ -59,7 +59,7 @@ SET floor = :floor::int, position = :position::int, link = :link::text, seen_seq
 RETURNING id
 
 -- name: start_pruning
--- For this transaction, and until the prune is over.
+-- For this transaction, until the prune is over.
 SELECT set_config('{channel}.pruning', 'on', true)
 
 -- name: end_pruning

@@ -1,5 +1,5 @@
 -- fragment: period_start
--- Of the period that a budget is in now, by UTC; a total has one period, and it never ends.
+-- The start of the budget's current period, by UTC; a total has one period, which never ends.
 CASE budget.period
     WHEN 'total' THEN budget.period_started_at
     ELSE date_trunc(budget.period, :now::clock, 'UTC')
@@ -13,9 +13,9 @@ CAST(least(coalesce(sum(cost_micros), 0), 9000000000000000000) AS bigint)
 
 -- name: record_usage
 -- plan: steady
--- Before the ends, in their transaction: whose job it was is taken from its row, which a stale lease does not find, and
--- once it is locked here its lease can't be lost before the end is written. Each set is joined with the table alone:
--- a worker's session joins two sets only by comparing every row with every other.
+-- Before the ends, in their transaction: the owner is read from the job's row, which a stale lease does not find, and
+-- once the row is locked its lease can't be lost before the end is written. Each set is joined with the table only:
+-- a worker's session joins two sets by comparing every row with every other.
 WITH {+clock},
 metered AS MATERIALIZED (
     SELECT * FROM :metered::rows(id uuid, lease bigint, ran integer, unit text, amount float8, cost bigint)
@@ -45,7 +45,7 @@ GROUP BY org_id
 
 -- name: spend_budgets
 -- plan: steady
--- Last in its transaction, because every end of an org waits for this row; by the order of the orgs, so that no two
+-- Last in its transaction, because every end of an org waits for this row; in the order of the orgs, so that no two
 -- writers wait for each other.
 WITH {+clock},
 spent AS MATERIALIZED (SELECT * FROM :spent::rows(org_id text, cost bigint)),

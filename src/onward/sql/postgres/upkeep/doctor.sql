@@ -2,7 +2,7 @@
 error ->> 'class'
 
 -- name: inspect_database
--- A snapshot, a slot or a transaction that writes keeps every row that died since; seen for this database alone.
+-- A snapshot, a replication slot or a writing transaction keeps every row that died since; only for this database.
 SELECT
     split_part(current_setting('server_version'), ' ', 1),
     (SELECT max(version) FROM {migrations}),
@@ -37,7 +37,7 @@ FROM pg_class AS hot
 WHERE hot.oid = to_regclass('{live}')
 
 -- name: check_integrity
--- What a build that broke off leaves behind: it is kept up to date, and used by nobody.
+-- An index left invalid by a build that was interrupted: it is kept up to date, but no query uses it.
 SELECT 'index ' || CAST(CAST(one.indexrelid AS regclass) AS text) || ' is not valid'
 FROM pg_index AS one JOIN pg_class AS indexed ON indexed.oid = one.indrelid
 WHERE NOT one.indisvalid

@@ -1,9 +1,9 @@
 -- fragment: these_jobs
--- By an array, which the planner takes for short: a join it may do by reading a table from end to end.
+-- By an array, which the planner takes for short: for a join it may read a whole table.
 gone.id = ANY (ARRAY(:ids::ids))
 
 -- name: lock_prunable_jobs
--- Locked before they go: what somebody resets or replays in this moment is passed over.
+-- Locked before they are removed: a job that another session resets or replays now is skipped.
 SELECT CAST(gone.id AS text), gone.state FROM {ended} AS gone
 WHERE {+prunable}
 ORDER BY gone.id
@@ -39,7 +39,7 @@ SELECT
 FROM {settings} WHERE name = 'installation'
 
 -- name: inspect_tables
--- What was counted last, never what is there: to count the rows of a large table takes minutes.
+-- From the statistics, never by counting: to count the rows of a large table takes minutes.
 SELECT
     CAST(CAST(one.oid AS regclass) AS text), pg_total_relation_size(one.oid), pg_relation_size(one.oid),
     pg_stat_get_live_tuples(one.oid), pg_stat_get_dead_tuples(one.oid),
@@ -65,7 +65,7 @@ ORDER BY 2 DESC, 1
 SELECT
     CAST(CAST(one.indexrelid AS regclass) AS text), CAST(CAST(one.indrelid AS regclass) AS text),
     pg_relation_size(one.indexrelid), CAST(greatest(made.reltuples, 0) AS bigint),
-    -- An expression is known under the name of the index.
+    -- The statistics of an expression are stored under the name of the index.
     (
         SELECT CAST(sum(known.avg_width) AS bigint)
         FROM pg_attribute AS part

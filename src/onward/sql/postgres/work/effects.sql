@@ -1,5 +1,5 @@
 -- fragment: effect_holder
--- The job is locked, so that its lease can't be lost between the look at it and the commit.
+-- The job is locked, so that its lease can't be lost between this look and the commit.
 {+clock},
 holder AS MATERIALIZED (
     SELECT id, lease, attempt FROM {live}

@@ -1,6 +1,7 @@
 -- name: lead
--- Asked before the insert, so that whoever does not lead writes and locks nothing, and who leads only at half time.
--- Of two that find the place free the second waits for the first, and then sees that it is taken.
+-- Read before the insert, so that a worker that does not lead writes and locks nothing, and the leader writes only in
+-- the second half of its term. Of two workers that find the lead free, the second waits for the first, and then sees
+-- that it is taken.
 WITH {+clock},
 held AS MATERIALIZED (
     SELECT worker_id FROM {leaders}, clock

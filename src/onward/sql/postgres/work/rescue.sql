@@ -1,11 +1,11 @@
 -- name: find_lost_jobs
 -- plan: steady
--- Marking the worker takes its right to extend, so nobody revives a lease whose job is being given away. A running
--- job whose worker has no row at all is lost as well. From holder to holder, one probe of the index each: to look at
--- every running job took minutes among many dead rows, and kept them from being removed.
+-- Marking the worker ends its right to extend, so no lease is revived while its job is being rescued. A running job
+-- whose worker has no row at all is lost as well. From holder to holder with one probe of the index each: reading
+-- every running job took minutes among many dead rows, and kept those from being removed.
 WITH RECURSIVE {+clock},
 gone AS MATERIALIZED (
-    -- Who retired is known to be gone: nobody has to be patient with it.
+    -- A worker that retired is known to be gone, so no category waits for it.
     SELECT w.id, CASE WHEN w.lost_at IS DISTINCT FROM w.lease_until THEN w.seen_at END AS silent_since
     FROM {workers} AS w, clock
     WHERE w.lease_until <= now
@@ -36,7 +36,7 @@ FROM clock, dead, LATERAL (
     WHERE state = 'running' AND worker_id = dead.id
         AND coalesce({later(dead.silent_since, CAST(:leases::json ->> held.category AS bigint))} <= clock.now, true)
     LIMIT :limit::int
-    -- What a frozen worker holds in an open transaction comes later: to wait for it would keep all others from rescue.
+    -- Jobs that a frozen worker has locked are rescued later: waiting for them would delay the rescue of all others.
     FOR UPDATE SKIP LOCKED
 ) AS live
 LIMIT :limit::int

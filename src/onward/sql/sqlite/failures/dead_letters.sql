@@ -1,5 +1,5 @@
 -- fragment: group_of
--- As the index has it. Those that died before errors had a fingerprint are one group.
+-- Written exactly as in the index. Deaths whose error has no fingerprint are one group.
 coalesce(CASE WHEN json_valid(error) THEN json_extract(error, '$.fingerprint') END, 'unknown')
 
 -- fragment: class_of
@@ -12,8 +12,8 @@ WHERE gone.state = 'dead' AND {+group_of} = kind.fingerprint AND {+of_only_org} 
 ORDER BY gone.id DESC
 
 -- name: list_dead_groups
--- The index leads from one fingerprint to the next, however many died of each, and to the newest of each. Only the groups
--- of the page are counted, up to a cap.
+-- The index leads from one fingerprint to the next, however many jobs died of each, and to the newest job of each.
+-- Only the groups of the page are counted, up to a cap.
 SELECT kind.fingerprint, kind.id, kind.job_type, kind.error, (
     SELECT json_array(count(*), min(died.ended_at), max(died.ended_at), count(DISTINCT died.org_id))
     FROM (SELECT gone.ended_at, gone.org_id {+waiting_of_kind} LIMIT :cap) AS died
@@ -42,11 +42,11 @@ FROM (
 ORDER BY kind.id DESC
 
 -- fragment: replayable
--- Its key is its own again, or it has none. Of jobs with one key the newest has it.
+-- The job has no key, or holds its key again. Of several jobs with one key the newest holds it.
 {+asked_and_unresolved} AND (gone.key IS NULL OR EXISTS (SELECT 1 FROM {keys} AS k WHERE {+own_key}))
 
 -- name: replay_dead_letters
--- Whoever holds a key no longer gives it up, as to an enqueue.
+-- A key that its job no longer holds is taken over, as by an enqueue.
 INSERT INTO {keys} (org_id, project_id, key, job_id, first_seen_at, last_seen_at, expires_at)
 SELECT coalesce(org_id, ''), coalesce(project_id, ''), key, id, :now, :now, :now
 FROM {ended} AS gone
@@ -65,7 +65,7 @@ FROM {ended} AS gone WHERE {+replayable};
 INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
 SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, error, {+run_cost}
 FROM {ended} AS gone WHERE {+replayable} AND {+ended_running};
--- The lease grows: else whoever ended the job could end it once more.
+-- The lease is raised: else the worker that ended the job could end it once more.
 INSERT INTO {live} ({+reset_columns}, attempt, waits, crashes)
 SELECT
     id, org_id, project_id, job_type, queue, category,

@@ -1,6 +1,6 @@
 -- name: join_batches
--- Changes nothing, but makes a caller's transaction the writer. RETURNING can't be asked what is null: SQLite 3.40 takes
--- it for what is not.
+-- Changes nothing, but makes a caller's transaction the writer. RETURNING must not test for null: SQLite 3.40
+-- evaluates such a test wrongly here.
 UPDATE {batches} SET org_id = org_id WHERE id IN (:ids::ids) AND {+of_only_org}
 RETURNING id, org_id, closed_at, cancelled_at, ended_at
 

@@ -1,5 +1,5 @@
 -- name: find_parents
--- Nothing is deleted: a caller's transaction becomes a writer before it reads.
+-- Deletes nothing: a caller's transaction becomes the writer before it reads.
 DELETE FROM {followers} WHERE false AND {+of_only_org};
 {+parents_found}
 
@@ -13,19 +13,19 @@ WHERE :only_org IS NULL OR :edges.org_id = :only_org
 RETURNING job_id
 
 -- name: read_followers
--- Page by page, because there may be any number of them, and those that wait for a replay stay where they are.
+-- Page by page, because there may be any number of edges, and those that wait for a replay stay in place.
 SELECT job_id, parent_id, org_id, needs, on_failure FROM {followers}
 WHERE parent_id IN (:ids::ids) AND parent_state IS NULL AND (parent_id, job_id) > (:parent::id, :job::id)
 ORDER BY parent_id, job_id
 LIMIT :limit::int
 
 -- name: follow_jobs
--- There is one writer at a time, so nobody waits here for a row.
+-- SQLite has one writer at a time, so this never waits for a row.
 UPDATE {live} SET flow = flow | 1 WHERE id IN (:ids::ids) AND {+of_only_org}
 RETURNING id
 
 -- name: follow_dead_jobs
--- A replay takes the mark along; nothing else follows from it, so what is settled stays so.
+-- A replay carries the mark along. The mark adds no follow-up work, so a finished end stays finished.
 UPDATE {ended} SET flow = CASE WHEN flow > 0 THEN flow | 1 ELSE -(abs(flow) | 1) END
 WHERE id IN (:ids::ids) AND state = 'dead' AND {+of_only_org}
 RETURNING id
@@ -43,7 +43,7 @@ WHERE id IN (:ids::ids) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
 ORDER BY id
 
 -- name: resolve_followers
--- Once: who comes second finds nothing to resolve.
+-- Only once: a second transaction finds nothing to resolve.
 -- all resolved
 UPDATE {followers} AS edge SET parent_state = :resolved.state, tied = 1
 FROM :resolved::rows AS resolved
@@ -52,7 +52,7 @@ WHERE edge.job_id = :resolved.job_id AND edge.parent_id = :resolved.parent_id AN
 RETURNING job_id, parent_id
 
 -- name: move_followers
--- Ready from now on: how long it has waited for others does not count as waiting for a worker.
+-- Ready from now on: the time spent waiting for parents does not count as waiting for a worker.
 -- all released
 UPDATE {live} AS live
 SET pending = :released.pending, state = :released.state,
@@ -83,18 +83,18 @@ DELETE FROM {live} WHERE id IN (
 live.id = :broken.id AND live.state = 'blocked' AND live.pending > 0 AND {+of_only_org}
 
 -- name: untie_followers
--- Their parents are gone, or given up for good: the worker's loop finds that out, and decides.
+-- Their parents are gone or will not be replayed: a worker's loop finds these edges and resolves them.
 UPDATE {followers} SET tied = 0
 WHERE parent_id IN (:ids::ids) AND parent_state IS NULL AND {+of_only_org}
 RETURNING job_id
 
 -- name: forget_followers
--- What jobs that were removed have waited for.
+-- The edges from removed jobs to their parents.
 DELETE FROM {followers} WHERE job_id IN (:ids::ids) AND {+of_only_org}
 RETURNING job_id
 
 -- name: hand_over_followers
--- Who waits for a dead job waits for the one that replaces it.
+-- The followers of a dead job now wait for the job that replaces it.
 UPDATE {followers} SET parent_id = :successor, tied = 0
 WHERE parent_id = :id AND parent_state IS NULL AND {+of_only_org}
 RETURNING job_id

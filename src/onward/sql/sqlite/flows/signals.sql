@@ -8,7 +8,7 @@ SELECT at, 'signal.sent', nullif(org_id, ''), actor_type, actor_id, :detail
 FROM {signals} WHERE id = :id AND :audited > 1 AND {+of_only_org}
 
 -- name: park_jobs
--- In one transaction with the finish of their runs, by which they are scheduled under the next lease.
+-- In one transaction with the finish of their runs, which schedules them under the next lease.
 -- all parked
 UPDATE {live} AS live SET run_at = :parked.until
 FROM :parked::rows AS parked
@@ -22,7 +22,7 @@ WHERE :parked.event IS NOT NULL AND live.state = 'scheduled'
 RETURNING job_id
 
 -- name: wake_waiting
--- Looks at what is fresh, or at one signal, and sets the jobs due whose signal is there.
+-- Reads what is fresh, or one signal, and makes the jobs due whose signal has arrived.
 UPDATE {live} SET run_at = :now
 WHERE state = 'scheduled' AND id IN (SELECT waits.job_id FROM {+met_signal} WHERE {+still_waits}
     UNION SELECT waits.job_id FROM {+met_job} WHERE {+still_waits})

@@ -1,6 +1,6 @@
 -- name: enqueue_jobs
--- `rowid > last_insert_rowid() - :count` are the jobs of this call: a new row's number is one more than the highest, and
--- no other connection writes meanwhile.
+-- `rowid > last_insert_rowid() - :count` selects the jobs of this call: a new row has the number after the highest,
+-- and no other connection writes meanwhile.
 -- each jobs
 INSERT INTO {live} ({+new_columns})
 VALUES (
@@ -24,9 +24,9 @@ SELECT
 FROM {live} AS live WHERE live.rowid > last_insert_rowid() - :count AND :audited > 1
 
 -- name: enqueue_keyed_jobs
--- All jobs go in, then the keys; whoever finds its key taken is taken out again. There is one writer at a time, so
--- nobody sees that, and the usual case costs no look-up: a key that is not free does not count as a change.
--- The audit comes last, because with it the number of the last inserted row is another.
+-- All jobs are inserted, then the keys; a job whose key is held is deleted again. SQLite has one writer at a time, so
+-- no other connection sees that, and the usual case costs no look-up: a held key does not count as a change.
+-- The audit comes last, because its inserts change last_insert_rowid().
 -- each jobs
 INSERT INTO {live} ({+new_columns})
 VALUES (

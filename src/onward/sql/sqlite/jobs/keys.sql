@@ -93,7 +93,7 @@ INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at,
 SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, error, {+run_cost}
 FROM {+ended_changed}
 WHERE {+ended_running};
--- The lease grows: else whoever ended the job could end it once more.
+-- The lease is raised: else the worker that ended the job could end it once more.
 -- all changes
 INSERT INTO {live} ({+reset_columns})
 SELECT
@@ -109,7 +109,7 @@ WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELEC
 CASE WHEN {+due} > :now THEN 'scheduled' WHEN :changes.limit_key IS NULL THEN 'queued' ELSE 'blocked' END
 
 -- fragment: changed_state
--- Whoever is ready has a slot, but of no other limit.
+-- A ready job holds a permit, but of no other limit.
 CASE
     WHEN pending > 0 THEN 'blocked'
     WHEN CASE WHEN :changes.kind = 'coalesced' THEN state = 'scheduled' ELSE {+due} > :now END THEN 'scheduled'
@@ -124,7 +124,7 @@ END
 (state <> 'running' AND :changes.kind = 'reset')
 
 -- fragment: ended_running
--- A job that was cancelled while it waited to run again has its last run among the earlier ones already.
+-- A job that was cancelled while it waited to run again has its last run in the history already.
 started_at IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM {attempts} AS earlier WHERE earlier.job_id = gone.id AND earlier.lease = gone.lease - 1
 )
@@ -145,7 +145,7 @@ AND {+of_only_org}
 SELECT job_id FROM {keys} WHERE {+the_key} AND job_id = :id
 
 -- name: rerun_jobs
--- Their runs have ended, in this transaction; what is left of it goes to the history, and the jobs start again.
+-- Their runs have ended in this transaction: each run goes to the history, and the job starts again.
 -- all runs
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -161,7 +161,7 @@ FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id;
 UPDATE {live} AS live
 SET state = CASE
         WHEN rerun.run_at > :now THEN 'scheduled'
-        -- Who is ready still has his slot, unless he is to have one of another limit.
+        -- A ready job keeps its permit, unless its limit changes.
         WHEN rerun.limit_key IS NULL OR (state = 'queued' AND rerun.limit_key = live.limit_key) THEN 'queued'
         ELSE 'blocked'
     END, run_at = rerun.run_at, limit_key = rerun.limit_key,
@@ -170,7 +170,7 @@ SET state = CASE
     cancel_requested_at = NULL, rerun_requested = 0
 FROM :runs::rows AS runs, {reruns} AS rerun
 WHERE live.id = :runs.id AND live.rerun_requested = 1 AND state <> 'running' AND rerun.job_id = live.id;
--- The lease grows: else whoever ended the job could end it once more.
+-- The lease is raised: else the worker that ended the job could end it once more.
 -- all runs
 INSERT INTO {live} ({+reset_columns})
 SELECT

@@ -1,5 +1,5 @@
 -- name: delete_jobs
--- A job that runs is left alone: its worker holds it.
+-- A running job is left alone, because its worker holds it.
 INSERT INTO {audit} (
     at, event, job_id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, lease, detail
 )

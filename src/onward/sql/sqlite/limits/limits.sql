@@ -2,7 +2,7 @@
 substr(asked.limit_key, 1, instr(asked.limit_key || '/', '/') - 1)
 
 -- name: lock_slots
--- Gives those keys for which a job waits. The writer is alone, so it only has to be one.
+-- Returns the keys for which a job waits. SQLite has one writer, so becoming it is lock enough.
 DELETE FROM {slots} WHERE false;
 SELECT asked.value FROM json_each(:keys) AS asked
 WHERE EXISTS (
@@ -11,7 +11,8 @@ WHERE EXISTS (
 )
 
 -- name: admit_jobs
--- In a line who has begun comes first, then whoever became due first, of any priority: the first of each are compared.
+-- In an ordered limit, jobs that have begun come first, then those due first, of any priority: the first of each
+-- priority are compared.
 -- each rooms
 UPDATE {live} SET state = 'queued'
 WHERE id IN (
@@ -50,7 +51,7 @@ ON CONFLICT (limit_key) DO UPDATE SET paid_at = excluded.paid_at
 RETURNING limit_key
 
 -- name: declare_limits
--- What is declared already is left alone: every worker says it at its start.
+-- An unchanged declaration is not written, because every worker declares its limits when it starts.
 -- each terms
 INSERT INTO {limits} (name, declared, declared_at) VALUES (:terms.name, :terms.declared, :now)
 ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, declared_at = excluded.declared_at

@@ -4,7 +4,7 @@ SELECT
     :now, CASE WHEN state = 'running' THEN 'job.cancel_requested' ELSE 'job.cancelled' END, id, job_type, org_id,
     project_id, :actor_type, :actor_id, request_id, correlation_id, attempt, lease, worker_id, :error
 FROM {live} WHERE id IN (:ids::ids) AND (cancel_requested_at IS NULL OR rerun_requested = 1) AND {+of_only_org};
--- It also takes back the one more run that a reset has asked for.
+-- Also withdraws the further run that a reset has requested.
 DELETE FROM {reruns} WHERE job_id IN (SELECT id FROM {live} WHERE id IN (:ids::ids) AND {+of_only_org});
 UPDATE {live} SET cancel_requested_at = coalesce(cancel_requested_at, :now), rerun_requested = 0
 WHERE id IN (:ids::ids) AND state = 'running' AND {+of_only_org}
@@ -16,7 +16,7 @@ RETURNING id, 'cancelled', flow > 0, limit_key;
 DELETE FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+of_only_org}
 
 -- name: set_control
--- What holds already for this reason is left as it is, with who set it and since when.
+-- A pause for the same reason is left as it is, with its actor and its time.
 {+control_event}
 WHERE NOT EXISTS (SELECT 1 FROM {controls} WHERE scope = :scope AND name = :name AND reason = :reason)
     AND {+control_of_only_org};

@@ -5,7 +5,7 @@ ON CONFLICT (name) DO UPDATE SET settings = excluded.settings WHERE settings <> 
 RETURNING name
 
 -- name: lock_queue
--- Nothing is deleted: it makes the transaction the writer before it reads.
+-- Deletes nothing: the transaction becomes the writer before it reads.
 DELETE FROM {queues} WHERE name IS NULL;
 SELECT settings, override, paid_at, turn, :now FROM {queues} WHERE name = :queue
 
@@ -20,7 +20,7 @@ INSERT INTO {audit} (at, event, actor_type, actor_id, detail)
 VALUES (:now, :event, :actor_type, :actor_id, :detail)
 
 -- name: count_running
--- By the index of what runs, so that no other job pays for one of its own.
+-- By the index of running jobs, so that no further index is needed.
 SELECT count(*) FROM (
     SELECT 1 FROM {live} INDEXED BY {prefix}live_held
     WHERE state = 'running' AND queue = :queue
@@ -46,7 +46,7 @@ SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
 {+unmarked_jobs}
 
 -- name: find_aged_fair_jobs
--- The heads of every priority of each org: which of them goes first depends on how long each waits.
+-- The first jobs of every priority of each org: which of them runs first depends on how long each has waited.
 -- each levels
 -- packed
 SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
@@ -70,7 +70,7 @@ SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
 )
 
 -- fragment: unmarked_jobs
--- Jobs of who does not know that the queue is fair, as far as they are among the next of the queue.
+-- Jobs of applications that do not know that the queue is fair, if they are among the next of the queue.
 SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
     SELECT * FROM {live} WHERE queue = :queue AND state = 'queued' ORDER BY priority, run_at, id LIMIT :unmarked
 ) AS live
@@ -80,7 +80,7 @@ WHERE NOT live.fair AND {+type_not_paused}
 job_type NOT IN (:types::texts)
 
 -- name: claim_picked_jobs
--- As claim_jobs, for the jobs that the rule of the queue has picked.
+-- As claim_jobs, for the jobs that the queue's policy has picked.
 -- when audited >= 2
 INSERT INTO {audit} ({+audit_columns})
 SELECT

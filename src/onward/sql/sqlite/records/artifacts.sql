@@ -10,8 +10,8 @@ WHERE :only_org IS NULL OR :org_id = :only_org
 RETURNING {+artifact_columns}
 
 -- name: add_job_artifact
--- The audit comes first and tells whether the lease was lost. Whose job it is, its own row says; the content lies with
--- the org that the worker named, which must be the same.
+-- The audit comes first and shows whether the lease was lost. The owner is read from the job's row. The content is
+-- stored under the org that the worker reported, which must be the same.
 INSERT INTO {audit} ({+audit_columns})
 SELECT
     :now, 'artifact.stored', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, attempt,

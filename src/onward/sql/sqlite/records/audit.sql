@@ -25,7 +25,7 @@ SELECT
 FROM {ended} WHERE id = :id AND {+of_only_org}
 
 -- name: lock_sealing
--- One writer at a time, so whatever has a number is there to be seen.
+-- SQLite has one writer at a time, so every row with a number is visible.
 SELECT floor, position, link, NULL, NULL, NULL, :now, NULL, NULL FROM {sealing}
 
 -- name: seal_audit

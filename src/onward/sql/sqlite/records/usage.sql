@@ -1,5 +1,5 @@
 -- fragment: period_start
--- Of the period that a budget is in now, by UTC; a total has one period, and it never ends.
+-- The start of the budget's current period, by UTC; a total has one period, which never ends.
 CASE budget.period
     WHEN 'total' THEN budget.period_started_at
     WHEN 'day' THEN :now - :now % 86400000000
@@ -10,7 +10,7 @@ END
 strftime('%Y-%m-%d', at / 1000000, 'unixepoch')
 
 -- fragment: sum_of_costs
--- By two parts, because a sum that does not fit is an error here.
+-- In two parts, because a sum that overflows is an error on SQLite.
 coalesce(CASE
     WHEN sum(cost_micros / 1000000000) + sum(cost_micros % 1000000000) / 1000000000 >= 9000000000
     THEN 9000000000000000000
@@ -18,7 +18,7 @@ coalesce(CASE
 END, 0)
 
 -- name: record_usage
--- Before the ends, in their transaction: whose job it was is taken from its row, which a stale lease does not find.
+-- Before the ends, in their transaction: the owner is read from the job's row, which a stale lease does not find.
 -- all metered
 INSERT INTO {usage} (
     job_id, lease, unit, attempt, org_id, project_id, job_type, queue, category, amount, cost_micros, at
@@ -27,7 +27,7 @@ SELECT
     live.id, live.lease, :metered.unit, :metered.ran, live.org_id, live.project_id, live.job_type, live.queue,
     live.category, :metered.amount, :metered.cost, :now
 FROM :metered::rows AS metered CROSS JOIN {live} AS live ON {+metered_of};
--- What a run has used is all there is under its lease.
+-- The cost of a run is the sum of all usage under its lease.
 -- all metered
 UPDATE {live} AS live
 SET cost_micros = min(live.cost_micros + coalesce((

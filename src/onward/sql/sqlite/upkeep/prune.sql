@@ -17,7 +17,7 @@ DELETE FROM {ended} WHERE id IN (:ids::ids)
 RETURNING id
 
 -- name: tend_partitions
--- There are none.
+-- SQLite has no partitions.
 SELECT name, name, name FROM {settings} WHERE 1 = 0
 
 -- name: inspect_file
@@ -28,7 +28,7 @@ SELECT
 FROM {settings} WHERE name = 'installation'
 
 -- name: inspect_tables
--- To tell the size of a table SQLite would read the whole file.
+-- SQLite would read the whole file to measure one table.
 SELECT name FROM {settings} WHERE 1 = 0
 
 -- name: inspect_indexes

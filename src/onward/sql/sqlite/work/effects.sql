@@ -1,5 +1,5 @@
 -- fragment: effect_refused
--- First, so that it tells whether the lease was lost.
+-- Before the write, to find out whether the lease was lost.
 INSERT INTO {audit} ({+audit_columns})
 SELECT
     :now, 'job.stale_result_rejected', id, job_type, org_id, project_id, actor_type, actor_id, request_id,

@@ -1,5 +1,6 @@
 -- name: lead
--- Whoever does not lead writes nothing, and who leads only at half time.
+-- Writes only for the leader, or for a worker that can take the lead, and for the leader only in the second half of
+-- its term.
 INSERT INTO {leaders} (name, worker_id, until)
 SELECT :name, :worker, :now + :ttl
 WHERE NOT EXISTS (

@@ -7,11 +7,11 @@ FROM {workers} AS me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live
 WHERE me.id = :worker AND me.lost_at IS NULL
 
 -- name: claim_jobs
--- One row of nulls says that the worker has no right to claim. What was claimed is told by the audit, and where that is
--- not written by the table {claimed}. `seq > CASE changes() …` are the rows that the last INSERT made: an UPDATE of as
--- many rows since changes nothing about it, and an INSERT of none left the number of another table. Large jobs are packed
+-- One row of nulls means that the worker has no right to claim. The audit lists what was claimed, and where claims are
+-- not audited the table {claimed} does. `seq > CASE changes() …` selects the rows of the last INSERT: a later UPDATE of
+-- as many rows does not alter that, and an INSERT of no rows leaves the number of another table. Large jobs are packed
 -- each by itself, because SQLite makes no value of more than a gigabyte. The last DELETE has a condition that always
--- holds: without one an empty table is written, too.
+-- holds: without one, even an empty table is written.
 -- when audited >= 2
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -73,7 +73,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
 -- name: claim_unpaused_jobs
--- As claim_jobs, but walks over what is paused, so only for when something is.
+-- As claim_jobs, but reads past paused jobs, so it is used only when something is paused.
 -- when audited >= 2
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -137,9 +137,9 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
 -- name: finish_jobs
--- The audit comes first and tells whose lease was lost; only what did not go as asked is told. A job whose lease was lost
--- is looked for wherever it is now, and only then, because null is equal to nothing (`other`, `past`). Below the full
--- audit it has only those, and then the set itself tells which of them have another end that is written.
+-- The audit comes first and shows which leases were lost; only exceptions are returned. A job whose lease was lost is
+-- looked up wherever it is now, and only then, because null equals nothing (`other`, `past`). Below the full audit only
+-- lost leases are audited, and the set itself shows which of their jobs have another end that is written.
 -- when audited >= 1
 -- all ended
 INSERT INTO {audit} ({+audit_columns}, action)
@@ -206,7 +206,7 @@ DELETE FROM {live} WHERE id IN (
     SELECT id FROM {ended}
     WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
 );
--- Nearly always none. Also what somebody else has not settled yet: whoever comes by does it.
+-- Nearly always none. Includes pending follow-up work of other processes, which any process may do.
 -- all ended
 -- packed
 SELECT json_group_array(json_array(id, 'tied')) FROM (
@@ -275,7 +275,7 @@ SELECT
     :returned.cost
 FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
 WHERE live.cancel_requested_at IS NULL;
--- The lease grows when a job is given back, too: else its last holder could still finish it.
+-- The lease is raised when a job is released, too: else its last holder could still finish it.
 -- all returned
 UPDATE {live} AS live
 SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
@@ -288,7 +288,7 @@ WHERE live.id = :returned.id AND live.lease = :returned.lease AND live.cancel_re
 SELECT json_group_array(json_array(live.limit_key, 'slot'))
 FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id
 WHERE live.limit_key IS NOT NULL AND live.state <> 'running';
--- Reset while they ran: they have ended, or gone back, and are to start again; nearly always none.
+-- Jobs that were reset while they ran: they have ended or were released, and start again. Nearly always none.
 -- packed
 SELECT json_group_array(json_array(id, 'again')) FROM {live} INDEXED BY {prefix}live_rerun
 WHERE rerun_requested = 1 AND state <> 'running'
@@ -296,8 +296,8 @@ UNION ALL
 SELECT json_group_array(json_array(id, 'again')) FROM {ended} INDEXED BY {prefix}ended_rerun WHERE rerun_requested = 1
 
 -- name: finish_alike
--- Jobs that all came to the same end under the same lease: nearly all writes. As finish_jobs, with what they share as
--- parameters.
+-- Jobs that all have the same outcome and the same lease, which is nearly every write. As finish_jobs, with what
+-- they share as parameters.
 -- when audited >= 1
 -- all ended
 INSERT INTO {audit} ({+audit_columns}, action)
@@ -363,13 +363,13 @@ DELETE FROM {live} WHERE id IN (
     SELECT id FROM {ended}
     WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
 );
--- Nearly always none. Also what somebody else has not settled yet: whoever comes by does it.
+-- Nearly always none. Includes pending follow-up work of other processes, which any process may do.
 -- all ended
 -- packed
 SELECT json_group_array(json_array(id, 'tied')) FROM (
     SELECT id FROM {ended} INDEXED BY {prefix}ended_unsettled WHERE flow > 0 LIMIT 500
 );
--- Reset while they ran: they have ended, or gone back, and are to start again; nearly always none.
+-- Jobs that were reset while they ran: they have ended or were released, and start again. Nearly always none.
 -- packed
 SELECT json_group_array(json_array(id, 'again')) FROM {live} INDEXED BY {prefix}live_rerun
 WHERE rerun_requested = 1 AND state <> 'running'

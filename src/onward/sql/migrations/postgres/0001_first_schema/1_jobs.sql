@@ -1,14 +1,14 @@
 -- Jobs, live and ended; idempotency keys; reruns.
 --
--- In all files here: columns that an index compares have COLLATE "C", because no statement needs a language's order and to
--- compare bytes is cheaper. Autovacuum is set by how a table is written. Small tables whose rows are updated all the
+-- In all files here: columns that an index compares have COLLATE "C", because no statement needs a language's order and
+-- comparing bytes is cheaper. Autovacuum is set by how a table is written. Small tables whose rows are updated all the
 -- time are vacuumed after about 200 dead rows. Large tables that lose their oldest rows are vacuumed at a twentieth:
--- the default, a fifth, comes too late. Append-only tables are vacuumed as they grow, for index-only scans and freezing.
+-- the default, a fifth, is too late. Append-only tables are vacuumed as they grow, for index-only scans and freezing.
 
 CREATE SCHEMA IF NOT EXISTS {channel};
 
 -- Jobs that can still change. Small and hot: a job that has ended is moved to `ended`.
--- `flow` has bits for what follows from the job's end; `pending` counts the jobs that it waits for.
+-- `flow` has bits for the follow-up work of the job's end; `pending` counts the jobs for which it waits.
 -- A claim adds an entry to the primary key: half-empty pages have room for it, so that none is split.
 CREATE TABLE {live} (
     id uuid PRIMARY KEY WITH (fillfactor = 45),
@@ -55,7 +55,7 @@ CREATE TABLE {live} (
     autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
     autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 1000
 );
--- Partial, so that a claim never walks over jobs that are not ready.
+-- Partial, so that a claim never reads jobs that are not ready.
 CREATE INDEX live_ready ON {live} (queue, priority, run_at, id) WHERE state = 'queued';
 CREATE INDEX live_due ON {live} (run_at) WHERE state = 'scheduled';
 CREATE INDEX live_held ON {live} (worker_id) WHERE state = 'running';
@@ -63,7 +63,7 @@ CREATE INDEX live_held ON {live} (worker_id) WHERE state = 'running';
 CREATE INDEX live_subject ON {live} (subject, id) WHERE subject IS NOT NULL;
 
 -- Jobs that have ended. Ids grow with time, so ranges of ids are months and retention can drop whole partitions.
--- `flow` is negative once all that follows from the end is done.
+-- `flow` is negative once the follow-up work of the end is done.
 CREATE TABLE {ended} (
     id uuid PRIMARY KEY,
     org_id text,
@@ -110,7 +110,7 @@ CREATE TABLE {ended} (
 -- For ids of months that have no partition.
 CREATE TABLE {prefix}ended_rest PARTITION OF {ended} DEFAULT
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
--- Most jobs succeed: an index that has only the others costs those nothing.
+-- Most jobs succeed: an index of only the others costs those nothing.
 CREATE INDEX ended_dead ON {ended} (id) WHERE state = 'dead';
 CREATE INDEX ended_cancelled ON {ended} (id) WHERE state = 'cancelled';
 CREATE INDEX ended_subject ON {ended} (subject, id) WHERE subject IS NOT NULL;

@@ -15,7 +15,7 @@ CREATE TABLE {workers} (
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
 );
 
--- Which worker does what only one at a time should do; after `until` any other may take over.
+-- Which worker does work that only one at a time should do; after `until` any other may take over.
 CREATE TABLE {leaders} (
     name text COLLATE "C" PRIMARY KEY,
     worker_id text COLLATE "C" NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE {attempts} (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- What handlers have done once and the results that they remember: one row for each job and name.
--- `payload_hash` says for which payload. A new payload and an operator's reset raise `generation`, which is part of
+-- `payload_hash` identifies the payload. A new payload and an operator's reset raise `generation`, which is part of
 -- the idempotency key. No org_id: the org is that of the job, so that no org can leave an effect for another's job.
 CREATE TABLE {effects} (
     job_id uuid NOT NULL,

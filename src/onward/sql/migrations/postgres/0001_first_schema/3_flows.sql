@@ -1,7 +1,7 @@
 -- Jobs that wait for others: followers and children, batches, signals.
 
 -- Which job waits for which parent. A resolved edge stays, with the state in which the parent ended, for the parent's
--- result and for pictures. A row that is not `tied` is unknown to its parent, which was enqueued or had ended before;
+-- result and for graphs. A row that is not `tied` is unknown to its parent, which was enqueued or had ended before;
 -- a loop of the worker ties it.
 CREATE TABLE {followers} (
     job_id uuid NOT NULL,
@@ -15,14 +15,14 @@ CREATE TABLE {followers} (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX followers_parent ON {followers} (parent_id, job_id);
 CREATE INDEX followers_untied ON {followers} (job_id, parent_id) WHERE NOT tied;
--- Ends from which something still has to follow.
+-- Ends with pending follow-up work.
 CREATE INDEX ended_unsettled ON {ended} (id) WHERE flow > 0;
--- The children of a job: what its handler has enqueued.
+-- The children of a job: the jobs that its handler has enqueued.
 CREATE INDEX live_children ON {live} (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;
 
--- Jobs that are counted together, and the jobs that are enqueued when all of them have ended. Only settled ends are
--- counted; the others are counted in `live` when needed, so that adding a job locks no count.
+-- Jobs that are counted together, and the jobs that are enqueued when all of them have ended. An end is counted by its
+-- follow-up work; all other jobs are counted in `live` when needed, so that adding a job locks no count.
 CREATE TABLE {batches} (
     id uuid PRIMARY KEY,
     org_id text COLLATE "C",
@@ -43,11 +43,11 @@ CREATE TABLE {batches} (
 CREATE INDEX batches_of_org ON {batches} (org_id, id);
 CREATE INDEX live_batch ON {live} (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT NULL;
--- Nearly always empty: ends that their batch still has to count.
+-- Nearly always empty: ends that their batch has not counted yet.
 CREATE INDEX ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;
 
--- Signals that were sent. Each is kept for a while, so that also a job that begins to wait later sees it. '' stands
--- for no org and no key. `fresh` until the waiting jobs were looked up.
+-- Signals that were sent. Each is kept for a while, so that a job that begins to wait later sees it, too. '' stands
+-- for no org and no key. A row is `fresh` until the jobs that wait for it were looked up.
 CREATE TABLE {signals} (
     id uuid PRIMARY KEY,
     org_id text COLLATE "C" NOT NULL,
@@ -64,10 +64,10 @@ CREATE INDEX signals_named ON {signals} (org_id, event, key, at);
 CREATE INDEX signals_expiring ON {signals} (expires_at);
 CREATE INDEX signals_fresh ON {signals} (at) WHERE fresh = 1;
 
--- Jobs that have left their slot until a signal comes. A row holds as long as its job has this lease. `until` is when
--- the job is due without a signal; `seen` are the signals that it had before. `fresh` until the signal was looked up.
--- A signal and a job may miss each other, because neither was committed when the other looked: the one that is
--- committed last is still fresh then, and a later look at the fresh rows finds the pair.
+-- Jobs that have left their slot until a signal comes. A row is valid while its job has this lease. `until` is when
+-- the job is due without a signal; `seen` are the signals that it received before. A row is `fresh` until its signal
+-- was looked up. A signal and a job may miss each other, because neither was committed when the other looked: the one
+-- that is committed last is still fresh then, and a later look at the fresh rows finds the pair.
 CREATE TABLE {awaited} (
     job_id uuid PRIMARY KEY,
     lease bigint NOT NULL,

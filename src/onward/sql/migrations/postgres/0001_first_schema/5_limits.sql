@@ -1,4 +1,4 @@
--- What holds jobs back: limits and their slots, the rules of queues, the gate and the pauses.
+-- What holds jobs back: limits and their permits, the policies of queues, the gate and the pauses.
 
 -- What each limit allows: as workers declare it, and what an operator has set instead.
 CREATE TABLE {limits} (
@@ -15,7 +15,7 @@ CREATE TABLE {limits} (
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
 );
 
--- The time by which all that was started at a rate is paid for. Without a row, or after that time, nothing is owed.
+-- The time until which the starts of a rate are paid for. Without a row, or after that time, nothing is owed.
 CREATE TABLE {slots} (
     limit_key text COLLATE "C" PRIMARY KEY,
     paid_at timestamptz NOT NULL CHECK (paid_at BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z')
@@ -25,15 +25,15 @@ CREATE TABLE {slots} (
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
 );
 CREATE INDEX slots_paid ON {slots} (paid_at);
--- The jobs that hold a slot, that wait for one, and that will need theirs again. Other jobs cost these nothing.
+-- The jobs that hold a permit, that wait for one, and that will need theirs again. Other jobs cost these nothing.
 CREATE INDEX live_limited ON {live} (limit_key, state) WHERE limit_key IS NOT NULL AND state IN ('queued', 'running');
 CREATE INDEX live_waiting ON {live} (limit_key, priority, run_at, id)
     WHERE limit_key IS NOT NULL AND state = 'blocked' AND pending = 0;
 CREATE INDEX live_begun ON {live} (limit_key)
     WHERE limit_key IS NOT NULL AND lease > 0 AND state IN ('blocked', 'scheduled');
 
--- What an application declares of a queue (`settings`), what an operator set instead (`override`), by when the jobs
--- that its rate let go are paid for, and which org's turn it is. Each claim of a queue with a rate or with turns
+-- What an application declares of a queue (`settings`), what an operator set instead (`override`), until when the jobs
+-- that its rate let start are paid for, and which org's turn it is. Each claim of a queue with a rate or with turns
 -- updates its row, so half-empty pages keep the new version beside the old one.
 CREATE TABLE {queues} (
     name text PRIMARY KEY,
@@ -46,10 +46,10 @@ CREATE TABLE {queues} (
     paid_at bigint,
     turn text
 ) WITH (fillfactor = 50);
--- From org to org with one probe each. Only jobs of queues that are shared out fairly are in it.
+-- From org to org with one probe each. Only jobs of fair queues are in it.
 CREATE INDEX live_fair ON {live} (queue, org_id COLLATE "C", priority, run_at, id) WHERE state = 'queued' AND fair;
 
--- The closed gate and whatever is paused: a row stands while it holds.
+-- The closed gate and the pauses: a row exists while it is in effect.
 CREATE TABLE {controls} (
     scope text COLLATE "C" NOT NULL CHECK (scope IN ('gate', 'queue', 'org', 'job_type')),
     name text COLLATE "C" NOT NULL,

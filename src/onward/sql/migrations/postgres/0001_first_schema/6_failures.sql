@@ -1,7 +1,7 @@
 -- Dead letters and their groups, breakers, alerts.
 
--- What became of dead jobs: one row for each death that was dealt with, by the lease under which the job died. A dead
--- job without a row still waits. Nothing is written here when a job dies.
+-- How dead jobs were resolved: one row for each resolved death, by the lease under which the job died. A dead job
+-- without a row is unresolved. Nothing is written here when a job dies.
 CREATE TABLE {dead_letters} (
     job_id uuid NOT NULL,
     lease bigint NOT NULL,
@@ -17,16 +17,16 @@ CREATE TABLE {dead_letters} (
 );
 CREATE UNIQUE INDEX dead_letters_successor ON {dead_letters} (successor_id) WHERE successor_id IS NOT NULL;
 
--- Dead jobs by what they died of, so that one group is found among any number of them. Errors without a fingerprint
+-- Dead jobs by the cause of death, so that one group is found among any number of them. Errors without a fingerprint
 -- are one group.
 CREATE INDEX ended_dead_group ON {ended} ((coalesce(error ->> 'fingerprint', 'unknown') COLLATE "C"), id)
 WHERE state = 'dead';
 
--- Every group of dead jobs that still wait, and its newest job. The index leads from one fingerprint to the next,
--- however many died of each. A function, because its plans have to follow the index: a planner that does not know how
--- large a group is reads and sorts all of it. Under row-level security no index on an expression is used, since its
--- operators might leak what a policy hides: there the newest `most` dead jobs are read once and counted on the way;
--- groups that have none of them are not found.
+-- Every group of unresolved dead jobs, and its newest job. The index leads from one fingerprint to the next,
+-- however many jobs died of each. A function, because its plans have to follow the index: a planner that does not know
+-- how large a group is reads and sorts all of it. Under row-level security no index on an expression is used, since its
+-- operators might leak what a policy hides: there the newest `most` dead jobs are read once and counted, and groups
+-- that have none of them are not found.
 CREATE FUNCTION {prefix}dead_groups(low text, high text, only_org text, asked_org text, most bigint)
 RETURNS TABLE (fingerprint text, id uuid, counted text)
 LANGUAGE plpgsql STABLE ROWS 100
@@ -110,8 +110,8 @@ END
 $$;
 
 -- Providers that have pushed back, and what is held because of it. A provider that never did has no row. An update
--- raises `version` and takes only if that is still the one that was read. The CHECKs keep a row that is edited by hand
--- readable for the workers, all of which read it.
+-- raises `version` and succeeds only if the version is still the one that was read. The CHECKs keep a row that is
+-- edited by hand readable for the workers, all of which read it.
 CREATE TABLE {breakers} (
     name text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,
@@ -132,11 +132,11 @@ CREATE TABLE {breakers} (
     autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 200,
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
 );
--- Every worker asks for these twice a second, and most providers are not among them.
+-- Every worker reads these twice a second, and most providers are not among them.
 CREATE INDEX breakers_suspect ON {breakers} (name) WHERE state = 'open' OR failures > 0;
 
 -- One row for each group of deaths, by its fingerprint, and for each finding of the doctor. `unsent` counts what has
--- happened since the last message, `batch` what that message told of.
+-- happened since the last message, `batch` what that message reported.
 CREATE TABLE {alerts} (
     fingerprint text COLLATE "C" PRIMARY KEY,
     source text NOT NULL CHECK (source IN ('death', 'finding')),
@@ -159,7 +159,7 @@ CREATE TABLE {alerts} (
 ) WITH (fillfactor = 50);
 CREATE INDEX alerts_unsent ON {alerts} (last_at) WHERE unsent > 0;
 
--- Messages that wait for their sink: the newest of each alert. One without `next_at` was given up.
+-- Messages that wait for their sink: the newest of each alert. A message without `next_at` was given up.
 CREATE TABLE {alert_sends} (
     fingerprint text COLLATE "C" NOT NULL,
     sink text COLLATE "C" NOT NULL,
@@ -182,5 +182,5 @@ CREATE TABLE {alerted} (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX alerted_at ON {alerted} (at);
 INSERT INTO {alerted} (job_id, lease, at) VALUES ('00000000-0000-0000-0000-000000000000', 0, clock_timestamp());
--- The deaths since a time.
+-- For reading deaths since a time.
 CREATE INDEX ended_deaths ON {ended} (ended_at) WHERE state = 'dead';

@@ -1,7 +1,7 @@
 -- The audit and its hash chain, usage and budgets, artifacts.
 
--- Append-only; `action` is the name that an application gives an event, null for most. Most jobs have three rows, of
--- which the later two find room in the index on half-empty pages. A second B-tree would cost an audited job a tenth.
+-- Append-only; `action` is the name that an application gives an event, null for most. Most jobs have three rows; the
+-- later two find room in the index on half-empty pages. A second B-tree would cost an audited job a tenth.
 CREATE TABLE {audit} (
     seq bigint GENERATED ALWAYS AS IDENTITY,
     at timestamptz NOT NULL,
@@ -21,10 +21,10 @@ CREATE TABLE {audit} (
     action text
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX audit_of_job ON {audit} (job_id) WITH (fillfactor = 35);
--- To read the audit in its order. It lacks the rows inserted since the last vacuum, so that comes sooner than by default.
+-- For reading the audit in order. It lacks the rows since the last vacuum, so vacuums run earlier than by default.
 CREATE INDEX audit_in_order ON {audit} USING brin (seq, at) WITH (pages_per_range = 64);
 
--- The hash chain over the audit, sealed a moment later: `link` is made of the link before and of the row's digest.
+-- The hash chain over the audit, sealed a moment later: `link` is made of the previous link and the row's digest.
 CREATE TABLE {chain} (
     position bigint PRIMARY KEY,
     seq bigint NOT NULL UNIQUE,
@@ -66,7 +66,7 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {audit}
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {chain}
     FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change();
 
--- A lower floor would open the audit again below it, and a lower position would make the chain begin anew.
+-- A lower floor would reopen the audit below it, and a lower position would restart the chain.
 CREATE FUNCTION {prefix}refuse_lowering() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
@@ -118,7 +118,7 @@ CREATE TABLE {usage} (
     PRIMARY KEY (job_id, lease, unit)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX usage_of_org ON {usage} (org_id, at);
--- Rows come in the order of time, so a few bytes for each hundred pages tell where a time is.
+-- Rows come in the order of time, so a few bytes for each hundred pages suffice to find a time.
 CREATE INDEX usage_by_time ON {usage} USING brin (at) WITH (autosummarize = on);
 
 -- How much an org may spend in a period; `spent_at` is set while it has spent all of it.
@@ -138,11 +138,11 @@ CREATE TABLE {budgets} (
     autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 200,
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
 );
--- Every worker asks for these twice a second, and most orgs are not among them.
+-- Every worker reads these twice a second, and most orgs are not among them.
 CREATE INDEX budgets_spent ON {budgets} (org_id) WHERE spent_at IS NOT NULL;
 
--- Files that jobs take in and leave. A row is written after its content, so there is never a row without content.
--- `data` is base64, of small files only; `place` says where the content of the others is.
+-- Files that jobs read and write. A row is written after its content, so there is never a row without content.
+-- `data` is base64, for small files only; `place` is where the content of the others is.
 CREATE TABLE {artifacts} (
     id uuid PRIMARY KEY,
     org_id text COLLATE "C",

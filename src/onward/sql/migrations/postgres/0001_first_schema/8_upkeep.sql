@@ -1,6 +1,6 @@
 -- Settings, the table of versions, partitions, row-level security, grants.
 
--- What the whole installation has one of. `installation` keeps apart the files of two databases that share a directory.
+-- Values of the whole installation. `installation` separates the files of two databases that share a directory.
 CREATE TABLE {settings} (
     name text COLLATE "C" PRIMARY KEY,
     value text NOT NULL
@@ -14,7 +14,7 @@ CREATE TABLE {migrations} (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Makes the partitions of the months to come and drops empty ones of the past. Returns what was done, and what could
+-- Creates the partitions of the coming months and drops empty ones of the past. Returns what was done, and what could
 -- not be done now: it waits at most half a second for a lock, because other sessions would queue behind it.
 CREATE FUNCTION {prefix}tend_partitions(at timestamptz, ahead integer, OUT done text, OUT name text, OUT detail text)
 RETURNS SETOF record
@@ -44,7 +44,7 @@ BEGIN
             -- The parent before its partitions, as every statement locks them. Only ended_rest is closed to others.
             LOCK TABLE ONLY {ended} IN SHARE UPDATE EXCLUSIVE MODE;
             LOCK TABLE {prefix}ended_rest IN ACCESS EXCLUSIVE MODE;
-            -- Made apart and then attached: PARTITION OF would lock out every other session from the parent.
+            -- Created separately and then attached: PARTITION OF would lock out every other session from the parent.
             EXECUTE format(
                 'CREATE TABLE {prefix}%I (LIKE {ended} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)'
                 ' WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)', name
@@ -66,7 +66,7 @@ BEGIN
                 done := 'failed';
                 detail := SQLERRM;
                 RETURN NEXT;
-                -- The others would fail as well, after as long a wait.
+                -- The others would fail as well, after the same wait.
                 EXIT;
         END;
         RETURN NEXT;
@@ -76,7 +76,7 @@ BEGIN
         WHERE one.inhparent = to_regclass('{ended}') AND part.relname ~ '^ended_[0-9]+$'
             AND CAST(right(part.relname, 6) AS integer)
                 < CAST(to_char(date_trunc('month', at, 'UTC') AT TIME ZONE 'UTC' - interval '2 months', 'YYYYMM') AS integer)
-            -- A large one would have to be read to see that it is empty; a vacuum makes it small first.
+            -- A large partition would have to be read to see that it is empty; a vacuum makes it small first.
             AND pg_relation_size(part.oid) < 8388608
         ORDER BY part.relname
     LOOP
@@ -98,7 +98,7 @@ BEGIN
         END;
         RETURN NEXT;
     END LOOP;
-    -- A new table has the protection of the others.
+    -- A new table gets the protection of the others.
     IF (SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('{live}')) THEN
         PERFORM {prefix}protect_orgs(true);
     END IF;
@@ -109,11 +109,11 @@ $$;
 -- its indexes, once in each connection. With a year of empty months that took 30 ms.
 SELECT {prefix}tend_partitions(clock_timestamp(), 3);
 
--- Row-level security, off until it is asked for: a second separation of orgs, behind the one in every statement.
--- A role that owns nothing sees the rows of the org that its session names in the setting `{prefix}org`; where that
--- is unset or empty, the rows that have no org. The owner of the tables, and roles with BYPASSRLS, see all.
--- Deny by default: a table that is in no case below shows nothing and takes nothing. A table that is protected already
--- is left alone, so that a call after new tables were made locks only those.
+-- Row-level security, off until it is enabled: a second separation of orgs, behind the one in every statement.
+-- A role that owns nothing sees the rows of the org in its session's setting `{prefix}org`; where that is unset or
+-- empty, the rows that have no org. The owner of the tables, and roles with BYPASSRLS, see all.
+-- Deny by default: a table that is in no case below shows nothing and accepts nothing. A table that is protected
+-- already is left alone, so that a call after new tables were created locks only those.
 CREATE FUNCTION {prefix}protect_orgs(enable boolean) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -138,7 +138,7 @@ BEGIN
         END IF;
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', one.tab);
         IF one.name = 'dead_letters' THEN
-            -- Only a session that sees the job may say what became of it.
+            -- Only a session that sees the job may resolve its death.
             EXECUTE format(
                 'CREATE POLICY of_one_org ON %1$s USING (coalesce(org_id, '''') = %2$s)'
                 ' WITH CHECK (coalesce(org_id, '''') = %2$s'
@@ -149,7 +149,7 @@ BEGIN
         ELSIF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'org_id' AND NOT attisdropped) THEN
             EXECUTE format('CREATE POLICY of_one_org ON %s USING (coalesce(org_id, '''') = %s)', one.tab, own);
         ELSIF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'job_id' AND NOT attisdropped) THEN
-            -- The policies of `live` and `ended` hold in here as well.
+            -- The policies of `live` and `ended` apply in here as well.
             EXECUTE format(
                 'CREATE POLICY of_one_org ON %1$s USING (EXISTS (SELECT FROM {live} AS job WHERE job.id = %1$s.job_id)'
                 ' OR EXISTS (SELECT FROM {ended} AS job WHERE job.id = %1$s.job_id))',
@@ -174,8 +174,8 @@ BEGIN
 END
 $$;
 
--- What a role needs to use Onward for one org: to enqueue, look, cancel and pause, not to work. Call it again after a
--- migration that made tables.
+-- Grants a role what it needs to use Onward for one org: to enqueue, read, cancel and pause, not to work. Call it
+-- again after a migration that created tables.
 CREATE FUNCTION {prefix}grant_to(role text) RETURNS void
 LANGUAGE plpgsql
 AS $$

@@ -2,7 +2,7 @@
 -- In all files here: instants are microseconds since 1970; the view `{jobs}` shows them as text.
 
 -- Jobs that can still change. Small and hot: a job that has ended is moved to `ended`.
--- `flow` has bits for what follows from the job's end; `pending` counts the jobs that it waits for.
+-- `flow` has bits for the follow-up work of the job's end; `pending` counts the jobs for which it waits.
 CREATE TABLE {live} (
     id TEXT PRIMARY KEY NOT NULL,
     org_id TEXT,
@@ -44,7 +44,7 @@ CREATE TABLE {live} (
     limit_key TEXT,
     fair INTEGER NOT NULL DEFAULT 0
 );
--- Partial, so that a claim never walks over jobs that are not ready.
+-- Partial, so that a claim never reads jobs that are not ready.
 CREATE INDEX {prefix}live_ready ON {live} (queue, priority, run_at, id) WHERE state = 'queued';
 CREATE INDEX {prefix}live_due ON {live} (run_at) WHERE state = 'scheduled';
 CREATE INDEX {prefix}live_held ON {live} (worker_id) WHERE state = 'running';
@@ -53,7 +53,7 @@ CREATE INDEX {prefix}live_rerun ON {live} (id) WHERE rerun_requested = 1;
 -- The history of a subject; jobs without one cost nothing.
 CREATE INDEX {prefix}live_subject ON {live} (subject, id) WHERE subject IS NOT NULL;
 
--- Jobs that have ended. `flow` is negative once all that follows from the end is done.
+-- Jobs that have ended. `flow` is negative once the follow-up work of the end is done.
 CREATE TABLE {ended} (
     id TEXT PRIMARY KEY NOT NULL,
     org_id TEXT,
@@ -97,7 +97,7 @@ CREATE TABLE {ended} (
     limit_key TEXT,
     fair INTEGER NOT NULL DEFAULT 0
 );
--- Most jobs succeed: an index that has only the others costs those nothing.
+-- Most jobs succeed: an index of only the others costs those nothing.
 CREATE INDEX {prefix}ended_dead ON {ended} (id) WHERE state = 'dead';
 CREATE INDEX {prefix}ended_cancelled ON {ended} (id) WHERE state = 'cancelled';
 CREATE INDEX {prefix}ended_rerun ON {ended} (id) WHERE rerun_requested = 1;

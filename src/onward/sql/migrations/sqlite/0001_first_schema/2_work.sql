@@ -11,14 +11,14 @@ CREATE TABLE {workers} (
     lost_at INTEGER
 );
 
--- Which worker does what only one at a time should do; after `until` any other may take over.
+-- Which worker does work that only one at a time should do; after `until` any other may take over.
 CREATE TABLE {leaders} (
     name TEXT PRIMARY KEY NOT NULL,
     worker_id TEXT NOT NULL,
     until INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What a claim takes, while it takes it, if the audit does not record claims. Empty outside a transaction.
+-- The jobs of a claim in progress, if the audit does not record claims. Empty outside a transaction.
 CREATE TABLE {claimed} (job_id TEXT NOT NULL);
 
 -- Earlier runs of a job; its current or last run is in the job's own row.
@@ -37,7 +37,7 @@ CREATE TABLE {attempts} (
 ) WITHOUT ROWID;
 
 -- What handlers have done once and the results that they remember: one row for each job and name.
--- `payload_hash` says for which payload. A new payload and an operator's reset raise `generation`, which is part of
+-- `payload_hash` identifies the payload. A new payload and an operator's reset raise `generation`, which is part of
 -- the idempotency key. No org_id: the org is that of the job, so that no org can leave an effect for another's job.
 CREATE TABLE {effects} (
     job_id TEXT NOT NULL,

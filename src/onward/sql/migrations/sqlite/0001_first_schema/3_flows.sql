@@ -1,7 +1,7 @@
 -- Jobs that wait for others: followers and children, batches, signals.
 
 -- Which job waits for which parent. A resolved edge stays, with the state in which the parent ended, for the parent's
--- result and for pictures. A row that is not `tied` is unknown to its parent, which was enqueued or had ended before;
+-- result and for graphs. A row that is not `tied` is unknown to its parent, which was enqueued or had ended before;
 -- a loop of the worker ties it.
 CREATE TABLE {followers} (
     job_id TEXT NOT NULL,
@@ -15,14 +15,14 @@ CREATE TABLE {followers} (
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}followers_parent ON {followers} (parent_id, job_id);
 CREATE INDEX {prefix}followers_untied ON {followers} (job_id, parent_id) WHERE NOT tied;
--- Ends from which something still has to follow.
+-- Ends with pending follow-up work.
 CREATE INDEX {prefix}ended_unsettled ON {ended} (id) WHERE flow > 0;
--- The children of a job: what its handler has enqueued.
+-- The children of a job: the jobs that its handler has enqueued.
 CREATE INDEX {prefix}live_children ON {live} (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX {prefix}ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;
 
--- Jobs that are counted together, and the jobs that are enqueued when all of them have ended. Only settled ends are
--- counted; the others are counted in `live` when needed.
+-- Jobs that are counted together, and the jobs that are enqueued when all of them have ended. An end is counted by its
+-- follow-up work; all other jobs are counted in `live` when needed.
 CREATE TABLE {batches} (
     id TEXT PRIMARY KEY NOT NULL,
     org_id TEXT,
@@ -43,11 +43,11 @@ CREATE TABLE {batches} (
 CREATE INDEX {prefix}batches_of_org ON {batches} (org_id, id);
 CREATE INDEX {prefix}live_batch ON {live} (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX {prefix}ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT NULL;
--- Nearly always empty: ends that their batch still has to count.
+-- Nearly always empty: ends that their batch has not counted yet.
 CREATE INDEX {prefix}ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;
 
--- Signals that were sent. Each is kept for a while, so that also a job that begins to wait later sees it. '' stands
--- for no org and no key. `fresh` until the waiting jobs were looked up.
+-- Signals that were sent. Each is kept for a while, so that a job that begins to wait later sees it, too. '' stands
+-- for no org and no key. A row is `fresh` until the jobs that wait for it were looked up.
 CREATE TABLE {signals} (
     id TEXT PRIMARY KEY,
     org_id TEXT NOT NULL,
@@ -64,8 +64,9 @@ CREATE INDEX {prefix}signals_named ON {signals} (org_id, event, key, at);
 CREATE INDEX {prefix}signals_expiring ON {signals} (expires_at);
 CREATE INDEX {prefix}signals_fresh ON {signals} (at) WHERE fresh = 1;
 
--- Jobs that have left their slot until a signal comes. A row holds as long as its job has this lease. `until` is when
--- the job is due without a signal; `seen` are the signals that it had before. `fresh` until the signal was looked up.
+-- Jobs that have left their slot until a signal comes. A row is valid while its job has this lease. `until` is when
+-- the job is due without a signal; `seen` are the signals that it received before. A row is `fresh` until its signal
+-- was looked up.
 CREATE TABLE {awaited} (
     job_id TEXT PRIMARY KEY,
     lease INTEGER NOT NULL,

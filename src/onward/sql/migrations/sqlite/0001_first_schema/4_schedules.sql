@@ -1,8 +1,8 @@
 -- Schedules and their runs.
 
--- What is enqueued by the clock. `job` is the job of each run as JSON, kept as text so that two definitions can be
--- compared. `next_at` is the slot that is fired next: the runs, their jobs and the next slot are written in one
--- transaction. A removed schedule stays, for its history.
+-- Jobs that are enqueued by the clock. `job` is the job of each run as JSON, kept as text so that two definitions can
+-- be compared. `next_at` is the occurrence that is fired next: the runs, their jobs and the next occurrence are written
+-- in one transaction. A removed schedule stays, for its history.
 CREATE TABLE {schedules} (
     name TEXT PRIMARY KEY NOT NULL,
     version INTEGER NOT NULL,
@@ -31,8 +31,8 @@ CREATE TABLE {schedules} (
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}schedules_due ON {schedules} (next_at) WHERE paused_at IS NULL AND removed_at IS NULL;
 
--- One row for each slot that was fired, whatever its outcome: the primary key keeps a slot from being fired twice.
--- A run that was asked for by hand has a source of its own, so that it takes no slot.
+-- One row for each occurrence (`slot`) that was fired, whatever its outcome: the primary key keeps an occurrence from
+-- being fired twice. A run that an operator started has a source of its own, so that it takes no occurrence.
 CREATE TABLE {schedule_runs} (
     schedule TEXT NOT NULL,
     slot INTEGER NOT NULL,
@@ -47,5 +47,5 @@ CREATE TABLE {schedule_runs} (
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}schedule_runs_job ON {schedule_runs} (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX {prefix}schedule_runs_fired ON {schedule_runs} (fired_at);
--- The few runs that have not ended, which a next one would overlap.
+-- The few runs that have not ended, which the next one would overlap.
 CREATE INDEX {prefix}schedule_runs_open ON {schedule_runs} (schedule) WHERE ended_at IS NULL;

@@ -1,4 +1,4 @@
--- What holds jobs back: limits and their slots, the rules of queues, the gate and the pauses.
+-- What holds jobs back: limits and their permits, the policies of queues, the gate and the pauses.
 
 -- What each limit allows: as workers declare it, and what an operator has set instead.
 CREATE TABLE {limits} (
@@ -12,13 +12,13 @@ CREATE TABLE {limits} (
     actor_id TEXT
 ) WITHOUT ROWID;
 
--- The time by which all that was started at a rate is paid for. Without a row, or after that time, nothing is owed.
+-- The time until which the starts of a rate are paid for. Without a row, or after that time, nothing is owed.
 CREATE TABLE {slots} (
     limit_key TEXT PRIMARY KEY NOT NULL,
     paid_at INTEGER NOT NULL CHECK (paid_at BETWEEN 0 AND 253402300799999999)
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}slots_paid ON {slots} (paid_at);
--- The jobs that hold a slot, that wait for one, and that will need theirs again. Other jobs cost these nothing.
+-- The jobs that hold a permit, that wait for one, and that will need theirs again. Other jobs cost these nothing.
 CREATE INDEX {prefix}live_limited ON {live} (limit_key, state)
     WHERE limit_key IS NOT NULL AND state IN ('queued', 'running');
 CREATE INDEX {prefix}live_waiting ON {live} (limit_key, priority, run_at, id)
@@ -26,8 +26,8 @@ CREATE INDEX {prefix}live_waiting ON {live} (limit_key, priority, run_at, id)
 CREATE INDEX {prefix}live_begun ON {live} (limit_key)
     WHERE limit_key IS NOT NULL AND lease > 0 AND state IN ('blocked', 'scheduled');
 
--- What an application declares of a queue (`settings`), what an operator set instead (`override`), by when the jobs
--- that its rate let go are paid for, and which org's turn it is.
+-- What an application declares of a queue (`settings`), what an operator set instead (`override`), until when the jobs
+-- that its rate let start are paid for, and which org's turn it is.
 CREATE TABLE {queues} (
     name TEXT PRIMARY KEY NOT NULL,
     settings TEXT NOT NULL DEFAULT '{}',
@@ -39,10 +39,10 @@ CREATE TABLE {queues} (
     paid_at INTEGER,
     turn TEXT
 );
--- From org to org with one probe each. Only jobs of queues that are shared out fairly are in it.
+-- From org to org with one probe each. Only jobs of fair queues are in it.
 CREATE INDEX {prefix}live_fair ON {live} (queue, org_id, priority, run_at, id) WHERE state = 'queued' AND fair = 1;
 
--- The closed gate and whatever is paused: a row stands while it holds.
+-- The closed gate and the pauses: a row exists while it is in effect.
 CREATE TABLE {controls} (
     scope TEXT NOT NULL CHECK (scope IN ('gate', 'queue', 'org', 'job_type')),
     name TEXT NOT NULL,

@@ -1,7 +1,7 @@
 -- Dead letters and their groups, breakers, alerts.
 
--- What became of dead jobs: one row for each death that was dealt with, by the lease under which the job died. A dead
--- job without a row still waits. Nothing is written here when a job dies.
+-- How dead jobs were resolved: one row for each resolved death, by the lease under which the job died. A dead job
+-- without a row is unresolved. Nothing is written here when a job dies.
 CREATE TABLE {dead_letters} (
     job_id TEXT NOT NULL,
     lease INTEGER NOT NULL,
@@ -17,15 +17,15 @@ CREATE TABLE {dead_letters} (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX {prefix}dead_letters_successor ON {dead_letters} (successor_id) WHERE successor_id IS NOT NULL;
 
--- Dead jobs by what they died of, so that one group is found among any number of them. Errors without a fingerprint
+-- Dead jobs by the cause of death, so that one group is found among any number of them. Errors without a fingerprint
 -- are one group.
 CREATE INDEX {prefix}ended_dead_group ON {ended} (
     coalesce(CASE WHEN json_valid(error) THEN json_extract(error, '$.fingerprint') END, 'unknown'), id
 ) WHERE state = 'dead';
 
 -- Providers that have pushed back, and what is held because of it. A provider that never did has no row. An update
--- raises `version` and takes only if that is still the one that was read. The CHECKs keep a row that is edited by hand
--- readable for the workers, all of which read it.
+-- raises `version` and succeeds only if the version is still the one that was read. The CHECKs keep a row that is
+-- edited by hand readable for the workers, all of which read it.
 CREATE TABLE {breakers} (
     name TEXT PRIMARY KEY NOT NULL,
     version INTEGER NOT NULL,
@@ -42,11 +42,11 @@ CREATE TABLE {breakers} (
     actor_type TEXT,
     actor_id TEXT
 ) WITHOUT ROWID;
--- Every worker asks for these twice a second, and most providers are not among them.
+-- Every worker reads these twice a second, and most providers are not among them.
 CREATE INDEX {prefix}breakers_suspect ON {breakers} (name) WHERE state = 'open' OR failures > 0;
 
 -- One row for each group of deaths, by its fingerprint, and for each finding of the doctor. `unsent` counts what has
--- happened since the last message, `batch` what that message told of.
+-- happened since the last message, `batch` what that message reported.
 CREATE TABLE {alerts} (
     fingerprint TEXT PRIMARY KEY NOT NULL,
     source TEXT NOT NULL CHECK (source IN ('death', 'finding')),
@@ -69,7 +69,7 @@ CREATE TABLE {alerts} (
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}alerts_unsent ON {alerts} (last_at) WHERE unsent > 0;
 
--- Messages that wait for their sink: the newest of each alert. One without `next_at` was given up.
+-- Messages that wait for their sink: the newest of each alert. A message without `next_at` was given up.
 CREATE TABLE {alert_sends} (
     fingerprint TEXT NOT NULL,
     sink TEXT NOT NULL,
@@ -93,5 +93,5 @@ CREATE TABLE {alerted} (
 CREATE INDEX {prefix}alerted_at ON {alerted} (at);
 INSERT INTO {alerted} (job_id, lease, at)
 VALUES ('00000000-0000-0000-0000-000000000000', 0, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER));
--- The deaths since a time.
+-- For reading deaths since a time.
 CREATE INDEX {prefix}ended_deaths ON {ended} (ended_at) WHERE state = 'dead';

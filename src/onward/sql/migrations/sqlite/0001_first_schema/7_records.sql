@@ -22,7 +22,7 @@ CREATE TABLE {audit} (
 );
 CREATE INDEX {prefix}audit_of_job ON {audit} (job_id);
 
--- The hash chain over the audit, sealed a moment later: `link` is made of the link before and of the row's digest.
+-- The hash chain over the audit, sealed a moment later: `link` is made of the previous link and the row's digest.
 CREATE TABLE {chain} (
     position INTEGER PRIMARY KEY NOT NULL,
     seq INTEGER NOT NULL UNIQUE,
@@ -60,7 +60,7 @@ BEGIN
     SELECT RAISE(ABORT, 'the chain of the audit is append-only: DELETE is refused');
 END;
 
--- A lower floor would open the audit again below it, and a lower position would make the chain begin anew.
+-- A lower floor would reopen the audit below it, and a lower position would restart the chain.
 CREATE TRIGGER {prefix}sealing_is_not_lowered BEFORE UPDATE ON {sealing}
 WHEN NEW.floor < OLD.floor OR NEW.position < OLD.position
 BEGIN
@@ -103,11 +103,11 @@ CREATE TABLE {budgets} (
     actor_id TEXT,
     reason TEXT
 );
--- Every worker asks for these twice a second, and most orgs are not among them.
+-- Every worker reads these twice a second, and most orgs are not among them.
 CREATE INDEX {prefix}budgets_spent ON {budgets} (org_id) WHERE spent_at IS NOT NULL;
 
--- Files that jobs take in and leave. A row is written after its content, so there is never a row without content.
--- `data` is base64, of small files only; `place` says where the content of the others is.
+-- Files that jobs read and write. A row is written after its content, so there is never a row without content.
+-- `data` is base64, for small files only; `place` is where the content of the others is.
 CREATE TABLE {artifacts} (
     id TEXT PRIMARY KEY NOT NULL,
     org_id TEXT,

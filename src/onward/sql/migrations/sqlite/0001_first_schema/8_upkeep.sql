@@ -1,6 +1,6 @@
--- Settings and the table of versions. Partitions, row-level security and grants are PostgreSQL's alone.
+-- Settings and the table of versions. Only PostgreSQL has partitions, row-level security and grants.
 
--- What the whole installation has one of. `installation` keeps apart the files of two databases that share a directory.
+-- Values of the whole installation. `installation` separates the files of two databases that share a directory.
 CREATE TABLE {settings} (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
