@@ -24,7 +24,7 @@ def unopened() -> Onward:
     return Onward("sqlite:///never-opened.db")
 
 
-def test_a_job_type_is_known_by_its_name(unopened):
+def test_a_job_type_is_known_by_its_name(unopened):  # S0-19
     @unopened.job
     def plain(n: int) -> None:
         raise NotImplementedError
@@ -43,7 +43,7 @@ def test_a_job_type_is_known_by_its_name(unopened):
     assert handler.arguments({"to": "a"}) == {"to": "a"}
 
 
-def test_two_job_types_of_one_name_are_refused(unopened):
+def test_two_job_types_of_one_name_are_refused(unopened):  # S0-19
     unopened.job(at_the_top)
     with pytest.raises(
         InvalidSetting, match=r"'at_the_top' is defined already, by tests.test_app:at_the_top"
@@ -192,7 +192,7 @@ def working(app):
     return app
 
 
-def test_a_tick_runs_what_is_due_and_says_what_remains(working):  # S0-45, S0-52
+def test_a_tick_runs_what_is_due_and_says_what_remains(working):  # S0-45, S0-52, S2-31
     handle = working.double.enqueue(4)
     working.flaky.enqueue()
     working.broken.enqueue()
@@ -203,7 +203,7 @@ def test_a_tick_runs_what_is_due_and_says_what_remains(working):  # S0-45, S0-52
     assert handle.result() == 8
 
 
-def test_a_tick_runs_no_more_jobs_than_it_may(working):  # S0-45
+def test_a_tick_runs_no_more_jobs_than_it_may(working):  # S0-45, R16, S0-47, S3-16
     working.enqueue_many(working.double.build(n) for n in range(5))
     assert (working.tick(max_jobs=2).processed, working.tick(max_jobs=2).remaining) == (2, 1)
     with pytest.raises(InvalidSetting, match="max_jobs is 0"):
@@ -219,7 +219,7 @@ async def test_a_tick_works_where_a_loop_runs_already(working):
     await working.aclose()
 
 
-def test_a_worker_runs_a_job_and_its_child(working):
+def test_a_worker_runs_a_job_and_its_child(working):  # S0-33
     handle = working.child.enqueue(21)
 
     async def drain():

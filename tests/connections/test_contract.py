@@ -49,7 +49,7 @@ def caller(request, address):
 
 
 @pytest.mark.parametrize(("caller", "scenario"), PAIRS, indirect=["caller"])
-def test_the_callers_transaction_decides(caller: Caller, scenario, observer):
+def test_the_callers_transaction_decides(caller: Caller, scenario, observer):  # S0-2
     database = caller.kind.database
     caller.begin()
     scenario(caller.go)

@@ -100,7 +100,7 @@ async def test_a_blocking_sleep_is_refused_on_the_event_loop(started):
         ctx.sleep(0)
 
 
-def test_a_log_record_carries_its_job(started, caplog):
+def test_a_log_record_carries_its_job(started, caplog):  # S4-55
     _, ctx = started()
     with caplog.at_level(logging.INFO, "onward.job"):
         ctx.log.info("half of it")
@@ -109,7 +109,7 @@ def test_a_log_record_carries_its_job(started, caplog):
     assert ctx.log is ctx.log
 
 
-def test_a_child_carries_on_what_it_does_not_say_itself(app, started):
+def test_a_child_carries_on_what_it_does_not_say_itself(app, started):  # S4-64
     _, ctx = started(
         org_id="o", project_id="p", actor_type="user", actor_id="1", request_id="r", correlation_id="c",
         traceparent=TRACE,

@@ -34,7 +34,7 @@ def add(app: Onward):
     return add
 
 
-def test_an_enqueue_stores_the_arguments_and_what_the_definition_says(app, add):
+def test_an_enqueue_stores_the_arguments_and_what_the_definition_says(app, add):  # S0-32
     handle = add.enqueue(1, b=5)
     assert (handle.state, handle.created) == (JobState.QUEUED, True)
     job = app.client.get(handle.id)

@@ -180,7 +180,7 @@ def test_a_handler_of_any_arguments_gets_them_unchecked():
     assert through(Signature(all_of_them), x=1) == {"x": 1}
 
 
-def test_a_handler_without_arguments_takes_none():
+def test_a_handler_without_arguments_takes_none():  # S0-32
     def handle() -> None:
         raise NotImplementedError
 

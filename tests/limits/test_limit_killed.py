@@ -52,7 +52,7 @@ def most_at_once(spans: list[tuple[datetime, datetime]]) -> int:
     return most
 
 
-def test_never_more_than_the_limit_run_at_once_though_workers_are_killed(place: Place):
+def test_never_more_than_the_limit_run_at_once_though_workers_are_killed(place: Place):  # F46
     dice = random.Random(5)
     place.client.enqueue_many(process_jobs.sync.build(customer="acme") for _ in range(JOBS))
     active = f"SELECT count(*) FROM {place.client.store.prefix}live WHERE state IN ('queued', 'running')"

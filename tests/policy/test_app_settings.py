@@ -78,7 +78,7 @@ def test_an_application_has_categories_of_its_own():  # S4-8
     quiet = replace(CATEGORIES["default"], retry=QUICK)
     rules = Rules.of(categories=[billing, quiet])
     assert rules.category("billing") is billing
-    assert rules.category("billing").slo == Slo(SECOND, 0.9)  # S4-20, S4-75
+    assert rules.category("billing").slo == Slo(SECOND, 0.9)  # S4-20
     assert rules.category("default") is quiet
     assert rules.category("planning") is CATEGORIES["planning"]
     assert "billing" not in CATEGORIES

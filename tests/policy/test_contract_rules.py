@@ -38,12 +38,12 @@ def test_without_tenancy_an_org_is_refused():  # R14
     assert "tenancy='off' knows no orgs; leave it out" in broken(rules, org_id="acme")
 
 
-def test_tenancy_may_leave_the_org_open():  # R14
+def test_tenancy_may_leave_the_org_open():  # R14, S2-4
     assert broken(Rules.of(tenancy="optional")) is None
     assert broken(Rules.of(tenancy="optional"), org_id="acme") is None
 
 
-def test_required_tenancy_needs_an_org_and_says_how_to_give_it():  # R14
+def test_required_tenancy_needs_an_org_and_says_how_to_give_it():  # R14, S1-4
     text = broken(Rules.of(tenancy="required"))
     assert text == (
         "org_id is missing, and tenancy='required'; "

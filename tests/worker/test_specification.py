@@ -21,7 +21,7 @@ AT_ONCE = RetryPolicy(kind="fixed", base=timedelta(milliseconds=1), jitter=False
 
 
 async def test_a_call_that_hangs_is_cut_and_tried_again_with_the_same_key(app):
-    # S4-4: external calls are guarded by a time-out and by deduplication.
+    # S4-4, S0-4: external calls are guarded by a time-out and by deduplication.
     charged: dict[str, int] = {}
 
     @app.job(key="charge_{order}", timeout="200ms", retry=AT_ONCE)
@@ -56,7 +56,7 @@ async def test_a_provider_says_how_long_to_wait_and_no_attempt_is_burnt(app):
 
 
 async def test_a_job_that_dies_is_told_once_in_the_audit_and_in_the_log(app, caplog):
-    # S4-42, S4-45
+    # S4-42
     @app.job(retry=AT_ONCE)
     async def fail() -> None:
         raise RuntimeError("no luck")
@@ -102,3 +102,5 @@ def test_the_guide_says_when_to_use_a_job_and_where_each_point_is_defined():
     assert "2 s at worst" in text
     points = re.findall(r"^\| ([^|]+) \| .*\]\(", text.split("## The specification")[1], re.MULTILINE)
     assert len(points) >= 6
+    assert "small write to be consistent at once" in text
+    assert "workers are Onward's own; keys are in the same" in text

@@ -28,7 +28,7 @@ from tests.worker.waiting import SOON, drain, until
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_runs_async_and_sync_handlers_and_keeps_their_results(app):
+async def test_it_runs_async_and_sync_handlers_and_keeps_their_results(app):  # S0-54, S1-1
     threads = []
 
     @app.job
@@ -69,7 +69,7 @@ async def test_hundreds_of_jobs_are_each_run_once(app):
     assert app.client.count().total(JobState.SUCCEEDED) == 1200
 
 
-async def test_the_ways_in_which_a_handler_may_end(app):
+async def test_the_ways_in_which_a_handler_may_end(app):  # S0-50
     ends: dict[str, Callable[[], BaseException]] = {
         "skip": lambda: Skip("nothing to do"),
         "snooze": lambda: Snooze("1h"),
@@ -117,7 +117,7 @@ async def test_the_ways_in_which_a_handler_may_end(app):
         assert "a while" in found["nonsense"].error["message"]
 
 
-async def test_a_failed_attempt_is_followed_by_another(app):
+async def test_a_failed_attempt_is_followed_by_another(app):  # S0-3
     @app.job
     async def flaky(ctx: Context) -> str:
         if ctx.job.attempt < 3:
@@ -143,7 +143,7 @@ async def test_a_payload_that_does_not_fit_the_signature_is_dead_at_once(app):
 
 
 async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(app):
-    # R13: during a rolling deploy another worker may know it.
+    # R13, S0-55: during a rolling deploy another worker may know it.
     enqueued = app.client.enqueue(NewJob(job_type="of_tomorrow"))
     assert (await drain(app)).released == 1
     job = app.client.get(enqueued.id)
@@ -157,7 +157,7 @@ async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(a
     assert buried.error["reason"] == "unknown_job_type"
 
 
-async def test_what_is_paused_waits_and_then_runs(app):
+async def test_what_is_paused_waits_and_then_runs(app):  # S1-16
     ran: list[object] = []
 
     @app.job

@@ -161,7 +161,7 @@ def test_arguments_that_make_no_sense_are_refused(onward, app, arguments):
     assert ran.err.startswith("error ON-SET-001: ")
 
 
-def test_a_tick_runs_what_is_due_and_tells_it_as_one_document(onward, app):
+def test_a_tick_runs_what_is_due_and_tells_it_as_one_document(onward, app):  # R16, S0-46
     onward("enqueue", "send_confirmation", "booking_id=1", "to=a")
     onward("enqueue", "fails")
     onward("enqueue", "fails", "--delay", "1h")

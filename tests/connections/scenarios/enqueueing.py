@@ -19,7 +19,7 @@ from tests.connections.scenarios.steps import HOUR, LEASE, NOW, Go, end, ids, lo
 __all__ = ["SCENARIOS"]
 
 
-def a_key_is_held_within_its_org(go: Go) -> list[JobId]:
+def a_key_is_held_within_its_org(go: Go) -> list[JobId]:  # S2-4, S2-25
     first = put(go, key="k", org_id="o")
     again = put(go, key="k", org_id="o", payload={"ignored": True})
     other_org, no_org, no_key = put(go, key="k", org_id="o2"), put(go, key="k"), put(go)
@@ -42,7 +42,7 @@ def a_key_is_free_again_when_its_job_has_ended(go: Go) -> list[JobId]:
     return [first.id, lasting.id, second.id]
 
 
-def many_jobs_go_in_at_once(go: Go) -> list[JobId]:
+def many_jobs_go_in_at_once(go: Go) -> list[JobId]:  # S2-27
     held = put(go, key="held")
     new = [
         NewJob(job_type="a", key="x"),
@@ -64,6 +64,7 @@ def many_jobs_go_in_at_once(go: Go) -> list[JobId]:
 
 
 def a_job_comes_back_equal(go: Go) -> list[JobId]:
+    # S0-8, S0-10, S0-12, S0-14, S1-6, S1-14, S1-34, S2-3, S2-7, S2-10, S2-27, S3-2
     payload = {
         "é \"quoted\" \\ 'single' %s %(x)s :name ?1 $1 🦊\u2028": [
             1,

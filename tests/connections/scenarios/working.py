@@ -45,6 +45,7 @@ __all__ = ["SCENARIOS"]
 
 
 def jobs_are_claimed_in_order_and_succeed(go: Go) -> list[JobId]:
+    # R3, S0-15, S0-48, S0-49, S0-51, S1-20, S1-21, S2-14, S3-3, S3-9, S3-15, S3-21
     register(go)
     low, old, urgent = put(go, priority=9), put(go), put(go, priority=1)
     jobs = take(go, limit=2)
@@ -66,7 +67,7 @@ def jobs_are_claimed_in_order_and_succeed(go: Go) -> list[JobId]:
     return [low.id, old.id, urgent.id]
 
 
-def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:
+def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1-13, S1-14, S3-8, S3-14
     register(go)
     job_id = put(go).id
     end(go, take(go)[0], Failed({"message": "boom"}, after=timedelta(seconds=5)))

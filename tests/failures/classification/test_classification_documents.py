@@ -118,7 +118,7 @@ def test_what_can_not_pass_runs_once(rule, error):
 
 
 def test_a_snooze_burns_nothing_and_a_skip_ends(client):
-    # R11
+    # R11, S0-70
     enqueue(client, "default")
     waiting = attempt(client, Snooze("1h"), NOW)
     assert (waiting.state, waiting.attempt, waiting.run_at) == (JobState.SCHEDULED, 0, NOW + 60 * MINUTE)

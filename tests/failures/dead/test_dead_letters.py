@@ -92,7 +92,7 @@ def test_the_newest_come_first_page_by_page_and_can_be_narrowed(client):
 
 
 def test_dead_letters_are_a_queue_in_every_listing(client):
-    # R8, S4-43: q:deadletter
+    # R8, S4-43, S0-78: q:deadletter
     first, second, third = (die(client, queue=None, job_type=kind).id for kind in "abc")
     client.at(T).enqueue(NewJob(job_type="a"))
 

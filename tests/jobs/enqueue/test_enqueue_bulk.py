@@ -20,7 +20,7 @@ def keyed(numbers) -> list[NewJob]:
     return [NewJob(job_type="t", key=f"k{number}", payload={"n": number}) for number in numbers]
 
 
-def test_every_job_of_a_parted_call_is_stored_and_runs_in_the_order_of_asking(client):
+def test_every_job_of_a_parted_call_is_stored_and_runs_in_the_order_of_asking(client):  # S0-48
     answers = client.enqueue_many(keyed(range(MANY)))
     assert all(answer.created and answer.state == JobState.QUEUED for answer in answers)
     assert len({answer.id for answer in answers}) == MANY
@@ -53,7 +53,7 @@ def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(cli
         ({"key": None, "unique": "active"}, "unique is .active., but there is no key"),
     ],
 )
-def test_a_bad_job_in_the_last_part_is_named_and_leaves_nothing_of_the_first(client, bad, why):
+def test_a_bad_job_in_the_last_part_is_named_and_leaves_nothing_of_the_first(client, bad, why):  # S3-3
     with pytest.raises(InvalidJob, match=rf"^jobs\[{MANY}\]: {why}"):
         client.enqueue_many([*keyed(range(MANY)), NewJob(**{"job_type": "t", "key": "bad"} | bad)])
     assert client.count().total(JobState.QUEUED) == 0
@@ -77,7 +77,7 @@ def test_callers_with_the_same_keys_in_opposite_orders_make_each_job_once(client
     assert [answer.id for answer in answers[0]] == [answer.id for answer in reversed(answers[1])]
 
 
-def test_jobs_of_many_shapes_keep_what_each_was_given(client):
+def test_jobs_of_many_shapes_keep_what_each_was_given(client):  # S1-8, S2-5
     soon = datetime.now(UTC) + timedelta(hours=1)
     new = [
         NewJob(job_type="a", payload={"n": 1}),

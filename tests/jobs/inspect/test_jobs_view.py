@@ -50,7 +50,7 @@ def shown(ask: Ask, job_id: str) -> tuple[str, str]:
     return state, name
 
 
-def test_a_job_that_waits_for_its_first_run_is_shown_as_stored(database):
+def test_a_job_that_waits_for_its_first_run_is_shown_as_stored(database):  # S1-5, S2-6
     client, ask = database
     ready = client.enqueue(NewJob(job_type="t")).id
     later = client.enqueue(NewJob(job_type="t", delay=timedelta(hours=1))).id

@@ -22,7 +22,7 @@ def maker(*, at: int = NOON_NS) -> IdMaker:
     return IdMaker(lambda: at, os.urandom)
 
 
-def test_an_id_is_a_canonical_uuid_of_version_7():  # R15
+def test_an_id_is_a_canonical_uuid_of_version_7():  # R15, S1-3, S2-2
     made = UUID(maker().make())
     assert (made.version, made.variant) == (7, "specified in RFC 4122")
     assert is_id(str(made))

@@ -47,7 +47,7 @@ def test_the_audit_names_request_actor_and_job(strict, origin):  # S4-1
 
 @pytest.mark.parametrize("missing", ["org_id", "actor", "request_id"])
 def test_what_lacks_a_field_is_refused_by_every_way_before_anything_is_written(strict, origin, missing):
-    # S4-21, R14
+    # S4-21, R14, S1-4
     del origin[missing]
     job_type = send(strict)
     whole = job_type.using(org_id=ORG, actor="user:1", request_id="r").build("ada")

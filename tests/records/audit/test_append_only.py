@@ -29,7 +29,7 @@ SOON = datetime.now(UTC) + timedelta(days=1)
 
 
 @pytest.mark.parametrize("table", CHANGES)
-def test_the_audit_and_its_chain_refuse_every_change(client, table):
+def test_the_audit_and_its_chain_refuse_every_change(client, table):  # A26
     finished(client)
     client.audit.seal()
     before = rows(client, f"SELECT * FROM {{prefix}}{table} ORDER BY seq")

@@ -136,7 +136,7 @@ class History:
 
 @pytest.mark.parametrize("seed", range(4 if FULL else 1))
 def test_the_audit_of_a_random_history_equals_its_state_changes_one_to_one(client, seed):
-    # S4-5, S4-52
+    # S4-5, S4-52, S0-5
     history = History(client, seed)
     history.run()
     assert history.changes

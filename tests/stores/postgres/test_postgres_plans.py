@@ -81,6 +81,7 @@ def scans_of_live(plan: list[dict[str, Any]]) -> set[str]:
 
 
 def test_a_claim_of_five_takes_five_when_the_statistics_are_stale(client, store, connection):
+    # S1-21, S3-13, S3-16
     # F23, R18: the planner believes in one row and would gladly run the LIMIT once for each of them.
     fill(connection, store, 1)
     connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
@@ -136,7 +137,7 @@ def crowded(client: Client, store: PostgresStore, connection: psycopg.Connection
     return jobs
 
 
-def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):
+def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):  # S0-2, S0-17, S2-11
     policy = DEFAULT_RULES.policy_of(crowded[0])
     ends = [End.of(job, Succeeded(), policy) for job in crowded[:50]]
     ends += [End.of(job, Failed({"class": "E"}), policy) for job in crowded[50:]]

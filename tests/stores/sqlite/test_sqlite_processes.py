@@ -85,7 +85,7 @@ client.close()
 """
 
 
-def test_four_processes_work_on_one_new_file_and_every_job_ends_once(path, store):  # F30
+def test_four_processes_work_on_one_new_file_and_every_job_ends_once(path, store):  # F30, S0-53, S1-22
     workers = [process(WORKER, path, f"w{n}") for n in range(4)]
     for worker in workers:
         assert worker.stdout.readline() == "ready\n"

@@ -53,7 +53,7 @@ async def test_the_commit_of_the_own_store_wakes(client, wakeups):
     assert await waiting is not None
 
 
-async def test_the_commit_of_another_process_wakes(path, wakeups):
+async def test_the_commit_of_another_process_wakes(path, wakeups):  # R17
     await wakeups.wait(LONG)
     program = (
         "import sys; from onward import Client, NewJob; Client(sys.argv[1]).enqueue(NewJob(job_type='t'))"

@@ -233,7 +233,7 @@ def test_a_sink_that_does_not_take_its_message_is_told(client):
     assert (said.evidence["name"], said.evidence["messages"]) == ("hook", 1)
 
 
-def test_a_promise_that_is_not_kept_is_told(client, now):
+def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
     rules = Rules.of(categories=[Category(name="timely", slo=Slo(10 * SECOND, 0.9))])
     timely = SyncClient(store=client.store, rules=rules)
     for at in range(10):

@@ -42,10 +42,10 @@ def fail_until_dead(client: Client) -> tuple[list[timedelta], Job]:
 @pytest.mark.parametrize(
     ("category", "waits"),
     [
-        ("booking", [60, 60]),  # S0-56: attempts < maxAttempts, three in all
-        ("atlas", [10, 20, 40]),  # S1-25: 10 s doubled each time, no cap, no jitter
+        ("booking", [60, 60]),  # S0-11, S0-56: attempts < maxAttempts, three in all
+        ("atlas", [10, 20, 40]),  # S1-12, S1-25: 10 s doubled each time, no cap, no jitter
         ("harmonyk", [1, 2, 4, 8]),  # S2-18: 1 s after the first failure
-        ("hubspot", [120, 240, 480, 960, 1920]),  # S3-25, S3-26: the exponent is the number of the retry
+        ("hubspot", [120, 240, 480, 960, 1920]),  # S3-5, S3-25, S3-26: the exponent counts retries
     ],
 )
 def test_the_waits_are_those_of_the_document(client, category, waits):

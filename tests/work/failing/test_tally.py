@@ -12,7 +12,6 @@ from tests.work.rules.test_lifecycle import job
 
 @pytest.mark.anyio
 async def test_failures_are_counted_by_job_type_queue_and_error_class(app):
-    # S4-60: jobs_failed_total{job_type, queue, error_class}
     class CardRefused(Unrecoverable):
         pass
 

@@ -39,7 +39,7 @@ def numbers(jobs: list[Job]) -> list[int]:
     return [job.payload["n"] for job in jobs]
 
 
-def test_what_others_hold_is_stepped_over_without_waiting(client, first, postgres_url):
+def test_what_others_hold_is_stepped_over_without_waiting(client, first, postgres_url):  # S1-24, S3-13
     with psycopg.connect(postgres_url) as other:
         lock(other, client, [1, 3])
         assert numbers(client.claim("q:default", 2, worker_id="w", past=first)) == [2, 4]

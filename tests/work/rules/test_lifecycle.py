@@ -238,7 +238,7 @@ def test_an_end_names_the_lease_that_it_was_made_under():
     assert (end.job_id, end.lease, end.ran, end.transition.attempt) == (CLAIMED.id, 7, 2, 1)
 
 
-def test_every_state_has_its_moves_and_only_an_ended_one_may_start_anew():  # R1
+def test_every_state_has_its_moves_and_only_an_ended_one_may_start_anew():  # R1, S2-17
     assert set(MOVES) == set(JobState)
     assert all(MOVES[state] == {S.QUEUED, S.SCHEDULED} for state in ENDED)
     assert {state for state in JobState if S.RUNNING in MOVES[state]} == {S.QUEUED}  # S0-22

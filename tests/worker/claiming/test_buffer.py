@@ -42,7 +42,7 @@ def take_all(buffer: Buffer, count: int) -> list[Job]:
     return taken
 
 
-def test_the_critical_queue_gets_more_turns_and_leaves_some_to_the_others():
+def test_the_critical_queue_gets_more_turns_and_leaves_some_to_the_others():  # S4-20
     buffer = Buffer(10)
     for queue in ("q:critical", "q:default", "q:exports"):
         buffer.add(queue, jobs(queue, 100))

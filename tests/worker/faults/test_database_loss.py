@@ -173,7 +173,7 @@ def test_sessions_that_are_ended_are_replaced_and_that_is_told_once(place, tmp_p
     assert worker.output.count("database is back") == worker.output.count("database trouble")
 
 
-def test_a_lost_wake_up_connection_is_replaced_and_costs_no_job(place):  # F18
+def test_a_lost_wake_up_connection_is_replaced_and_costs_no_job(place):  # F18, S0-40
     listening = "application_name = 'onward wake-ups' AND query LIKE 'LISTEN%'"
     with place.worker() as worker:
         until(lambda: backends(place, listening))

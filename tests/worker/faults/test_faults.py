@@ -61,7 +61,7 @@ def kill_in_the_middle(place: Place, lease: float, *, seconds: float) -> float:
     return longest_wait(place.client, lost, since)
 
 
-# F01, S4-12
+# F01
 @pytest.mark.parametrize("lease", [2.0, 30.0] if FULL else [2.0])
 def test_a_worker_killed_in_the_middle_of_500_jobs_loses_none_and_none_ends_twice(place, lease):
     longest = kill_in_the_middle(place, lease, seconds=lease + 20)

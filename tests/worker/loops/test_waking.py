@@ -37,7 +37,7 @@ async def idle(app: Onward) -> None:
     await until(marked)
 
 
-async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place, monkeypatch):
+async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place, monkeypatch):  # R17
     looks = 0
     look = AsyncClient.look
 
@@ -77,7 +77,7 @@ def noted(place) -> tuple[JobType[[], None], asyncio.Event]:
     return note, ran
 
 
-async def test_what_nobody_tells_of_is_found_by_asking(place, noted):
+async def test_what_nobody_tells_of_is_found_by_asking(place, noted):  # S0-41
     note, ran = noted
     async with place.worker(), asyncio.timeout(SOON):
         await idle(place)
