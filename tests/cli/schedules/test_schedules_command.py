@@ -49,12 +49,13 @@ def test_schedules_are_listed_for_people_and_for_programs(onward, client):
     assert "Every 2 minutes" in sync
     assert "paused: their maintenance" in sync
     shown = json.loads(onward("schedules", "list", "--json").out)["schedules"]
-    assert [(one["name"], one["cron"], one["every"], one["jitter"]) for one in shown] == [
+    assert [(one["name"], one["timing"]["cron"], one["timing"]["every"], one["jitter"]) for one in shown] == [
         ("nightly", "0 2 * * *", None, 300.0),
         ("sync", None, 120.0, 0.0),
     ]
-    assert shown[0]["next_at"] == "2026-01-05T02:00:00.000Z"
-    assert shown[1]["paused"]["reason"] == "their maintenance"
+    assert shown[0]["next_at"] == "2026-01-05T02:00:00.000000Z"
+    assert shown[1]["pause"]["reason"] == "their maintenance"
+    assert "job" not in shown[0], "its payload may hold secrets"
     assert shown[1]["next_at"] is None
 
 
@@ -70,7 +71,7 @@ def test_a_schedule_is_shown_with_its_next_times_and_its_last_runs(onward, clien
     told = json.loads(onward("schedules", "show", "nightly", "--json").out)
     assert len(told["next_times"]) == 5
     assert [(run["slot"], run["drift"], run["late"], run["job_id"]) for run in told["runs"]] == [
-        ("2026-01-05T02:00:00.000Z", 120.0, True, job_id)
+        ("2026-01-05T02:00:00.000000Z", 120.0, True, job_id)
     ]
 
 
@@ -81,7 +82,7 @@ def test_the_next_times_are_those_of_its_zone(onward, client):
     assert all(" 12:00:00 +0545  in " in line for line in lines)
     times = json.loads(onward("schedules", "next", "noon", "--json").out)["next_times"]
     assert len(times) == 5
-    assert {time[10:] for time in times} == {"T06:15:00.000Z"}
+    assert {time[10:] for time in times} == {"T06:15:00.000000Z"}
 
 
 def test_the_history_says_what_became_of_each_run(onward, client):

@@ -236,14 +236,14 @@ def test_a_finding_names_the_command_that_mends_it(known, code, remedy):
 
 def test_evidence_is_plain_and_tells_who_when_and_why():
     found = of(diagnose(facts(holds=[hold("gate")])), "gate_closed")
-    assert found.evidence == {"since": "2026-03-01T11:00:00.000Z", "reason": "why", "actor": "user:ada"}
+    assert found.evidence == {"since": "2026-03-01T11:00:00.000000Z", "reason": "why", "actor": "user:ada"}
     assert "by user:ada: why" in found.title
 
 
 def test_the_last_tick_and_the_last_worker_are_told_of():  # S0-82
     found = of(diagnose(facts(workers=[a_worker(seen=2 * HOUR), a_tick(HOUR)])), "tick_silent")
-    assert found.evidence["last_tick"] == "2026-03-01T11:00:00.000Z"
-    assert found.evidence["last_worker"] == "2026-03-01T10:00:00.000Z"
+    assert found.evidence["last_tick"] == "2026-03-01T11:00:00.000000Z"
+    assert found.evidence["last_worker"] == "2026-03-01T10:00:00.000000Z"
     assert found.evidence["expected_within_seconds"] == 300
     well = of(diagnose(facts(workers=[a_tick(MINUTE)])), "workers")
     assert well.title == "no worker runs, only ticks come; last tick 60 s ago"

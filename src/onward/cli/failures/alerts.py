@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -34,7 +34,7 @@ def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: 
     with open_client(app, url) as client:
         found = client.alerts.list(kind=kind, limit=limit)
     if as_json:
-        click.echo(shown_json({"alerts": [_plain(alert) for alert in found]}))
+        click.echo(shown_json({"alerts": found}))
         return
     for alert in found:
         click.echo(_line(alert))
@@ -107,12 +107,6 @@ def _answer(fingerprint: str, what: str, *, done: bool) -> None:
 
 def _often(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _plain(alert: GroupedAlert) -> Any:
-    import msgspec
-
-    return msgspec.to_builtins(alert)
 
 
 def _line(alert: GroupedAlert) -> str:

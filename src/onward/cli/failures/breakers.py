@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,7 +30,7 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         found = client.breakers.list()
     if as_json:
-        click.echo(shown_json({"breakers": [_plain(breaker) for breaker in found]}))
+        click.echo(shown_json({"breakers": found}))
         return
     for breaker in found:
         click.echo(_line(breaker))
@@ -80,17 +79,6 @@ def close(*, name: str, reason: str, actor: str | None, app: str | None, url: st
     say(f"{shown} is closed" if changed else f"{shown}: nothing was held or counted", timed=False)
     if not changed:
         sys.exit(1)
-
-
-def _plain(breaker: Breaker) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        key: value.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        if isinstance(value, datetime)
-        else value
-        for key, value in asdict(breaker).items()
-    }
 
 
 def _line(breaker: Breaker) -> str:

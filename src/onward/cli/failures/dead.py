@@ -12,8 +12,6 @@ from onward.cli.failures.dead_lines import (
     group_table,
     letter_lines,
     letter_table,
-    plain_group,
-    plain_letter,
     say_preview,
 )
 from onward.cli.failures.dead_target import REFUSED, Target, confirmed, find_target, report
@@ -72,19 +70,19 @@ def list_(
     **where: Any,
 ) -> None:
     """List unresolved dead jobs, grouped by the error that they died of, the newest first."""
+    from onward.core.plain import plain
+
     with open_client(app, url) as client:
         if jobs or group:
             named = find_target(client, group).where if group else {}
             if group and not named:
                 raise click.UsageError("--group is a job; onward dead show tells of one")
             letters = client.dead.list(limit=limit, cursor=cursor, **where, **named)
-            shown: dict[str, Any] = {
-                "jobs": [plain_letter(letter, client.rules) for letter in letters.letters]
-            }
+            shown: dict[str, Any] = {"jobs": plain(letters.letters, client.rules.redact)}
             lines, next_cursor = letter_table(letters.letters), letters.next_cursor
         else:
             groups = client.dead.groups(limit=limit, cursor=cursor, **where)
-            shown = {"groups": [plain_group(one) for one in groups.groups]}
+            shown = {"groups": groups.groups}
             lines, next_cursor = group_table(groups.groups), groups.next_cursor
     if as_json:
         click.echo(shown_json({**shown, "next_cursor": next_cursor}))
@@ -102,13 +100,15 @@ def list_(
 @given(*AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
     """Show a group, or a dead job and how it was resolved."""
+    from onward.core.plain import plain
+
     with open_client(app, url) as client:
         target = find_target(client, name)
         if target.group is not None:
-            shown, lines = plain_group(target.group), group_lines(target.group)
+            shown, lines = plain(target.group), group_lines(target.group)
         else:
             letter = client.dead.get(str(target.job_id))
-            shown, lines = plain_letter(letter, client.rules), letter_lines(letter, client.rules)
+            shown, lines = plain(letter, client.rules.redact), letter_lines(letter, client.rules)
     if as_json:
         click.echo(shown_json(shown))
         return
@@ -178,8 +178,8 @@ def fix(
             _show_diff(client.dead.preview(target.job_id, **edit), required=True)
             confirmed("Enqueue this copy?", yes=yes)
             letter = client.dead.fix(target.job_id, note=note, **edit)
-            shown = plain_letter(letter, client.rules)
-            click.echo(shown_json(shown) if as_json else f"1 job fixed → {letter.successor_id}")
+            shown = shown_json(letter, client.rules.redact)
+            click.echo(shown if as_json else f"1 job fixed → {letter.successor_id}")
             return
         if "payload" in edit:
             raise click.UsageError("a whole payload fixes one job; give --patch for a group")

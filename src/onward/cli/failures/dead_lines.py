@@ -94,22 +94,6 @@ def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
     return [*_facts(facts), *changes, *indented]
 
 
-def plain_group(group: DeadGroup) -> dict[str, Any]:
-    """Return a group as JSON values."""
-    import msgspec
-
-    plain: dict[str, Any] = msgspec.to_builtins(group)
-    return plain
-
-
-def plain_letter(letter: DeadLetter, rules: Rules) -> dict[str, Any]:
-    """Return a dead job as JSON values, without secrets."""
-    import msgspec
-
-    plain: dict[str, Any] = rules.redact.redact(msgspec.to_builtins(letter))
-    return plain
-
-
 def say_preview(preview: FixPreview) -> None:
     """Print what a fix would change in one job."""
     say(f"{short(preview.job_id)}:", timed=False)

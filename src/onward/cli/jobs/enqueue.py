@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -159,7 +158,7 @@ def _without_secrets(job: Job, redaction: Redaction) -> Job:
 
 def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"id": asked.id, "state": asked.state, "created": asked.created}))
+        click.echo(shown_json(asked))
         return
     note = "" if asked.created else "   (it holds the key already)"
     click.echo(f"{short(asked.id, stream=sys.stdout)}  {asked.state or 'removed'}{note}")

@@ -46,21 +46,11 @@ def status(*, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         gate = client.controls().gate
     if as_json:
-        click.echo(shown_json({"open": gate is None, **_plain(gate)}))
+        from onward.core.plain import plain
+
+        click.echo(shown_json({"open": gate is None, **(plain(gate) or {})}))
     else:
         click.echo("open" if gate is None else _line(gate))
-
-
-def _plain(gate: Gate | None) -> dict[str, str | None]:
-    if gate is None:
-        return {}
-    at = gate.closed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {
-        "reason": gate.reason,
-        "actor_type": gate.actor_type,
-        "actor_id": gate.actor_id,
-        "closed_at": at,
-    }
 
 
 def _line(gate: Gate) -> str:

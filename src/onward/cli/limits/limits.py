@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -30,7 +29,7 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         found = client.limits.list()
     if as_json:
-        click.echo(shown_json({"limits": [_plain(limit) for limit in found]}))
+        click.echo(shown_json({"limits": found}))
         return
     for limit in found:
         click.echo(_line(limit))
@@ -46,7 +45,7 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         limit = client.limits.get(name)
     if as_json:
-        click.echo(shown_json(_plain(limit)))
+        click.echo(shown_json(limit))
         return
     click.echo(_line(limit))
     for key in limit.keys:
@@ -87,17 +86,6 @@ def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: st
     say(f"{shown} is as declared" if changed else f"{shown}: nothing was set", timed=False)
     if not changed:
         sys.exit(1)
-
-
-def _plain(limit: LimitSeen) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        key: value.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        if isinstance(value, datetime)
-        else value
-        for key, value in asdict(limit).items()
-    }
 
 
 def _line(limit: LimitSeen) -> str:

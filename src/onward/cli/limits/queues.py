@@ -41,13 +41,13 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
         (one for one in controls.pauses if one.scope != "queue"), key=lambda one: (one.scope, one.name)
     )
     if as_json:
-        click.echo(shown_json({"queues": queues, "pauses": [_plain(pause) for pause in others]}))
+        click.echo(shown_json({"queues": queues, "pauses": others}))
         return
     for queue in queues:
         numbers = ", ".join(f"{queue[state]} {state}" for state in _STATES if queue[state]) or "nothing waits"
         click.echo(clean(f"{queue['name']}  {numbers}{_ruled(queue['rule'])}{_said(queue['paused'])}"))
     for pause in others:
-        click.echo(clean(f"{pause.scope} {pause.name}{_said(_plain(pause))}"))
+        click.echo(clean(f"{pause.scope} {pause.name}{_said(pause)}"))
 
 
 @command.command("pause")
@@ -144,9 +144,9 @@ def _queues(counts: Counts, controls: Controls, ruled: Mapping[str, Queue]) -> l
         {
             "name": name,
             **_numbers(counts, name),
-            "paused": _plain(pauses[name]) if name in pauses else None,
+            "paused": pauses.get(name),
             "rule": ruled[name].rule.stored() if name in ruled else None,
-            "set": ruled[name].override if name in ruled else None,
+            "override": ruled[name].override if name in ruled else None,
         }
         for name in sorted({*counts.live, *pauses, *ruled})
     ]
@@ -155,12 +155,6 @@ def _queues(counts: Counts, controls: Controls, ruled: Mapping[str, Queue]) -> l
 def _numbers(counts: Counts, queue: str) -> dict[str, int]:
     live = {str(state): number for state, number in counts.live.get(queue, {}).items()}
     return {state: live.get(state, 0) for state in _STATES}
-
-
-def _plain(pause: Pause) -> dict[str, Any]:
-    at = pause.paused_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    who = {"actor_type": pause.actor_type, "actor_id": pause.actor_id}
-    return {"scope": pause.scope, "name": pause.name, "reason": pause.reason, **who, "since": at}
 
 
 def _ruled(rule: dict[str, Any] | None) -> str:
@@ -175,8 +169,9 @@ def _ruled(rule: dict[str, Any] | None) -> str:
     return f"  {', '.join(said) or 'no bounds'}"
 
 
-def _said(paused: dict[str, Any] | None) -> str:
-    if paused is None:
+def _said(pause: Pause | None) -> str:
+    if pause is None:
         return ""
-    who = ":".join(part for part in (paused["actor_type"], paused["actor_id"]) if part)
-    return f"  paused since {paused['since']}{f' by {who}' if who else ''}: {paused['reason']}"
+    who = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
+    since = f"{pause.paused_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"  paused since {since}{f' by {who}' if who else ''}: {pause.reason}"

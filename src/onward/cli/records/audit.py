@@ -55,7 +55,7 @@ def list_(
     with open_client(app, url) as client:
         page = client.audit.list(_filter(**narrow), limit=limit, cursor=cursor, oldest_first=oldest)
     if as_json:
-        shown = {"records": [_plain(record) for record in page.records], "next_cursor": page.next_cursor}
+        shown = {"records": page.records, "next_cursor": page.next_cursor}
         click.echo(shown_json(shown))
         return
     for record in page.records:
@@ -70,7 +70,7 @@ def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
     """Print all matching records as JSON lines, the oldest first."""
     with open_client(app, url) as client:
         for record in client.audit.export(_filter(**narrow)):
-            click.echo(shown_json(_plain(record)))
+            click.echo(shown_json(record))
 
 
 @command.command("verify")
@@ -81,8 +81,7 @@ def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None)
     with open_client(app, url) as client:
         found = client.audit.verify(head=head, progress=_Progress())
     if as_json:
-        faults = [_fault(fault) for fault in found.faults]
-        shown = {"whole": found.whole, "links": found.links, "head": str(found.head), "faults": faults}
+        shown = {"whole": found.whole, "links": found.links, "head": str(found.head), "faults": found.faults}
         click.echo(shown_json(shown))
     else:
         for fault in found.faults[:_FAULTS_SHOWN]:
@@ -131,23 +130,12 @@ def _filter(
     )
 
 
-def _plain(record: AuditRecord) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    at = record.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return {**asdict(record), "at": at}
-
-
 def _line(record: AuditRecord) -> str:
     who = ":".join(part for part in (record.actor_type, record.actor_id) if part)
     job = "" if record.job_id is None else f"{record.job_type} {short(record.job_id, stream=sys.stdout)}"
     detail = "" if record.detail is None else json.dumps(record.detail, ensure_ascii=False)
     parts = [f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}", record.event, record.action, job, who, detail]
     return clean("  ".join(part for part in parts if part))
-
-
-def _fault(fault: Fault) -> dict[str, Any]:
-    return {"what": fault.what, "seq": fault.seq, "position": fault.position, "message": fault.message}
 
 
 def _described(fault: Fault) -> str:

@@ -82,56 +82,15 @@ def timing_of(timing: Timing) -> str:
 
 
 def plain_schedule(schedule: Schedule) -> dict[str, Any]:
-    """Return a schedule as JSON values; lengths of time are in seconds."""
-    timing, pause, last = schedule.timing, schedule.pause, schedule.last_run
-    return {
-        "name": schedule.name,
-        "job_type": schedule.job_type,
-        "org_id": schedule.org_id,
-        "source": schedule.source,
-        "cron": timing.cron,
-        "every": None if timing.every is None else timing.every.total_seconds(),
-        "tz": timing.tz,
-        "in_words": timing.in_words(),
-        "jitter": schedule.jitter.total_seconds(),
-        "missed": schedule.missed,
-        "overlap": schedule.overlap,
-        "warm_up": schedule.warm_up.total_seconds(),
-        "next_at": plain_time(schedule.next_at),
-        "last_run": None if last is None else plain_run(last),
-        "paused": None if pause is None else _plain_pause(pause),
-    }
+    """Return a schedule as JSON values, and its timing also in words."""
+    from onward.core.plain import plain
 
-
-def plain_run(run: ScheduleRun) -> dict[str, Any]:
-    """Return a run as JSON values; the drift is in seconds."""
-    return {
-        "schedule": run.schedule,
-        "slot": plain_time(run.slot),
-        "source": run.source,
-        "fired_at": plain_time(run.fired_at),
-        "drift": run.drift.total_seconds(),
-        "late": run.late,
-        "job_id": run.job_id,
-        "outcome": run.outcome,
-        "error": run.error,
-        "ended_at": plain_time(run.ended_at),
-    }
-
-
-def plain_time(at: datetime | None) -> str | None:
-    """Return an instant as ISO 8601 text with milliseconds; UTC ends with Z."""
-    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _plain_pause(pause: SchedulePause) -> dict[str, Any]:
-    who = {"actor_type": pause.actor_type, "actor_id": pause.actor_id}
-    return {"reason": pause.reason, **who, "since": plain_time(pause.at)}
+    return {**plain(schedule), "in_words": schedule.timing.in_words()}
 
 
 def _paused(pause: SchedulePause) -> str:
     who = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
-    return f"since {plain_time(pause.at)}{f' by {who}' if who else ''}: {pause.reason}"
+    return f"since {pause.at.astimezone():%Y-%m-%d %H:%M:%S}{f' by {who}' if who else ''}: {pause.reason}"
 
 
 def _next(schedule: Schedule, now: datetime) -> str:

@@ -10,9 +10,7 @@ import click
 
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.schedules.schedule_lines import (
-    plain_run,
     plain_schedule,
-    plain_time,
     run_table,
     schedule_lines,
     schedule_table,
@@ -58,8 +56,8 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
         runs = client.schedules.runs(name, limit=_RUNS)
     shown = {
         **plain_schedule(schedule),
-        "next_times": [plain_time(time) for time in times],
-        "runs": [plain_run(run) for run in runs],
+        "next_times": times,
+        "runs": runs,
     }
     _tell(shown, schedule_lines(schedule, times, runs, _now()), as_json=as_json)
 
@@ -73,7 +71,7 @@ def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | N
     with open_client(app, url) as client:
         schedule = client.schedules.get(name)
         times = client.schedules.next_times(name, count)
-    shown = {"name": schedule.name, "next_times": [plain_time(time) for time in times]}
+    shown = {"name": schedule.name, "next_times": times}
     _tell(shown, time_lines(schedule, times, _now()), as_json=as_json)
 
 
@@ -92,7 +90,7 @@ def history(*, name: str, limit: int, as_json: bool, app: str | None, url: str |
         except ScheduleNotFound:
             # A removed schedule still has its history.
             tz = "UTC"
-    _tell({"runs": [plain_run(run) for run in runs]}, run_table(runs, tz), as_json=as_json)
+    _tell({"runs": runs}, run_table(runs, tz), as_json=as_json)
     if not runs and not as_json:
         say(clean(f"{name} has not run yet"), timed=False)
 

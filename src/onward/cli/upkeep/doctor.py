@@ -58,7 +58,8 @@ def command(
             findings += [finding for one in asked for finding in client.doctor.explain(one)]
     findings = [_placed(finding, found.name, app, url) for finding in findings]
     if as_json:
-        click.echo(shown_json(_plain(findings)))
+        problems = any(finding.severity == "problem" for finding in findings)
+        click.echo(shown_json({"ok": not problems, "findings": findings}))
     else:
         _print(findings)
     return _exit_code(findings)
@@ -112,13 +113,6 @@ def _print(findings: Sequence[Finding]) -> None:
         remedy = f" → {finding.remedy}" if finding.remedy else ""
         code = "" if finding.severity == "ok" else f"  [{finding.code}]"
         click.echo(clean(f"{_MARKS[finding.severity]} {title}{remedy}{code}"))
-
-
-def _plain(findings: Sequence[Finding]) -> dict[str, object]:
-    from msgspec.structs import asdict
-
-    problems = sum(finding.severity == "problem" for finding in findings)
-    return {"ok": not problems, "findings": [asdict(finding) for finding in findings]}
 
 
 def _exit_code(findings: Sequence[Finding]) -> int:

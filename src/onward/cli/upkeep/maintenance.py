@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,7 +27,7 @@ def report(*, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         seen = client.maintenance.report()
     if as_json:
-        click.echo(shown_json(_plain(seen)))
+        click.echo(shown_json(seen))
         return
     for line in _lines(seen):
         click.echo(line)
@@ -55,22 +54,6 @@ def _lines(seen: SizeReport) -> list[str]:
             f"{_share(table.bloat):>6}  {vacuumed}"
         )
     return lines
-
-
-def _plain(seen: SizeReport) -> dict[str, Any]:
-    import msgspec
-
-    def shown(one: Any) -> dict[str, Any]:
-        values = {name: getattr(one, name) for name in one.__struct_fields__}
-        times = {name: value.isoformat() for name, value in values.items() if isinstance(value, datetime)}
-        return {**values, **times, "bloat": one.bloat}
-
-    return {
-        "file": msgspec.structs.asdict(seen.file),
-        "tables": [shown(table) for table in seen.tables],
-        "indexes": [shown(index) for index in seen.indexes],
-        "advice": [msgspec.structs.asdict(advice) for advice in seen.advice],
-    }
 
 
 def _size(amount: int) -> str:

@@ -30,7 +30,7 @@ def command(
         if dry_run or not (yes or as_json):
             counted = client.maintenance.prune(dry_run=True)
             if dry_run and as_json:
-                click.echo(shown_json({"counts": dict(counted.counts), "more": counted.more}))
+                click.echo(shown_json({"counts": counted.counts, "more": counted.more}))
                 return
             _show("would go", counted.counts, more=counted.more)
             if dry_run or not counted.counts:

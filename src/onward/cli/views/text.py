@@ -8,11 +8,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import click
 
 from onward.core.inputs.plain_text import CONTROLS
 from onward.core.inputs.plain_text import one_line as clean
+
+if TYPE_CHECKING:
+    from onward.core.secrets.redaction import Redaction
 
 _PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
 _SECONDS = 60
@@ -20,9 +24,11 @@ _MINUTES = 60 * 60
 _HOURS = 48 * 60 * 60
 
 
-def shown_json(value: object) -> str:
-    """Return a value as JSON with its control characters escaped; it decodes to the same value."""
-    text = json.dumps(value, ensure_ascii=False)
+def shown_json(value: object, redaction: Redaction | None = None) -> str:
+    """Return a value as JSON with its control characters escaped, without secrets if a redaction is given."""
+    from onward.core.plain import plain
+
+    text = json.dumps(plain(value, redaction), ensure_ascii=False)
     return CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,9 +29,9 @@ def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
         found = client.effects.list(job_id)
         if not found:
             client.get(job_id)
-        redact = client.rules.redact.redact
+        redaction = client.rules.redact
     if as_json:
-        click.echo(shown_json([redact(_plain(effect)) for effect in found]))
+        click.echo(shown_json(found, redaction))
         return
     for line in table(
         ["STATE", "KIND", "NAME", "ATTEMPT", "AT", "KEY"], [_cells(effect) for effect in found]
@@ -58,28 +58,7 @@ def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | Non
     click.echo(f"its new key  {effect.key}")
 
 
-def _plain(effect: Effect) -> dict[str, Any]:
-    return {
-        "job_id": effect.job_id,
-        "name": effect.name,
-        "kind": effect.kind,
-        "state": effect.state,
-        "generation": effect.generation,
-        "idempotency_key": effect.key if effect.kind == "once" else None,
-        "attempt": effect.attempt,
-        "lease": effect.lease,
-        "result": effect.result,
-        "begun_at": None if effect.begun_at is None else _moment(effect.begun_at),
-        "done_at": None if effect.done_at is None else _moment(effect.done_at),
-    }
-
-
-def _moment(at: Any) -> str:
-    return str(at.isoformat(timespec="microseconds").replace("+00:00", "Z"))
-
-
 def _cells(effect: Effect) -> list[str]:
     at = effect.done_at or effect.begun_at
     when = "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
-    key = effect.key if effect.kind == "once" else ""
-    return [effect.state, effect.kind, effect.name, str(effect.attempt), when, key]
+    return [effect.state, effect.kind, effect.name, str(effect.attempt), when, effect.idempotency_key or ""]

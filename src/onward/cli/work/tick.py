@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import click
 
 from onward.cli.find_app import load_app, name_of_app
 from onward.cli.log_setup import LEVELS, set_up_logs
-from onward.cli.views.text import lasting, say
+from onward.cli.views.text import lasting, say, shown_json
 
 
 @click.command("tick")
@@ -46,10 +45,10 @@ def command(
         "dead": done.dead,
         "remainingPending": done.remaining,
         "durationMs": round(done.duration.total_seconds() * 1000),
-        "asOfUtc": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "asOfUtc": datetime.now(UTC),
     }
     if as_json:
-        click.echo(json.dumps(shown))
+        click.echo(shown_json(shown))
         return
     counts = f"{done.succeeded} succeeded, {done.retried} to try again, {done.dead} dead"
     say(

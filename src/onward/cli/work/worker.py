@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import sys
@@ -18,6 +17,7 @@ import click
 from onward.cli.find_app import load_app, name_of_app
 from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.times import to_length
+from onward.cli.views.text import shown_json
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting
 
@@ -168,7 +168,7 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
 
 def _print_tally(tally: Tally) -> None:
     failures = [{**failure._asdict(), "count": count} for failure, count in sorted(tally.failures.items())]
-    click.echo(json.dumps({**asdict(tally), "failures": failures}))
+    click.echo(shown_json({**asdict(tally), "failures": failures}))
 
 
 def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, Literal, Self, TypedDict, get_args
+from typing import Any, ClassVar, Literal, Self, TypedDict, get_args
 
 import msgspec
 
@@ -159,6 +159,8 @@ class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
     ended), `dead`, `cancelled`, `refused` (no such job may be enqueued) or `duplicate` (its key was taken).
     """
 
+    DERIVED: ClassVar = ("drift",)
+
     schedule: str
     slot: datetime
     source: Literal["slot", "run_now"]
@@ -177,6 +179,9 @@ class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A stored schedule, as it was at the time of the read; `next_at` is None while it is paused."""
+
+    # The job's payload may hold secrets.
+    HIDDEN: ClassVar = frozenset({"job"})
 
     name: str
     source: Literal["code", "database"]

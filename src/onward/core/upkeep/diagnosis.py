@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from onward.core.inputs.plain_text import CONTROLS
+from onward.core.plain import plain_time
 
 Severity = Literal["ok", "warning", "problem"]
 """`ok`: as it should be; `warning`: it will fail, or is slow; `problem`: jobs do not run."""
@@ -38,7 +39,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def found(code: str, severity: Severity, title: str, remedy: str | None = None, **evidence: Any) -> Finding:
     """Return a finding; instants in its evidence become text, as in all of Onward's JSON."""
-    shown = {name: stamp(value) if isinstance(value, datetime) else value for name, value in evidence.items()}
+    shown = {
+        name: plain_time(value) if isinstance(value, datetime) else value for name, value in evidence.items()
+    }
     return Finding(code=code, severity=severity, title=title, evidence=shown, remedy=remedy)
 
 
@@ -63,7 +66,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def stamp(at: datetime) -> str:
-    """Return an instant as ISO 8601 text."""
+    """Return an instant as people read it in the title of a finding, to the millisecond."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ _UNSEEN = timedelta(days=1)
 
 class TableSize(msgspec.Struct, frozen=True, kw_only=True):
     """The size of a PostgreSQL table, by the statistics of its last ANALYZE."""
+
+    DERIVED: ClassVar = ("bloat",)
 
     name: str
     bytes: int
@@ -44,6 +47,8 @@ class TableSize(msgspec.Struct, frozen=True, kw_only=True):
 
 class IndexSize(msgspec.Struct, frozen=True, kw_only=True):
     """The size of a PostgreSQL index."""
+
+    DERIVED: ClassVar = ("bloat",)
 
     name: str
     table: str

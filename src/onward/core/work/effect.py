@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from uuid import UUID, uuid5
 
 import msgspec
@@ -27,6 +27,9 @@ _HASH_LETTERS = 16
 
 class Effect(msgspec.Struct, frozen=True):
     """The record of an effect: begun (perhaps done outside already), done, or reset to be done again."""
+
+    HIDDEN: ClassVar = frozenset({"payload_hash"})
+    DERIVED: ClassVar = ("idempotency_key",)
 
     job_id: JobId
     name: str
@@ -48,6 +51,11 @@ class Effect(msgspec.Struct, frozen=True):
         """
         # A newer version retries effects that an older one began, so the form of a key must never change.
         return str(uuid5(UUID(self.job_id), f"{self.generation}:{self.payload_hash}:{self.name}"))
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that the external service was given; None for a step, which has no such service."""
+        return self.key if self.kind == "once" else None
 
     def is_done_over(self, payload: Mapping[str, Any]) -> bool:
         """Whether the effect was done, and for this payload."""
