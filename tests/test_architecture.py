@@ -17,6 +17,7 @@ SOURCE = ROOT / "src" / "onward"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
 MAX_MODULES = 14
+MAX_SHARED_CLASS_NAMES = 5
 
 # Each entry is `path` or `path:function`, with the reason why it may be larger.
 LARGER_WITH_REASON: dict[str, str] = {}
@@ -152,12 +153,28 @@ def names_in_several_rooms() -> list[str]:
     return [name for name, found in rooms.items() if len(found) > 1]
 
 
+def class_names_in_several_files() -> list[str]:
+    files: dict[str, set[Path]] = {}
+    for path in WRITTEN:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name, set()).add(path)
+    return [name for name, found in files.items() if len(found) > 1]
+
+
 @pytest.mark.parametrize("count", [bound_parameters, crowded_folders, names_in_several_rooms])
 def test_the_floor_plan_holds(count, capsys):
     found = count()
     with capsys.disabled():
         print(f"{count.__name__}: {len(found)}")
     assert found == []
+
+
+def test_few_classes_share_a_name(capsys):
+    found = class_names_in_several_files()
+    with capsys.disabled():
+        print(f"class_names_in_several_files: {len(found)}")
+    assert len(found) < MAX_SHARED_CLASS_NAMES, found
 
 
 # The needles below are patterns that do not match themselves.

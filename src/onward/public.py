@@ -26,7 +26,7 @@ from onward.core.limits.limit import Limit
 from onward.core.limits.queue_policy import QueueRule
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
-from onward.core.records.artifact import Artifact, ArtifactPage, Pruned, Verified
+from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
 from onward.core.upkeep.diagnosis import Finding
@@ -87,6 +87,8 @@ __all__ = [
     "Alert",
     "Artifact",
     "ArtifactPage",
+    "ArtifactsPruned",
+    "ArtifactsVerified",
     "AsyncClient",
     "AsyncTransaction",
     "Attempt",
@@ -150,7 +152,6 @@ __all__ = [
     "Plan",
     "Promoted",
     "PruneRound",
-    "Pruned",
     "Queue",
     "QueueRule",
     "RateLimited",
@@ -182,7 +183,6 @@ __all__ = [
     "Unrecoverable",
     "UsageEvent",
     "UsageTotal",
-    "Verified",
     "WaitingSend",
     "Watch",
     "WebhookSink",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onward import InvalidJob, InvalidSetting, Limit, NewJob
 from onward.core.limits.limit import (
     MOST_READY,
-    Standing,
+    LimitStanding,
     Terms,
     add_limit,
     limit_key,
@@ -104,40 +104,42 @@ def test_a_function_that_gives_no_text_is_named(function: Any, said: str):
 @pytest.mark.parametrize(
     ("terms", "standing", "jobs"),
     [
-        (Terms(concurrency=5), Standing(), 5),
-        (Terms(concurrency=5), Standing(ready=2, running=2), 1),
-        (Terms(concurrency=5), Standing(running=7), 0),
-        (Terms(concurrency=5), Standing(running=2, begun=9, away=9), 3),
-        (Terms(concurrency=MOST_READY * 9), Standing(), 50),
-        (Terms(concurrency=MOST_READY * 9), Standing(running=100), 400),
-        (Terms(concurrency=MOST_READY * 9), Standing(ready=200, running=100), 200),
-        (Terms(concurrency=MOST_READY * 9), Standing(ready=201, running=100), 0),
-        (Terms(concurrency=MOST_READY * 9), Standing(running=MOST_READY), MOST_READY),
-        (Terms(concurrency=MOST_READY * 9), Standing(ready=MOST_READY), 0),
-        (Terms(ordered=True), Standing(), 1),
-        (Terms(ordered=True), Standing(running=1), 0),
-        (Terms(ordered=True), Standing(away=1), 0),
-        (Terms(ordered=True), Standing(begun=1), 1),
-        (Terms(ordered=True), Standing(begun=1, away=5), 1),
-        (Terms(concurrency=4, ordered=True), Standing(begun=1, away=1), 3),
-        (Terms(rate="1/s"), Standing(), 1),
-        (Terms(rate="1/s", burst=3), Standing(), 3),
-        (Terms(rate="1/s", burst=3), Standing(ready=2), 1),
-        (Terms(rate="1/s", burst=3), Standing(running=50), 3),
-        (Terms(rate="1/s", burst=3, concurrency=2), Standing(), 2),
-        (Terms(rate="1/s", burst=3), Standing(paid_at=2 * SECOND), 1),
-        (Terms(rate="100/s"), Standing(), 10),
+        (Terms(concurrency=5), LimitStanding(), 5),
+        (Terms(concurrency=5), LimitStanding(ready=2, running=2), 1),
+        (Terms(concurrency=5), LimitStanding(running=7), 0),
+        (Terms(concurrency=5), LimitStanding(running=2, begun=9, away=9), 3),
+        (Terms(concurrency=MOST_READY * 9), LimitStanding(), 50),
+        (Terms(concurrency=MOST_READY * 9), LimitStanding(running=100), 400),
+        (Terms(concurrency=MOST_READY * 9), LimitStanding(ready=200, running=100), 200),
+        (Terms(concurrency=MOST_READY * 9), LimitStanding(ready=201, running=100), 0),
+        (Terms(concurrency=MOST_READY * 9), LimitStanding(running=MOST_READY), MOST_READY),
+        (Terms(concurrency=MOST_READY * 9), LimitStanding(ready=MOST_READY), 0),
+        (Terms(ordered=True), LimitStanding(), 1),
+        (Terms(ordered=True), LimitStanding(running=1), 0),
+        (Terms(ordered=True), LimitStanding(away=1), 0),
+        (Terms(ordered=True), LimitStanding(begun=1), 1),
+        (Terms(ordered=True), LimitStanding(begun=1, away=5), 1),
+        (Terms(concurrency=4, ordered=True), LimitStanding(begun=1, away=1), 3),
+        (Terms(rate="1/s"), LimitStanding(), 1),
+        (Terms(rate="1/s", burst=3), LimitStanding(), 3),
+        (Terms(rate="1/s", burst=3), LimitStanding(ready=2), 1),
+        (Terms(rate="1/s", burst=3), LimitStanding(running=50), 3),
+        (Terms(rate="1/s", burst=3, concurrency=2), LimitStanding(), 2),
+        (Terms(rate="1/s", burst=3), LimitStanding(paid_at=2 * SECOND), 1),
+        (Terms(rate="100/s"), LimitStanding(), 10),
     ],
 )
-def test_as_many_are_made_ready_as_slots_and_rate_allow(terms: Terms, standing: Standing, jobs: int):
+def test_as_many_are_made_ready_as_slots_and_rate_allow(terms: Terms, standing: LimitStanding, jobs: int):
     assert turn(terms, standing, 0).jobs == jobs
 
 
 def test_a_rate_says_when_the_next_one_may_go():
     rate = Terms(rate="1/s")
-    assert turn(rate, Standing(paid_at=SECOND), 400_000).again == SECOND
-    assert turn(rate, Standing(ready=1), 0).again == SECOND, "what waits to be started is looked at again"
-    assert turn(Terms(concurrency=1), Standing(running=1), 0).again is None
+    assert turn(rate, LimitStanding(paid_at=SECOND), 400_000).again == SECOND
+    assert turn(rate, LimitStanding(ready=1), 0).again == SECOND, (
+        "what waits to be started is looked at again"
+    )
+    assert turn(Terms(concurrency=1), LimitStanding(running=1), 0).again is None
 
 
 def test_what_an_operator_sets_counts_for_more_than_what_is_declared():
@@ -160,7 +162,7 @@ def test_no_span_of_time_sees_more_starts_than_the_rate_and_one_burst(
     now, paid_at, starts = 0, None, list[int]()
     for pause, wanted in steps:
         now += pause
-        jobs = min(wanted, turn(terms, Standing(paid_at=paid_at), now).jobs)
+        jobs = min(wanted, turn(terms, LimitStanding(paid_at=paid_at), now).jobs)
         if jobs:
             paid_at = terms.paid(paid_at, now, jobs)
             starts += [now] * jobs

@@ -15,7 +15,7 @@ from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batch_create import NewBatch
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs import cancel, enqueue
-from onward.operations.jobs.cancel import CancelledMany, Chosen, Request
+from onward.operations.jobs.cancel import CancelledMany, CancelRequest, Chosen
 from onward.operations.statement import Operation
 
 __all__ = ["BATCH_RUNS"]
@@ -41,8 +41,8 @@ JOB = tuple(
 )
 
 
-def asked(chosen: Chosen) -> Request:
-    return Request(chosen=chosen, reason="r")
+def asked(chosen: Chosen) -> CancelRequest:
+    return CancelRequest(chosen=chosen, reason="r")
 
 
 SUBJECT, WHERE = asked(cancel.of_subject("s")), asked(cancel.of_filter(JobFilter(job_type="t")))

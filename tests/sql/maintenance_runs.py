@@ -13,13 +13,13 @@ from onward.core.policy.rules import Rules
 from onward.operations.schedules import built_in_schedules
 from onward.operations.statement import Operation
 from onward.operations.upkeep import prune, table_sizes
-from onward.operations.upkeep.prune import KINDS, Page
+from onward.operations.upkeep.prune import KINDS, PruneStep
 
 __all__ = ["MAINTENANCE_RUNS"]
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ID = first_id_at(datetime(2025, 1, 2, tzinfo=UTC))
-REAL, DRY = Page(NOW, limit=1), Page(NOW, limit=1, dry_run=True)
+REAL, DRY = PruneStep(NOW, limit=1), PruneStep(NOW, limit=1, dry_run=True)
 JOB = (ID, "succeeded", "default", "q", micros(datetime(2025, 1, 2, tzinfo=UTC)))
 SLOT = ("", "", "k")
 RUN = (1, "s", 1, "slot")

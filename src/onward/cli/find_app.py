@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
 
 
-class Found(NamedTuple):
+class FoundApp(NamedTuple):
     """The app of a command and its full name, or the error that kept the named app from loading."""
 
     app: Onward | None = None
@@ -134,14 +134,14 @@ def name_of_app(reference: str | None) -> str:
     return chosen
 
 
-def look_for_app(reference: str | None, url: str | None = None) -> Found:
+def look_for_app(reference: str | None, url: str | None = None) -> FoundApp:
     """Find the app as `find_app` does, but return the error instead of raising it."""
     chosen = reference
     try:
         chosen = _chosen_for(reference, url)
-        return Found(*_placed(chosen, url)) if chosen else Found()
+        return FoundApp(*_placed(chosen, url)) if chosen else FoundApp()
     except InvalidSetting as error:
-        return Found(name=chosen, broken=error)
+        return FoundApp(name=chosen, broken=error)
 
 
 def _chosen_for(reference: str | None, url: str | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.find_app import Found, look_for_app, show_trace
+from onward.cli.find_app import FoundApp, look_for_app, show_trace
 from onward.cli.views.text import say
 from onward.core.inputs.plain_text import one_line as clean
 
@@ -78,7 +78,7 @@ def _require_file(client: Client) -> None:
         )
 
 
-def open_found(found: Found, url: str | None) -> Client:
+def open_found(found: FoundApp, url: str | None) -> Client:
     """Open the database of the app, or of the URL if no app was found; raise the error of a broken app."""
     from onward.handlers.clients import Clients
 

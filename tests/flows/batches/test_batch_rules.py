@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onward import BatchClosed, InvalidJob, JobState, NewJob
 from onward.core.flows.batch import (
-    Tally,
+    BatchTally,
     check_callback,
     check_open,
     counted,
@@ -29,35 +29,35 @@ ID = "01890000-0000-7000-8000-000000000000"
 @pytest.mark.parametrize(("dead", "cancelled"), list(product((0, 1), (0, 1))))
 def test_one_dead_or_cancelled_job_makes_it_a_failure_and_complete_is_always_due(dead, cancelled):
     outcome = "on_failure" if dead or cancelled else "on_success"
-    assert due_callbacks(Tally(5, dead, cancelled)) == (outcome, "on_complete")
+    assert due_callbacks(BatchTally(5, dead, cancelled)) == (outcome, "on_complete")
 
 
 def test_a_batch_without_jobs_has_succeeded():
-    assert due_callbacks(Tally()) == ("on_success", "on_complete")
+    assert due_callbacks(BatchTally()) == ("on_success", "on_complete")
 
 
 @given(st.lists(st.lists(st.sampled_from(ENDS), min_size=1, max_size=4), max_size=20))
 def test_however_often_jobs_end_each_is_counted_once_as_what_it_came_to_last(histories):
-    tally = Tally()
+    tally = BatchTally()
     for history in histories:
         marks = Tie.BATCHED
         for state in history:
             tally = tally.without(marks).plus(state)
             marks = Tie.BATCHED | MARKS[state]
     last = [history[-1] for history in histories]
-    assert tally == Tally(*(last.count(state) for state in ENDS))
+    assert tally == BatchTally(*(last.count(state) for state in ENDS))
 
 
 def test_a_job_that_was_counted_and_is_live_again_is_counted_where_it_is_now():
     parts = [(JobState.QUEUED, int(Tie.COUNTED_DEAD), 2), (JobState.RUNNING, 0, 1), (JobState.BLOCKED, 0, 1)]
-    assert counted(Tally(succeeded=4, dead=3), parts) == {
+    assert counted(BatchTally(succeeded=4, dead=3), parts) == {
         "waiting": 3, "running": 1, "succeeded": 4, "dead": 1, "cancelled": 0,
     }  # fmt: skip
 
 
 def test_an_end_that_is_not_settled_is_counted_already():
     parts = [(JobState.SUCCEEDED, int(Tie.COUNTED_DEAD), 1), (JobState.CANCELLED, 0, 2)]
-    assert counted(Tally(dead=1), parts) == {
+    assert counted(BatchTally(dead=1), parts) == {
         "waiting": 0, "running": 0, "succeeded": 1, "dead": 0, "cancelled": 2,
     }  # fmt: skip
 

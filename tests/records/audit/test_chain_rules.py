@@ -13,9 +13,9 @@ from onward.core.records.chain import (
     FIRST,
     PRUNED,
     RECORD,
+    ChainLink,
     Fault,
     Head,
-    Link,
     Walk,
     digest_of,
     digest_of_all,
@@ -23,7 +23,7 @@ from onward.core.records.chain import (
 )
 from onward.errors import InvalidSetting
 
-Pair = tuple[Link, Sequence[Any] | None]
+Pair = tuple[ChainLink, Sequence[Any] | None]
 
 ROWS = [(seq, 1000 + seq, f"job.e{seq}", *["x"] * 8, 1, 1, "w", '{"n":1}', None) for seq in range(1, 9)]
 ROWS = [(*row[:3], None, *row[3:-1]) for row in ROWS]

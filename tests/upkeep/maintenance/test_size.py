@@ -18,7 +18,7 @@ from onward.core.jobs.ids import first_id_at
 from onward.core.policy.rules import Rules
 from onward.core.work.lifecycle import Succeeded
 from onward.operations.statement import Statement
-from onward.operations.upkeep.prune import KINDS, Page
+from onward.operations.upkeep.prune import KINDS, PruneStep
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres.postgres_schema import fresh_schema
@@ -141,7 +141,7 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 
 def plans(store: PostgresStore, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every node of the plan of each statement of a step, run and rolled back."""
-    walk = KINDS[kind](Rules(), Page(NOW, limit=1000))
+    walk = KINDS[kind](Rules(), PruneStep(NOW, limit=1000))
     with psycopg.connect(store.url) as connection:
         statement = next(walk)
         try:
@@ -183,7 +183,7 @@ def test_no_step_reads_a_large_table_from_end_to_end(store, kind):
 def test_a_page_of_a_walk_costs_the_same_wherever_it_begins(store):
     costs = []
     for begin in ("", first_id_at(OLD + timedelta(seconds=15))):
-        page = Page(NOW, begin, limit=100)
+        page = PruneStep(NOW, begin, limit=100)
         walk = KINDS["jobs"](Rules(), page)
         statement = next(walk)
         assert isinstance(statement, Statement)

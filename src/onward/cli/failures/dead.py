@@ -14,7 +14,7 @@ from onward.cli.failures.dead_lines import (
     letter_table,
     say_preview,
 )
-from onward.cli.failures.dead_target import REFUSED, Target, confirmed, find_target, report
+from onward.cli.failures.dead_target import REFUSED, DeadTarget, confirmed, find_target, report
 from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
 from onward.cli.views.text import say, shown_json
 
@@ -213,7 +213,7 @@ def _resolve(
     if name is None and not (narrowed or all_):
         raise click.UsageError("which ones? give a group or a job, an option such as --type, or --all")
     with open_operator(app, url, actor) as client:
-        target = Target() if name is None else find_target(client, name)
+        target = DeadTarget() if name is None else find_target(client, name)
         if target.job_id is not None:
             if narrowed:
                 raise click.UsageError("a single job is not narrowed any further")
@@ -231,7 +231,7 @@ def _resolve(
         report(many(client, limit=limit, progress=_tell, **where), done, as_json)
 
 
-def _edit(client: Client, target: Target, **texts: Any) -> dict[str, Any]:
+def _edit(client: Client, target: DeadTarget, **texts: Any) -> dict[str, Any]:
     """Return the changes to make, from the options or, for a single job, from an editor."""
     from onward.cli.jobs.payload_argument import read_payload
 
@@ -252,7 +252,7 @@ def _edit(client: Client, target: Target, **texts: Any) -> dict[str, Any]:
     return {"payload": read_payload(after, "what the editor left")}
 
 
-def _successor(client: Client, target: Target) -> str | None:
+def _successor(client: Client, target: DeadTarget) -> str | None:
     """Return the id of the copy that replaces the only job of a group."""
     return None if target.group is None else client.dead.get(target.group.latest).successor_id
 

@@ -30,7 +30,7 @@ REFUSED = 4
 _REFUSED_SHOWN = 20
 
 
-class Target(NamedTuple):
+class DeadTarget(NamedTuple):
     """A group or a job; empty if only the filter options choose the jobs."""
 
     group: DeadGroup | None = None
@@ -48,12 +48,12 @@ class Target(NamedTuple):
         return ResolvedMany(found=1)
 
 
-def find_target(client: Client, name: str) -> Target:
+def find_target(client: Client, name: str) -> DeadTarget:
     """Return the group or job that begins with `name`; raise JobNotFound, or InvalidSetting for several."""
     asked = name.strip().lower()
-    found = [Target(group=one) for one in _groups(client, asked)]
+    found = [DeadTarget(group=one) for one in _groups(client, asked)]
     if _JOB.fullmatch(asked):
-        found += [Target(job_id=job_id) for job_id in client.dead.find(asked)]
+        found += [DeadTarget(job_id=job_id) for job_id in client.dead.find(asked)]
     if not found:
         raise _nothing(client, name, asked)
     if len(found) > 1:

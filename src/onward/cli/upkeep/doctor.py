@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.find_app import Found, look_for_app
+from onward.cli.find_app import FoundApp, look_for_app
 from onward.cli.operator_options import AS_JSON, PLACE, find_job, given, open_found
 from onward.cli.views.text import masked, shown_json
 from onward.core.inputs.plain_text import one_line as clean
@@ -65,7 +65,7 @@ def command(
     return _exit_code(findings)
 
 
-def _broken(found: Found) -> Finding:
+def _broken(found: FoundApp) -> Finding:
     from onward.core.upkeep.health import app_broken
 
     assert found.broken is not None  # noqa: S101 - for the type checker

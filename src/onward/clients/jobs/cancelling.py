@@ -11,7 +11,7 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.flows import batches
 from onward.operations.jobs import cancel
-from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
+from onward.operations.jobs.cancel import CancelledMany, CancelRequest, Picked, Stopped
 
 Progress = Callable[[CancelledMany], None]
 """Called after each page with the totals so far."""
@@ -36,7 +36,7 @@ class AsyncCancelling(AsyncWorking):
 
         With `dry_run` they are only counted.
         """
-        request = Request(chosen=cancel.of_filter(where), reason=reason, limit=limit)
+        request = CancelRequest(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return await self._cancel(request, begin, dry_run=dry_run, progress=progress)
 
@@ -52,7 +52,7 @@ class AsyncCancelling(AsyncWorking):
     ) -> CancelledMany:
         """Cancel the jobs of a subject."""
         chosen = cancel.of_subject(subject, org_id)
-        request = Request(chosen=chosen, reason=reason, limit=limit)
+        request = CancelRequest(chosen=chosen, reason=reason, limit=limit)
         return await self._cancel(request, dry_run=dry_run, progress=progress)
 
     async def cancel_batch(
@@ -63,7 +63,7 @@ class AsyncCancelling(AsyncWorking):
         Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
         asked = normalise_id(batch_id)
-        request = Request(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
+        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
         request = await self._run(partial(cancel.refuse_more, request, asked))
         answer = await self._cancel(request, progress=progress)
         # Closing waits for callers that are adding jobs; the last pass cancels the jobs that they added.
@@ -79,7 +79,7 @@ class AsyncCancelling(AsyncWorking):
         """
         asked = normalise_id(job_id)
         chosen = await self._run(lambda: cancel.of_flow(asked), write=False)
-        request = Request(chosen=chosen, reason=reason)
+        request = CancelRequest(chosen=chosen, reason=reason)
         ids = await self._run(lambda: cancel.find_flow(asked), write=False)
         if dry_run:
             return CancelledMany(found=len(ids))
@@ -97,7 +97,7 @@ class AsyncCancelling(AsyncWorking):
 
     async def _cancel(
         self,
-        request: Request,
+        request: CancelRequest,
         begin: CancelledMany = CancelledMany(),  # noqa: B008 - it never changes
         *,
         dry_run: bool = False,
@@ -112,7 +112,7 @@ class AsyncCancelling(AsyncWorking):
         return counted if dry_run else await self._pages(request, begin, counted.found, progress)
 
     async def _pages(
-        self, request: Request, answer: CancelledMany, found: int | None, progress: Progress | None
+        self, request: CancelRequest, answer: CancelledMany, found: int | None, progress: Progress | None
     ) -> CancelledMany:
         while True:
             picked = await self._run(partial(cancel.pick, request, answer), write=False)
@@ -123,7 +123,7 @@ class AsyncCancelling(AsyncWorking):
             if answer.next_cursor is None or answer.found >= request.limit:
                 return answer
 
-    async def _page(self, request: Request, picked: Picked, found: int | None) -> Stopped:
+    async def _page(self, request: CancelRequest, picked: Picked, found: int | None) -> Stopped:
         stopped = await self._run(
             lambda: cancel.cancel_page(request, picked.ids, found=found, rules=self.rules), atomic=True
         )

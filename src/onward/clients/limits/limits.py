@@ -11,7 +11,7 @@ from onward.clients.binding import AsyncBinding
 from onward.core.inputs.rate import Rate
 from onward.core.limits.limit import Limit
 from onward.operations.limits import limits
-from onward.operations.limits.limits import Admitted, Found, LimitSeen
+from onward.operations.limits.limits import Admitted, FoundKeys, LimitSeen
 
 
 class AsyncLimits:
@@ -60,7 +60,9 @@ class AsyncLimits:
         if known:
             await self._run(lambda: limits.declare(known))
 
-    async def find(self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200) -> Found:
+    async def find(
+        self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
+    ) -> FoundKeys:
         """Find, as a worker does, the keys that have waiting jobs and free permits."""
         return await self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
 

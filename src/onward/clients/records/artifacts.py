@@ -23,10 +23,10 @@ from onward.core.records.artifact import (
     Artifact,
     ArtifactPage,
     ArtifactRef,
+    ArtifactsPruned,
+    ArtifactsVerified,
     Expiry,
     NewArtifact,
-    Pruned,
-    Verified,
 )
 from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, LeaseLost
 from onward.operations.records import artifacts
@@ -150,7 +150,7 @@ class AsyncArtifacts:
 
     async def verify(
         self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None
-    ) -> Verified:
+    ) -> ArtifactsVerified:
         """Read stored content again, newest first, and return the artifacts whose content has changed."""
         page = await self.list(org_id=org_id, limit=limit, cursor=cursor)
         checked = 0
@@ -164,9 +164,9 @@ class AsyncArtifacts:
                 continue
             except ArtifactCorrupt:
                 corrupt.append(artifact)
-        return Verified(checked, tuple(corrupt), page.cursor)
+        return ArtifactsVerified(checked, tuple(corrupt), page.cursor)
 
-    async def prune(self, *, limit: int = 500, grace: Duration = "1d") -> Pruned:
+    async def prune(self, *, limit: int = 500, grace: Duration = "1d") -> ArtifactsPruned:
         """Remove expired artifacts, and unused files that were last written over `grace` ago."""
         if self._binding.is_within:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
@@ -179,7 +179,7 @@ class AsyncArtifacts:
             digests = {key.rpartition("/")[2] for key in keys}
             used = await self._run(partial(artifacts.used, digests), write=False)
             removed += await call_async(shelf.remove_unused, keys, used, before=before)
-        return Pruned(len(expired), removed)
+        return ArtifactsPruned(len(expired), removed)
 
     async def sign(self, artifact: Which, *, expires_in: Duration = "72h", role: str | None = None) -> str:
         """Return a token that opens an artifact for `expires_in`, for any holder of the token."""

@@ -19,7 +19,7 @@ _LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class DownloadLink:
     """The claims of a token that we signed."""
 
     artifact_id: str
@@ -40,7 +40,7 @@ def signed(artifact: Artifact, expires_at: datetime, secret: str) -> str:
     return token
 
 
-def read_link(token: Any, secret: str, at: datetime) -> Link:
+def read_link(token: Any, secret: str, at: datetime) -> DownloadLink:
     """Read a token; raises InvalidLink."""
     jwt = _jwt()
     if not isinstance(token, str) or len(token) > _LONGEST or not token.isascii():
@@ -59,7 +59,7 @@ def read_link(token: Any, secret: str, at: datetime) -> Link:
     match claims:
         case {"sub": str(artifact_id), "org": str() | None as org_id, "sha256": str(sha256), "exp": int(end)}:
             if is_id(artifact_id) and at.timestamp() < end:
-                return Link(artifact_id, org_id, sha256)
+                return DownloadLink(artifact_id, org_id, sha256)
     raise invalid()
 
 

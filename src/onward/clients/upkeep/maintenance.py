@@ -18,7 +18,7 @@ from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
 from onward.operations.schedules import built_in_schedules
 from onward.operations.upkeep import prune, table_sizes
-from onward.operations.upkeep.prune import KINDS, Page, Place, PruneRound, Walked
+from onward.operations.upkeep.prune import KINDS, Place, PruneRound, PruneStep, Walked
 from onward.operations.upkeep.table_sizes import Tended
 from onward.stores.local_state import condition_of
 
@@ -55,7 +55,7 @@ class AsyncMaintenance:
         counts: Counter[str] = Counter()
         for _ in range(_MOST_COUNTED if dry_run else 1):
             at = await self._run(prune.clock, write=False)
-            page = Page(at, "", limit, dry_run)
+            page = PruneStep(at, "", limit, dry_run)
             begin = dict.fromkeys(_ALL, "") if place is None else place
             left = {}
             for kind in filter(begin.__contains__, _ALL):
@@ -94,7 +94,7 @@ class AsyncMaintenance:
         """Store where the next maintenance continues."""
         await self._run(partial(prune.keep_place, place))
 
-    async def _step(self, kind: str, page: Page) -> Walked:
+    async def _step(self, kind: str, page: PruneStep) -> Walked:
         match kind:
             case "audit":
                 return await self._step_audit(page)
@@ -103,7 +103,7 @@ class AsyncMaintenance:
         walk = partial(KINDS[kind], self._rules, page)
         return await self._run(walk, write=not page.dry_run, atomic=not page.dry_run)
 
-    async def _step_audit(self, page: Page) -> Walked:
+    async def _step_audit(self, page: PruneStep) -> Walked:
         cutoffs = self._audit_cutoffs(page)
         if page.dry_run:
             known = list(self._rules.categories)
@@ -116,7 +116,7 @@ class AsyncMaintenance:
             removed, more = removed + done.count, more or done.count == page.limit
         return Walked({"audit": removed}, "more" if more else None)
 
-    def _audit_cutoffs(self, page: Page) -> dict[datetime, list[str]]:
+    def _audit_cutoffs(self, page: PruneStep) -> dict[datetime, list[str]]:
         """Return the categories whose rows before an instant may be removed, by that instant.
 
         Most categories have no retention: their rows stay for ever.
@@ -129,7 +129,7 @@ class AsyncMaintenance:
                 cutoffs.setdefault(page.now - kept, []).append(name)
         return cutoffs
 
-    async def _step_artifacts(self, page: Page) -> Walked:
+    async def _step_artifacts(self, page: PruneStep) -> Walked:
         if page.dry_run:
             return await self._run(partial(prune.count_expired, page), write=False)
         most = min(page.limit, _MOST_FILES)

@@ -33,17 +33,17 @@ def new_name() -> bytes:
     return b"onward_%d" % next(_names)
 
 
-class Parameters(NamedTuple):
+class EncodedParameters(NamedTuple):
     """The parameters of a statement as libpq sends them; `formats` marks those in binary form, if any."""
 
     values: Sequence[bytes | None]
     formats: Sequence[bool] | None = None
 
 
-_NOTHING = Parameters(())
+_NOTHING = EncodedParameters(())
 
 
-def encoded(values: Sequence[Scalar | Array], encoding: str) -> Parameters:
+def encoded(values: Sequence[Scalar | Array], encoding: str) -> EncodedParameters:
     """Return parameters as libpq sends them; raise DataError for text with a NUL byte."""
     written: list[bytes | None] = []
     arrays = False
@@ -59,7 +59,7 @@ def encoded(values: Sequence[Scalar | Array], encoding: str) -> Parameters:
                 # The protocol would end the text at the NUL byte.
                 raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
             written.append(text)
-    return Parameters(written, [isinstance(value, Array) for value in values] if arrays else None)
+    return EncodedParameters(written, [isinstance(value, Array) for value in values] if arrays else None)
 
 
 def rows_of(result: pq.abc.PGresult, reader: abc.Transformer) -> Sequence[Row]:
@@ -114,7 +114,7 @@ class Direct:
     def _text(self, query: Query) -> bytes:
         return query.early if self._early and query.early else query.encoded
 
-    def _rows(self, text: bytes, parameters: Parameters) -> abc.PQGen[Sequence[Row]]:
+    def _rows(self, text: bytes, parameters: EncodedParameters) -> abc.PQGen[Sequence[Row]]:
         try:
             result = yield from self._ask(text, parameters)
         except errors.InvalidSqlStatementName:
@@ -123,7 +123,7 @@ class Direct:
             result = yield from self._ask(text, parameters)
         return rows_of(result, self._reader)
 
-    def _ask(self, text: bytes, parameters: Parameters) -> abc.PQGen[pq.abc.PGresult]:
+    def _ask(self, text: bytes, parameters: EncodedParameters) -> abc.PQGen[pq.abc.PGresult]:
         name = self._prepared.get(text)
         if name is None:
             name = new_name()

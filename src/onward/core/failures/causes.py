@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from onward.core.failures.http_response import Answer, answer_of, peek
+from onward.core.failures.http_response import HttpAnswer, answer_of, peek
 from onward.core.work.error_record import message_of
 
 _DEEPEST = 8
@@ -34,7 +34,7 @@ class Seen:
         return message_of(self.error)[:_LONGEST_SEARCHED]
 
     @cached_property
-    def answer(self) -> Answer | None:
+    def answer(self) -> HttpAnswer | None:
         """The HTTP answer that the error carries; None if it carries none."""
         return answer_of(self.error)
 

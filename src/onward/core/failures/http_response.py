@@ -21,7 +21,7 @@ _LONGEST_BODY = 65_536
 _STATUSES = range(100, 600)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The parts of a server's answer that classification uses."""
 
     status: int
@@ -42,7 +42,7 @@ def peek(thing: object, name: str) -> Any:
         return None
 
 
-def answer_of(error: BaseException) -> Answer | None:
+def answer_of(error: BaseException) -> HttpAnswer | None:
     """Return the answer that an error carries, as a response or as its own status and headers, or None."""
     response = peek(error, "response")
     body = _body(peek(response, "_content")) or _body(peek(error, "body"))
@@ -56,7 +56,7 @@ def answer_of(error: BaseException) -> Answer | None:
         # A `status` without headers may mean something else, such as the status of an order.
         telling = callable(peek(headers, "get")) or (code is not None and source is response)
         if status is not None and (telling or aiohttp):
-            return Answer(status, _header(headers, "Retry-After"), _header(headers, "Date"), body)
+            return HttpAnswer(status, _header(headers, "Retry-After"), _header(headers, "Date"), body)
     return None
 
 

@@ -29,18 +29,18 @@ COUNTED = Tie.COUNTED_SUCCEEDED | Tie.COUNTED_DEAD | Tie.COUNTED_CANCELLED
 """All marks of how a job is counted."""
 
 
-class Tally(msgspec.Struct, frozen=True):
+class BatchTally(msgspec.Struct, frozen=True):
     """How many jobs ended in each state; also used for the change of these counts."""
 
     succeeded: int = 0
     dead: int = 0
     cancelled: int = 0
 
-    def plus(self, state: JobState, jobs: int = 1) -> Tally:
+    def plus(self, state: JobState, jobs: int = 1) -> BatchTally:
         """Return the tally with `jobs` more that ended in `state`."""
         return msgspec.structs.replace(self, **{state.value: getattr(self, state.value) + jobs})
 
-    def without(self, ties: int, jobs: int = 1) -> Tally:
+    def without(self, ties: int, jobs: int = 1) -> BatchTally:
         """Return the tally without `jobs` jobs that were counted as their marks in `ties` show."""
         for state, mark in _MARKS.items():
             if ties & mark:
@@ -97,7 +97,7 @@ Part = tuple[JobState, int, int]
 """Jobs that are not counted, or not as their current state: the state, the ties, and the number of jobs."""
 
 
-def counted(tally: Tally, parts: Iterable[Part]) -> dict[str, int]:
+def counted(tally: BatchTally, parts: Iterable[Part]) -> dict[str, int]:
     """Return the counts of a batch, from its tally and from the jobs that the tally does not show yet."""
     waiting = running = 0
     for state, ties, jobs in parts:
@@ -111,7 +111,7 @@ def counted(tally: Tally, parts: Iterable[Part]) -> dict[str, int]:
     return {"waiting": waiting, "running": running, **msgspec.structs.asdict(tally)}
 
 
-def due_callbacks(tally: Tally) -> tuple[Callback, ...]:
+def due_callbacks(tally: BatchTally) -> tuple[Callback, ...]:
     """Return the callbacks of an ended batch; it failed if one of its jobs is dead or cancelled."""
     failed = tally.dead or tally.cancelled
     return ("on_failure" if failed else "on_success", "on_complete")

@@ -117,7 +117,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LimitStanding:
     """The state of one key: its ready and running jobs, and the time by which its starts are paid for.
 
     `begun` counts the jobs that have run before and wait for a permit; `away` counts the jobs that have run
@@ -137,14 +137,14 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LimitTurn:
     """How many jobs may be made ready now; `again` is the instant at which the rate allows more."""
 
     jobs: int
     again: int | None = None
 
 
-def turn(terms: Terms, standing: Standing, now: int) -> Turn:
+def turn(terms: Terms, standing: LimitStanding, now: int) -> LimitTurn:
     """Decide how many waiting jobs of a key may be made ready; all times are in microseconds."""
     free: float = math.inf
     if terms.slots is not None:
@@ -157,15 +157,15 @@ def turn(terms: Terms, standing: Standing, now: int) -> Turn:
     free = min(free, ahead - standing.ready)
     # Refill once at most half of them are left: admitting a few at a time costs more per job.
     if free <= 0 or 2 * standing.ready > ahead:
-        return Turn(0)
+        return LimitTurn(0)
     if (every := terms.every) is None:
-        return Turn(int(free))
+        return LimitTurn(int(free))
     # During a pause no worker starts the ready jobs: they must not add up to more than a burst.
     unclaimed = terms.at_once - standing.ready
     earned = min(tokens(standing.paid_at, now, every, terms.at_once), unclaimed)
     if earned > 0:
-        return Turn(int(min(free, earned)), now + every)
-    return Turn(0, now + (wait(standing.paid_at, now, every, terms.at_once) if unclaimed > 0 else every))
+        return LimitTurn(int(min(free, earned)), now + every)
+    return LimitTurn(0, now + (wait(standing.paid_at, now, every, terms.at_once) if unclaimed > 0 else every))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,14 @@ class SlotSeen:
     """The state of a key as it was read; `terms` is None if no application has declared its limit."""
 
     key: str
-    standing: Standing
+    standing: LimitStanding
     terms: Terms | None
     now: int
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> LimitTurn:
         """How many of the waiting jobs may be made ready."""
-        return Turn(0) if self.terms is None else turn(self.terms, self.standing, self.now)
+        return LimitTurn(0) if self.terms is None else turn(self.terms, self.standing, self.now)
 
 
 def read_limit(job_type: str, option: Any) -> Limit | None:

@@ -138,7 +138,7 @@ class ArtifactPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class ArtifactsVerified:
     """The result of verifying stored content; the cursor continues where it stopped."""
 
     checked: int
@@ -147,7 +147,7 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class ArtifactsPruned:
     """How many expired artifacts were pruned, and how many unreferenced files were removed."""
 
     expired: int

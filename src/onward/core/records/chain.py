@@ -51,7 +51,7 @@ FIRST = Head()
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """One row of the chain; `pruned` is the number of the audit event that records the row's removal."""
 
     position: int
@@ -86,13 +86,13 @@ def digest_of_all(digests: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def links(head: Head, rows: Iterable[Sequence[Any]]) -> Iterator[Link]:
+def links(head: Head, rows: Iterable[Sequence[Any]]) -> Iterator[ChainLink]:
     """Yield the links that continue a chain over these rows."""
     position, last = head.position, head.link
     for row in rows:
         position, digest = position + 1, digest_of(row)
         last = _next(last, digest)
-        yield Link(position, int(row[0]), digest, last)
+        yield ChainLink(position, int(row[0]), digest, last)
 
 
 def _next(last: str, digest: str) -> str:
@@ -123,7 +123,7 @@ class Walk:
         self._kept = kept
         self._gaps: dict[int, Gap] = {}
 
-    def follow(self, page: Iterable[tuple[Link, Sequence[Any] | None]]) -> Iterator[Fault]:
+    def follow(self, page: Iterable[tuple[ChainLink, Sequence[Any] | None]]) -> Iterator[Fault]:
         """Yield the faults found by comparing the next links with their rows."""
         for link, row in page:
             if link.position == self.head.position:
@@ -139,7 +139,7 @@ class Walk:
                     )
                 self._kept = None
 
-    def _step(self, link: Link) -> Iterator[Fault]:
+    def _step(self, link: ChainLink) -> Iterator[Fault]:
         missing = link.position - self.head.position - 1
         if missing:
             lost = f"{missing} links are missing before position {link.position}"
@@ -147,7 +147,7 @@ class Walk:
         elif link.link != _next(self.head.link, link.digest):
             yield Fault("broken", "the link does not follow from the one before", link.seq, link.position)
 
-    def _compare(self, link: Link, row: Sequence[Any] | None) -> Iterator[Fault]:
+    def _compare(self, link: ChainLink, row: Sequence[Any] | None) -> Iterator[Fault]:
         if link.pruned is not None:
             gap = self._gaps.setdefault(link.pruned, Gap())
             gap.count += 1

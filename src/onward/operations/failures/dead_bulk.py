@@ -25,7 +25,7 @@ _COUNTED_AT_ONCE = 10_000
 _MOST_PREVIEWS = 100
 
 
-class Picked(msgspec.Struct, frozen=True):
+class PickedLetters(msgspec.Struct, frozen=True):
     """A page of ids, and whether there are more."""
 
     ids: list[JobId]
@@ -43,7 +43,7 @@ class ResolvedMany(msgspec.Struct, frozen=True):
     refused: dict[JobId, str] = {}
     next_cursor: JobId | None = None
 
-    def plus(self, picked: Picked, resolved: Resolved) -> ResolvedMany:
+    def plus(self, picked: PickedLetters, resolved: Resolved) -> ResolvedMany:
         """Add the result of a page."""
         return ResolvedMany(
             self.found + len(picked.ids),
@@ -61,12 +61,14 @@ class FixPreview(msgspec.Struct, frozen=True):
     refused: str | None
 
 
-def pick(where: DeadFilter, so_far: ResolvedMany, *, limit: int, count: bool = False) -> Operation[Picked]:
+def pick(
+    where: DeadFilter, so_far: ResolvedMany, *, limit: int, count: bool = False
+) -> Operation[PickedLetters]:
     """Find the next page of unresolved dead letters, to be resolved or only to be counted."""
     whole("limit", limit, 1, _MOST)
     size = min(_COUNTED_AT_ONCE if count else AT_ONCE, limit - so_far.found)
     rows = yield picking(where, {"above": so_far.next_cursor, "limit": size + 1})
-    return Picked([job_id for (job_id,) in rows[:size]], len(rows) > size)
+    return PickedLetters([job_id for (job_id,) in rows[:size]], len(rows) > size)
 
 
 def turn_of(place: int, every: timedelta) -> timedelta:

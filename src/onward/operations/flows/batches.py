@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from onward.core.flows.batch import Batch, Tally, counted, due_callbacks
+from onward.core.flows.batch import Batch, BatchTally, counted, due_callbacks
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.inputs.fields import check_text, check_texts
 from onward.core.jobs.filters import MOST_PER_PAGE, Page
@@ -44,11 +44,11 @@ def close(batch_id: JobId) -> Operation[None]:
 
 def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> Operation[None]:
     """Count these ends in their batches, and enqueue the callbacks of batches whose last job has ended."""
-    tallies: dict[JobId, Tally] = {}
+    tallies: dict[JobId, BatchTally] = {}
     # Most ends are alike, so they are counted by kind.
     alike = Counter((one.batch_id, one.ties, one.state) for one in ended if one.batch_id is not None)
     for (batch_id, ties, state), jobs in alike.items():
-        tallies[batch_id] = tallies.get(batch_id, Tally()).without(ties, jobs).plus(state, jobs)
+        tallies[batch_id] = tallies.get(batch_id, BatchTally()).without(ties, jobs).plus(state, jobs)
     values = [
         (batch_id, tally.succeeded, tally.dead, tally.cancelled)
         for batch_id, tally in sorted(tallies.items())
@@ -70,7 +70,7 @@ def end_idle(ids: Collection[JobId]) -> Operation[None]:
     due: list[tuple[Scalar, ...]] = []
     for _, succeeded, dead, cancelled, stored in rows:
         callbacks = decode(stored)
-        wanted = [name for name in due_callbacks(Tally(succeeded, dead, cancelled)) if name in callbacks]
+        wanted = [name for name in due_callbacks(BatchTally(succeeded, dead, cancelled)) if name in callbacks]
         due += [tuple(callbacks[name].get(column) for column in COLUMNS) for name in wanted]
     if due:
         yield storing(Rows(COLUMNS, due), noted=False)
@@ -160,7 +160,7 @@ def _batch(rows: Sequence[Row]) -> Batch:
         correlation_id=correlation_id,
         parent_id=parent_id,
         callbacks={name: row["id"] for name, row in stored.items()},
-        **counted(Tally(succeeded, dead, cancelled), parts),
+        **counted(BatchTally(succeeded, dead, cancelled), parts),
     )
 
 

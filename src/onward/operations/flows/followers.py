@@ -41,7 +41,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ParentJob:
     """A job for which another waits, as it was read; `final` marks a death that can't be replayed."""
 
     id: JobId
@@ -79,7 +79,7 @@ class Prepared:
     """Jobs to store, each with the number of jobs for which it waits, and the parents that were read."""
 
     jobs: Sequence[NewJob]
-    parents: Mapping[JobId, Parent]
+    parents: Mapping[JobId, ParentJob]
 
 
 def prepare(jobs: Sequence[NewJob], ids: Sequence[JobId]) -> Operation[Prepared]:
@@ -139,7 +139,7 @@ def connect(
 
 def settle_followers(ended: Sequence[Settled]) -> Operation[Followed]:
     """Release or cancel the jobs that waited for these, at most as many as one transaction should change."""
-    parents = {one.id: Parent(one.id, one.org_id, one.state, one.job_type) for one in ended}
+    parents = {one.id: ParentJob(one.id, one.org_id, one.state, one.job_type) for one in ended}
     followed, budget, cursor = Followed(), _AT_ONCE, _FIRST
     while True:
         edges = yield from _page(parents, cursor)
@@ -167,7 +167,7 @@ def tie(edges: Sequence[Edge]) -> Operation[Followed]:
     """
     found = {one.id: one for one in (yield from _find(sorted({edge.parent_id for edge in edges})))}
     # A parent of another org is treated like one that does not exist.
-    parents = {edge.parent_id: Parent(edge.parent_id, edge.org_id, None, None) for edge in edges} | found
+    parents = {edge.parent_id: ParentJob(edge.parent_id, edge.org_id, None, None) for edge in edges} | found
     over = [edge for edge in edges if parents[edge.parent_id].state in {None, *ENDED}]
     due = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) != "open"]
     # Lock followers before parents, as `settle_followers` does; marking parents never waits for a lock.
@@ -198,15 +198,15 @@ def hand_over(job_id: JobId, successor_id: JobId) -> Operation[None]:
     yield Statement("hand_over_followers", {"id": job_id, "successor": successor_id})
 
 
-def _find(ids: Sequence[JobId]) -> Operation[list[Parent]]:
+def _find(ids: Sequence[JobId]) -> Operation[list[ParentJob]]:
     rows = yield Statement("find_parents", {"ids": as_json(ids)})
     return [
-        Parent(job_id, org, JobState(state), kind, bool(final)) for job_id, org, state, kind, final in rows
+        ParentJob(job_id, org, JobState(state), kind, bool(final)) for job_id, org, state, kind, final in rows
     ]
 
 
 def _check_parent(
-    new: NewJob, parent: JobId, place: int | None, jobs: Sequence[NewJob], found: Mapping[JobId, Parent]
+    new: NewJob, parent: JobId, place: int | None, jobs: Sequence[NewJob], found: Mapping[JobId, ParentJob]
 ) -> None:
     if place is not None:
         if jobs[place].org_id != new.org_id:
@@ -222,7 +222,7 @@ def _check_parent(
         )
 
 
-def _is_met(new: NewJob, parent: Parent) -> bool:
+def _is_met(new: NewJob, parent: ParentJob) -> bool:
     return parent.state in ENDED and judge(new.after_needs, new.after_failure, parent.state) == "met"
 
 
@@ -259,7 +259,7 @@ def _page(parents: Iterable[JobId], cursor: tuple[JobId, JobId]) -> Operation[li
     return [Edge(*row) for row in rows]
 
 
-def _verdict(edge: Edge, parent: Parent) -> str:
+def _verdict(edge: Edge, parent: ParentJob) -> str:
     return judge(edge.needs, edge.on_failure, parent.state, final=parent.final)
 
 
@@ -277,7 +277,7 @@ def _follow(edges: Sequence[Edge], *, own: bool = False, dead: bool = False) -> 
         yield Statement("tie_followers", {"tied": Rows.of(TIED, tied)})
 
 
-def _resolve(edges: Sequence[Edge], parents: Mapping[JobId, Parent]) -> Operation[Followed]:
+def _resolve(edges: Sequence[Edge], parents: Mapping[JobId, ParentJob]) -> Operation[Followed]:
     """Resolve edges whose parent has ended, and release or cancel their followers."""
     waiting, held = yield from _lock({edge.job_id for edge in edges})
     busy = {edge.parent_id for edge in edges if edge.job_id in held}
@@ -295,7 +295,7 @@ def _resolve(edges: Sequence[Edge], parents: Mapping[JobId, Parent]) -> Operatio
         )
     }
     met: dict[JobId, int] = {}
-    broken: dict[JobId, list[Parent]] = {}
+    broken: dict[JobId, list[ParentJob]] = {}
     for edge in own:
         if (edge.job_id, edge.parent_id) in resolved and edge.job_id in waiting:
             parent = parents[edge.parent_id]
@@ -342,7 +342,7 @@ def _release(met: Mapping[JobId, int], waiting: Mapping[JobId, Row]) -> Operatio
     return followed
 
 
-def _cancel(broken: Mapping[JobId, Sequence[Parent]]) -> Operation[Followed]:
+def _cancel(broken: Mapping[JobId, Sequence[ParentJob]]) -> Operation[Followed]:
     followed = Followed()
     if broken:
         causes = {

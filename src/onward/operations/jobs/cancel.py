@@ -51,7 +51,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     job_id: JobId | None = None
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to cancel: which jobs, why, and at most how many."""
 
     chosen: Chosen
@@ -183,7 +183,7 @@ def find_flow(job_id: JobId) -> Operation[list[JobId]]:
     return [one for one in reversed(known) if one in live]
 
 
-def pick(request: Request, so_far: CancelledMany, *, count: bool = False) -> Operation[Picked]:
+def pick(request: CancelRequest, so_far: CancelledMany, *, count: bool = False) -> Operation[Picked]:
     """Find the next page of the chosen jobs, oldest first, to be cancelled or only to be counted."""
     size = min(_COUNTED_AT_ONCE if count else AT_ONCE, request.limit - so_far.found)
     page: dict[str, Scalar] = {"after": so_far.next_cursor, "limit": size + 1}
@@ -191,7 +191,7 @@ def pick(request: Request, so_far: CancelledMany, *, count: bool = False) -> Ope
     return Picked([job_id for (job_id,) in rows[:size]], len(rows) > size)
 
 
-def _picking(request: Request, page: Mapping[str, Scalar]) -> Statement:
+def _picking(request: CancelRequest, page: Mapping[str, Scalar]) -> Statement:
     params = {**request.chosen.params, **page}
     if request.chosen.kind == "subject":
         return Statement("pick_jobs_of_subject", params)
@@ -201,7 +201,7 @@ def _picking(request: Request, page: Mapping[str, Scalar]) -> Statement:
 
 
 def cancel_page(
-    request: Request, ids: Collection[JobId], *, found: int | None = None, rules: Rules = DEFAULT_RULES
+    request: CancelRequest, ids: Collection[JobId], *, found: int | None = None, rules: Rules = DEFAULT_RULES
 ) -> Operation[Stopped]:
     """Cancel a page of jobs; `found`, the count of all, comes with the first page and audits the request."""
     chosen, said = request.chosen, check_reason(request.reason, hide=rules.redact.redact_text)
@@ -221,7 +221,7 @@ def cancel_page(
     return (yield from stop(ids, reason=said))
 
 
-def refuse_more(request: Request, batch_id: JobId) -> Operation[Request]:
+def refuse_more(request: CancelRequest, batch_id: JobId) -> Operation[CancelRequest]:
     """Close a batch to more jobs before its jobs are cancelled; return the request with the batch's org."""
     rows = yield Statement("mark_batch_cancelled", {"id": batch_id})
     if not rows:

@@ -16,7 +16,7 @@ from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
-from onward.core.limits.limit import Limit, SlotSeen, Standing, Terms, check_terms, name_of, value_of
+from onward.core.limits.limit import Limit, LimitStanding, SlotSeen, Terms, check_terms, name_of, value_of
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
@@ -44,7 +44,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundKeys:
     """Keys with waiting jobs that may be made ready, when a rate allows more, and where to continue."""
 
     keys: tuple[str, ...]
@@ -142,7 +142,7 @@ def _pay(seen: Sequence[SlotSeen], made: Mapping[str, int]) -> Operation[None]:
 
 def find_admissible(
     after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
-) -> Operation[Found]:
+) -> Operation[FoundKeys]:
     """Find, without a lock, keys with jobs that need not wait: among `keys`, or after a cursor."""
     whole("limit", limit, 1, MOST_KEYS)
     if keys is not None:
@@ -153,7 +153,7 @@ def find_admissible(
     again = [at.again for at in turns.values() if at.again is not None and not at.jobs]
     cursor = seen[-1].key if keys is None and len(seen) == limit else None
     admissible = tuple(key for key, at in turns.items() if at.jobs)
-    return Found(admissible, _first(again), cursor, _now(seen))
+    return FoundKeys(admissible, _first(again), cursor, _now(seen))
 
 
 def forget() -> Operation[int]:
@@ -269,7 +269,7 @@ def _standing(keys: Sequence[str]) -> Operation[list[SlotSeen]]:
 
 def _seen(row: Row) -> SlotSeen:
     key, ready, running, begun, away, paid_at, declared, over, now = row
-    standing = Standing(ready=ready, running=running, begun=begun, away=away, paid_at=paid_at)
+    standing = LimitStanding(ready=ready, running=running, begun=begun, away=away, paid_at=paid_at)
     return SlotSeen(key, standing, None if declared is None else Terms.read(declared, over), now)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_reason
-from onward.core.records.chain import Head, Link, digest_of, digest_of_all, links
+from onward.core.records.chain import ChainLink, Head, digest_of, digest_of_all, links
 from onward.errors import AuditBroken
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
 
@@ -40,7 +40,7 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class AuditPruned:
     """How many rows were removed, and the digest over them; `seq` is the event that records it."""
 
     count: int
@@ -156,14 +156,14 @@ def _move_head(state: _State, head: Head, start: int, upto: int) -> Operation[in
     return floor
 
 
-def read_links(above: int, limit: int = 1000) -> Operation[list[tuple[Link, Row | None]]]:
+def read_links(above: int, limit: int = 1000) -> Operation[list[tuple[ChainLink, Row | None]]]:
     """Read the next links of the chain, each with its row."""
     [(first, last, upto)] = yield Statement("find_links", {"above": above, "limit": limit})
     if upto is None:
         return []
     rows = yield Statement("read_links", {"above": above, "upto": upto, "first": first, "last": last})
     size = len(LINK) + 1
-    return [(Link(*row[:size]), None if row[size] is None else row[size:]) for row in rows]
+    return [(ChainLink(*row[:size]), None if row[size] is None else row[size:]) for row in rows]
 
 
 def last_number() -> Operation[int]:
@@ -184,7 +184,7 @@ def prune(
     *,
     limit: int = 10_000,
     reason: str | None = None,
-) -> Operation[Pruned]:
+) -> Operation[AuditPruned]:
     """Remove rows older than their category's cutoff, and write an event that accounts for them.
 
     Needs a transaction on PostgreSQL. Where there is a chain, only rows in it are removed, and marked there.
@@ -201,7 +201,7 @@ def prune(
         if asked["limit"]:
             rows += yield Statement("find_prunable", {**named, **asked})
     if not rows:
-        return Pruned(0)
+        return AuditPruned(0)
     # In the order of the chain, in which verification reads them.
     gone = [row[1:] for row in sorted(rows, key=lambda row: (row[0] or 0, row[1]))]
     detail: dict[str, Any] = {
@@ -212,7 +212,7 @@ def prune(
     if reason is not None:
         detail["reason"] = reason
     seq = yield from _remove(gone, detail, {})
-    return Pruned(len(gone), str(detail["digest"]), seq)
+    return AuditPruned(len(gone), str(detail["digest"]), seq)
 
 
 def _remove(

@@ -77,7 +77,7 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _DueRun:
     """An occurrence being fired: a job to be enqueued, or the reason why there is none."""
 
     schedule: Schedule
@@ -109,7 +109,7 @@ def fire(
     at = instant(rows[0][0])
     schedules = [read_schedule(row[1:]) for row in rows]
     open_runs = yield from _open_runs(schedules)
-    runs: list[_Run] = []
+    runs: list[_DueRun] = []
     moves: list[tuple[Scalar, ...]] = []
     errors: dict[str, str] = {}
     more = len(rows) == limit
@@ -131,7 +131,9 @@ def fire(
     return replace_fields(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
 
 
-def _told(runs: Sequence[_Run], jobs: dict[str, list[JobId]], errors: dict[str, str], rules: Rules) -> Fired:
+def _told(
+    runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], rules: Rules
+) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
     late = (run for run in runs if is_late(run.slot, run.at))
     return Fired(
@@ -179,7 +181,7 @@ def _asked_run(
         slot, job_id = at + tries * _MICROSECOND, make_id()
         new = _after(complete(schedule.job_at(slot, asked=True), rules), before)
         asked_row(new, job_id, rules)
-        if (yield from _add_runs([_Run(schedule, slot, at, job_id, new, asked=True)])):
+        if (yield from _add_runs([_DueRun(schedule, slot, at, job_id, new, asked=True)])):
             return job_id, new
     raise StoreError(f"the schedule {schedule.name!r} is run by others all the time; try again")
 
@@ -196,12 +198,12 @@ def _open_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, JobId]]:
 
 def _planned(
     schedule: Schedule, slots: Mapping[datetime, JobId], at: datetime, before: JobId | None, rules: Rules
-) -> Iterator[_Run]:
+) -> Iterator[_DueRun]:
     """Yield what becomes of each occurrence; `before` is the job of an earlier run that has not ended."""
     for slot, job_id in slots.items():
         if schedule.overlap == "skip" and before is not None:
             why = f"the run of job {before} had not ended"
-            yield _Run(schedule, slot, at, job_id, outcome="skipped", error=why)
+            yield _DueRun(schedule, slot, at, job_id, outcome="skipped", error=why)
             continue
         try:
             new = complete(schedule.job_at(slot), rules)
@@ -209,9 +211,9 @@ def _planned(
             asked_row(new, job_id, rules)
         except OnwardError as error:
             text = rules.redact.redact_text(str(error))[:_LONGEST_ERROR]
-            yield _Run(schedule, slot, at, job_id, outcome="refused", error=text)
+            yield _DueRun(schedule, slot, at, job_id, outcome="refused", error=text)
             continue
-        yield _Run(schedule, slot, at, job_id, new)
+        yield _DueRun(schedule, slot, at, job_id, new)
         before = job_id
 
 
@@ -219,7 +221,7 @@ def _after(new: NewJob, before: JobId | None) -> NewJob:
     return new if before is None else replace(new, after=(before,), after_needs="ended")
 
 
-def _add_runs(runs: Sequence[_Run]) -> Operation[list[_Run]]:
+def _add_runs(runs: Sequence[_DueRun]) -> Operation[list[_DueRun]]:
     """Write the runs; return those whose occurrence had not been fired before."""
     if not runs:
         return []
@@ -231,11 +233,11 @@ def _add_runs(runs: Sequence[_Run]) -> Operation[list[_Run]]:
     return [_freed(run) if run.new is not None and lost & set(run.new.after) else run for run in taken]
 
 
-def _freed(run: _Run) -> _Run:
+def _freed(run: _DueRun) -> _DueRun:
     return replace_fields(run, new=None if run.new is None else replace(run.new, after=()))
 
 
-def _enqueue(runs: Sequence[_Run], rules: Rules) -> Operation[dict[str, list[JobId]]]:
+def _enqueue(runs: Sequence[_DueRun], rules: Rules) -> Operation[dict[str, list[JobId]]]:
     asked = [(run, run.new) for run in runs if run.new is not None]
     if not asked:
         return {}
@@ -253,7 +255,7 @@ def _enqueue(runs: Sequence[_Run], rules: Rules) -> Operation[dict[str, list[Job
     return jobs
 
 
-def _queues(runs: Sequence[_Run], rules: Rules) -> set[str]:
+def _queues(runs: Sequence[_DueRun], rules: Rules) -> set[str]:
     """Return the queues in which a worker now finds jobs."""
     made = [run.new for run in runs if run.new is not None]
     return {new.queue or rules.queue_of(new.job_type, new.category) for new in made}

@@ -48,7 +48,7 @@ class PruneRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PruneStep:
     """The input of a step of a walk: where it begins, at most how many rows, and whether it is a dry run."""
 
     now: datetime
@@ -69,7 +69,7 @@ class Walked:
     place: str | None = None
 
 
-Walk = Callable[[Rules, Page], Operation[Walked]]
+Walk = Callable[[Rules, PruneStep], Operation[Walked]]
 
 
 def clock() -> Operation[datetime]:
@@ -78,7 +78,7 @@ def clock() -> Operation[datetime]:
     return instant(at)
 
 
-def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
+def prune_jobs(rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove jobs with their earlier runs, effects and dead letters; to be run in one transaction.
 
     The retention policy is evaluated here, in one place for both databases. The database decides
@@ -103,7 +103,7 @@ def prune_jobs(rules: Rules, page: Page) -> Operation[Walked]:
     return Walked(Counter(states), jobs[-1].id if len(jobs) == page.limit else None)
 
 
-def _remove(ids: list[str], page: Page) -> Operation[list[str]]:
+def _remove(ids: list[str], page: PruneStep) -> Operation[list[str]]:
     """Remove those of the jobs that nothing protects; return their states."""
     range_: dict[str, Scalar] = {"ids": as_json(ids), "first": ids[0], "last": ids[-1]}
     if page.dry_run:
@@ -119,7 +119,7 @@ def _remove(ids: list[str], page: Page) -> Operation[list[str]]:
     return states
 
 
-def prune_keys(_rules: Rules, page: Page) -> Operation[Walked]:
+def prune_keys(_rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove idempotency keys whose lifetime is over; to be run in one transaction."""
     cursor = _read_key(page.place, ["", "", ""])
     if not page.dry_run:
@@ -134,7 +134,7 @@ def prune_keys(_rules: Rules, page: Page) -> Operation[Walked]:
     return Walked({"keys": len(lapsed)}, _key(ends[0]))
 
 
-def prune_usage(rules: Rules, page: Page) -> Operation[Walked]:
+def prune_usage(rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove the usage of runs; budgets keep their sums."""
     kept = rules.retention.span_of("usage")
     if kept is None:
@@ -154,7 +154,7 @@ def prune_usage(rules: Rules, page: Page) -> Operation[Walked]:
     return Walked({"usage": len(gone)}, _key(ends[0]))
 
 
-def prune_workers(rules: Rules, page: Page) -> Operation[Walked]:
+def prune_workers(rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove the rows of workers that are long gone and hold no job."""
     kept = rules.retention.span_of("workers")
     if kept is None:
@@ -171,7 +171,7 @@ def prune_workers(rules: Rules, page: Page) -> Operation[Walked]:
     return Walked({"workers": len(gone)}, upto)
 
 
-def prune_schedule_runs(rules: Rules, page: Page) -> Operation[Walked]:
+def prune_schedule_runs(rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove old runs from the history of schedules, except the last ones of each."""
     kept = rules.retention.span_of("schedule_runs")
     if kept is None:
@@ -191,7 +191,7 @@ def prune_schedule_runs(rules: Rules, page: Page) -> Operation[Walked]:
     return Walked({"schedule_runs": len(gone)}, _key(ends[0]))
 
 
-def prune_batches(rules: Rules, page: Page) -> Operation[Walked]:
+def prune_batches(rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove batches that have ended, once their jobs are gone."""
     kept = rules.retention.span_of("batches")
     if kept is None:
@@ -209,7 +209,7 @@ def prune_batches(rules: Rules, page: Page) -> Operation[Walked]:
     return Walked({"batches": len(gone)}, ends[0][0])
 
 
-def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
+def prune_signals(_rules: Rules, page: PruneStep) -> Operation[Walked]:
     """Remove expired signals, and waits that are over."""
     if page.dry_run:
         asked: dict[str, Scalar] = {"limit": page.limit}
@@ -220,7 +220,7 @@ def prune_signals(_rules: Rules, page: Page) -> Operation[Walked]:
     return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
 
 
-def count_expired(page: Page) -> Operation[Walked]:
+def count_expired(page: PruneStep) -> Operation[Walked]:
     """Count the artifacts that a prune would remove, up to the limit."""
     rows = yield Statement("find_expired_artifacts", {"limit": page.limit})
     return Walked({"artifacts": len(rows)})

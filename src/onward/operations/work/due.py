@@ -16,7 +16,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Chores:
+class DueChores:
     """When the next job and the next occurrence of a schedule are due; a time in the past means now.
 
     `unsettled` means that ends have follow-up work pending, `fresh` that signals or waits are to be matched.
@@ -29,13 +29,13 @@ class Chores:
     fresh: bool
 
 
-def chores(known: Known) -> Operation[Chores]:
+def chores(known: Known) -> Operation[DueChores]:
     """Return what is due for a worker that fires the schedules it knows; locks and writes nothing."""
     patience = SETTLE_PATIENCE // _MICROSECOND
     [row] = yield Statement("find_chores", {**known.params(), "patience": patience})
     at, due, slot, *marks = row
     unsettled, untied, sent, begun = (mark is not None for mark in marks)
-    return Chores(
+    return DueChores(
         instant(at),
         None if due is None else instant(due),
         None if slot is None else instant(slot),

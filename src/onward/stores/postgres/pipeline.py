@@ -17,7 +17,7 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
 from onward.connections.driver_calls import postgres_call
-from onward.connections.libpq.prepared import MOST_PREPARED, Parameters, encoded, new_name, rows_of
+from onward.connections.libpq.prepared import MOST_PREPARED, EncodedParameters, encoded, new_name, rows_of
 from onward.operations.statement import Row, Rows, Scalar, Statement
 from onward.sql.catalogue import Query, catalogue
 from onward.stores.postgres.pool import LONGEST_WAIT, AsyncPool, AsyncPooled
@@ -42,7 +42,7 @@ class Pipeline:
         self._server.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
         self._reader = Transformer(connection)
-        self._written: dict[Query, tuple[Mapping[str, Scalar | Rows], Parameters]] = {}
+        self._written: dict[Query, tuple[Mapping[str, Scalar | Rows], EncodedParameters]] = {}
         self._rests_since = time.monotonic()
         self._half_sent = 0
         self.broken = False
@@ -66,7 +66,7 @@ class Pipeline:
             result = await self._ask(query.encoded, parameters, prepare=query.steady)
         return rows_of(result, self._reader)
 
-    def _call(self, query: Query, statement: Statement) -> tuple[Query, Parameters]:
+    def _call(self, query: Query, statement: Statement) -> tuple[Query, EncodedParameters]:
         """Return the query to send and its parameters, cached because an idle worker repeats a claim."""
         params, parameters = self._written.get(query, (None, None))
         if parameters is not None and params == statement.params:
@@ -94,7 +94,7 @@ class Pipeline:
         finally:
             await self._pool.give(self._connection)
 
-    async def _ask(self, text: bytes, parameters: Parameters, *, prepare: bool) -> pq.abc.PGresult:
+    async def _ask(self, text: bytes, parameters: EncodedParameters, *, prepare: bool) -> pq.abc.PGresult:
         if self.broken:
             raise psycopg.OperationalError(_BROKEN)
         asked = _Asked(self._loop.create_future())
@@ -111,7 +111,7 @@ class Pipeline:
             self.abandon()
             raise
 
-    def _send(self, text: bytes, parameters: Parameters, asked: _Asked, *, prepare: bool) -> None:
+    def _send(self, text: bytes, parameters: EncodedParameters, asked: _Asked, *, prepare: bool) -> None:
         name = self._prepared.get(text)
         if name is None and prepare and len(self._prepared) < MOST_PREPARED:
             asked.preparing = text

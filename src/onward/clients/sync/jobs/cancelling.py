@@ -12,7 +12,7 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.operations.flows import batches
 from onward.operations.jobs import cancel
-from onward.operations.jobs.cancel import CancelledMany, Picked, Request, Stopped
+from onward.operations.jobs.cancel import CancelledMany, CancelRequest, Picked, Stopped
 
 Progress = Callable[[CancelledMany], None]
 """Called after each page with the totals so far."""
@@ -37,7 +37,7 @@ class Cancelling(Working):
 
         With `dry_run` they are only counted.
         """
-        request = Request(chosen=cancel.of_filter(where), reason=reason, limit=limit)
+        request = CancelRequest(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return self._cancel(request, begin, dry_run=dry_run, progress=progress)
 
@@ -53,7 +53,7 @@ class Cancelling(Working):
     ) -> CancelledMany:
         """Cancel the jobs of a subject."""
         chosen = cancel.of_subject(subject, org_id)
-        request = Request(chosen=chosen, reason=reason, limit=limit)
+        request = CancelRequest(chosen=chosen, reason=reason, limit=limit)
         return self._cancel(request, dry_run=dry_run, progress=progress)
 
     def cancel_batch(
@@ -64,7 +64,7 @@ class Cancelling(Working):
         Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
         asked = normalise_id(batch_id)
-        request = Request(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
+        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
         request = self._run(partial(cancel.refuse_more, request, asked))
         answer = self._cancel(request, progress=progress)
         # Closing waits for callers that are adding jobs; the last pass cancels the jobs that they added.
@@ -80,7 +80,7 @@ class Cancelling(Working):
         """
         asked = normalise_id(job_id)
         chosen = self._run(lambda: cancel.of_flow(asked), write=False)
-        request = Request(chosen=chosen, reason=reason)
+        request = CancelRequest(chosen=chosen, reason=reason)
         ids = self._run(lambda: cancel.find_flow(asked), write=False)
         if dry_run:
             return CancelledMany(found=len(ids))
@@ -98,7 +98,7 @@ class Cancelling(Working):
 
     def _cancel(
         self,
-        request: Request,
+        request: CancelRequest,
         begin: CancelledMany = CancelledMany(),  # noqa: B008 - it never changes
         *,
         dry_run: bool = False,
@@ -113,7 +113,7 @@ class Cancelling(Working):
         return counted if dry_run else self._pages(request, begin, counted.found, progress)
 
     def _pages(
-        self, request: Request, answer: CancelledMany, found: int | None, progress: Progress | None
+        self, request: CancelRequest, answer: CancelledMany, found: int | None, progress: Progress | None
     ) -> CancelledMany:
         while True:
             picked = self._run(partial(cancel.pick, request, answer), write=False)
@@ -124,7 +124,7 @@ class Cancelling(Working):
             if answer.next_cursor is None or answer.found >= request.limit:
                 return answer
 
-    def _page(self, request: Request, picked: Picked, found: int | None) -> Stopped:
+    def _page(self, request: CancelRequest, picked: Picked, found: int | None) -> Stopped:
         stopped = self._run(
             lambda: cancel.cancel_page(request, picked.ids, found=found, rules=self.rules), atomic=True
         )

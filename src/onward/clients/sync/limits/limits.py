@@ -12,7 +12,7 @@ from onward.clients.sync.binding import Binding
 from onward.core.inputs.rate import Rate
 from onward.core.limits.limit import Limit
 from onward.operations.limits import limits
-from onward.operations.limits.limits import Admitted, Found, LimitSeen
+from onward.operations.limits.limits import Admitted, FoundKeys, LimitSeen
 
 
 class Limits:
@@ -61,7 +61,7 @@ class Limits:
         if known:
             self._run(lambda: limits.declare(known))
 
-    def find(self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200) -> Found:
+    def find(self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200) -> FoundKeys:
         """Find, as a worker does, the keys that have waiting jobs and free permits."""
         return self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
 

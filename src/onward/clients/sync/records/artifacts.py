@@ -24,10 +24,10 @@ from onward.core.records.artifact import (
     Artifact,
     ArtifactPage,
     ArtifactRef,
+    ArtifactsPruned,
+    ArtifactsVerified,
     Expiry,
     NewArtifact,
-    Pruned,
-    Verified,
 )
 from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, LeaseLost
 from onward.operations.records import artifacts
@@ -147,7 +147,9 @@ class Artifacts:
         ref = ArtifactRef.of(artifact)
         return self._run(lambda: artifacts.delete(ref.id, reason=reason))
 
-    def verify(self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None) -> Verified:
+    def verify(
+        self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None
+    ) -> ArtifactsVerified:
         """Read stored content again, newest first, and return the artifacts whose content has changed."""
         page = self.list(org_id=org_id, limit=limit, cursor=cursor)
         checked = 0
@@ -161,9 +163,9 @@ class Artifacts:
                 continue
             except ArtifactCorrupt:
                 corrupt.append(artifact)
-        return Verified(checked, tuple(corrupt), page.cursor)
+        return ArtifactsVerified(checked, tuple(corrupt), page.cursor)
 
-    def prune(self, *, limit: int = 500, grace: Duration = "1d") -> Pruned:
+    def prune(self, *, limit: int = 500, grace: Duration = "1d") -> ArtifactsPruned:
         """Remove expired artifacts, and unused files that were last written over `grace` ago."""
         if self._binding.is_within:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
@@ -176,7 +178,7 @@ class Artifacts:
             digests = {key.rpartition("/")[2] for key in keys}
             used = self._run(partial(artifacts.used, digests), write=False)
             removed += call(shelf.remove_unused, keys, used, before=before)
-        return Pruned(len(expired), removed)
+        return ArtifactsPruned(len(expired), removed)
 
     def sign(self, artifact: Which, *, expires_in: Duration = "72h", role: str | None = None) -> str:
         """Return a token that opens an artifact for `expires_in`, for any holder of the token."""

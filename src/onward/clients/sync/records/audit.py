@@ -14,11 +14,11 @@ from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import check_kind, zoned
 from onward.core.jobs.job import Job
 from onward.core.policy.rules import Rules
-from onward.core.records.chain import Fault, Head, Link, Walk
+from onward.core.records.chain import ChainLink, Fault, Head, Walk
 from onward.errors import AuditBroken, InvalidSetting, LeaseLost
 from onward.operations.records import audit, seal
 from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
-from onward.operations.records.seal import Pruned, Sealed
+from onward.operations.records.seal import AuditPruned, Sealed
 from onward.operations.statement import Row
 
 _PAGE = 1000
@@ -29,7 +29,7 @@ _NOT_GIVEN = "no row is given this number"
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class AuditVerified:
     """What a walk along the chain found; it lists at most 1000 faults."""
 
     links: int
@@ -123,7 +123,7 @@ class Audit:
 
     def verify(
         self, *, head: Head | str | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> Verified:
+    ) -> AuditVerified:
         """Seal the unsealed rows, then walk the whole chain and compare every row with it.
 
         `head` is an earlier head of the chain that was kept elsewhere. `progress` is called with the number
@@ -150,12 +150,12 @@ class Audit:
                 progress(walk.head.position, sealed.head.position)
         faults += walk.end(sealed.head)
         faults += self._strays(sealed.floor)
-        return Verified(walk.head.position, walk.head, tuple(faults[:_MOST_FAULTS]))
+        return AuditVerified(walk.head.position, walk.head, tuple(faults[:_MOST_FAULTS]))
 
     def _end(self) -> Sealed:
         return self._run(seal.end, atomic=True)
 
-    def _page(self, above: int, upto: int) -> Sequence[tuple[Link, Row | None]]:
+    def _page(self, above: int, upto: int) -> Sequence[tuple[ChainLink, Row | None]]:
         page = self._run(lambda: seal.read_links(above, _PAGE), write=False)
         return [pair for pair in page if pair[0].position <= upto]
 
@@ -175,7 +175,7 @@ class Audit:
         categories: Collection[str] | None = None,
         limit: int = 10_000,
         reason: str | None = None,
-    ) -> Pruned:
+    ) -> AuditPruned:
         """Remove old rows, oldest first, and add the event `audit.pruned`; rows of live jobs stay.
 
         Without `before`, the `audit_retention` of each category decides: a category without one keeps its

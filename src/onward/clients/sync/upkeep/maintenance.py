@@ -19,7 +19,7 @@ from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
 from onward.operations.schedules import built_in_schedules
 from onward.operations.upkeep import prune, table_sizes
-from onward.operations.upkeep.prune import KINDS, Page, Place, PruneRound, Walked
+from onward.operations.upkeep.prune import KINDS, Place, PruneRound, PruneStep, Walked
 from onward.operations.upkeep.table_sizes import Tended
 from onward.stores.local_state import condition_of
 
@@ -54,7 +54,7 @@ class Maintenance:
         counts: Counter[str] = Counter()
         for _ in range(_MOST_COUNTED if dry_run else 1):
             at = self._run(prune.clock, write=False)
-            page = Page(at, "", limit, dry_run)
+            page = PruneStep(at, "", limit, dry_run)
             begin = dict.fromkeys(_ALL, "") if place is None else place
             left = {}
             for kind in filter(begin.__contains__, _ALL):
@@ -93,7 +93,7 @@ class Maintenance:
         """Store where the next maintenance continues."""
         self._run(partial(prune.keep_place, place))
 
-    def _step(self, kind: str, page: Page) -> Walked:
+    def _step(self, kind: str, page: PruneStep) -> Walked:
         match kind:
             case "audit":
                 return self._step_audit(page)
@@ -102,7 +102,7 @@ class Maintenance:
         walk = partial(KINDS[kind], self._rules, page)
         return self._run(walk, write=not page.dry_run, atomic=not page.dry_run)
 
-    def _step_audit(self, page: Page) -> Walked:
+    def _step_audit(self, page: PruneStep) -> Walked:
         cutoffs = self._audit_cutoffs(page)
         if page.dry_run:
             known = list(self._rules.categories)
@@ -113,7 +113,7 @@ class Maintenance:
             removed, more = removed + done.count, more or done.count == page.limit
         return Walked({"audit": removed}, "more" if more else None)
 
-    def _audit_cutoffs(self, page: Page) -> dict[datetime, list[str]]:
+    def _audit_cutoffs(self, page: PruneStep) -> dict[datetime, list[str]]:
         """Return the categories whose rows before an instant may be removed, by that instant.
 
         Most categories have no retention: their rows stay for ever.
@@ -126,7 +126,7 @@ class Maintenance:
                 cutoffs.setdefault(page.now - kept, []).append(name)
         return cutoffs
 
-    def _step_artifacts(self, page: Page) -> Walked:
+    def _step_artifacts(self, page: PruneStep) -> Walked:
         if page.dry_run:
             return self._run(partial(prune.count_expired, page), write=False)
         most = min(page.limit, _MOST_FILES)

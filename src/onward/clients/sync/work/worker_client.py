@@ -21,7 +21,7 @@ from onward.errors import StoreError
 from onward.operations.flows import after_end, followers
 from onward.operations.schedules.fire import Known
 from onward.operations.work import due, leader, polls, rescue, work
-from onward.operations.work.due import Chores
+from onward.operations.work.due import DueChores
 from onward.operations.work.polls import Look, Watch
 from onward.operations.work.rescue import Promoted, Swept
 from onward.operations.work.work import Leases
@@ -41,7 +41,7 @@ class Working(Nouns):
         """Return which queues have a ready job, and when the next job is due."""
         return self._run(polls.look, write=False)
 
-    def chores(self, known: Known) -> Chores:
+    def chores(self, known: Known) -> DueChores:
         """Return what is due by the clock for a worker that knows these schedules."""
         return self._run(lambda: due.chores(known), write=False)
 
