@@ -19,8 +19,8 @@ from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob,
 from onward.clients.upkeep.doctor import AsyncDoctor
 from onward.core.upkeep import findings
 from onward.core.upkeep.diagnosis import Finding
-from onward.worker.loops import alerter
-from onward.worker.loops.alerter import back_off
+from onward.worker.loops import alert_delivery, alerter
+from onward.worker.loops.alert_delivery import back_off
 from tests.cli.program import Program
 from tests.failures.alerts.deaths import Told
 from tests.failures.alerts.samples import alert
@@ -124,7 +124,7 @@ async def test_a_sink_that_fails_touches_neither_jobs_nor_other_sinks_and_is_tri
 
 
 async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told, monkeypatch):
-    monkeypatch.setattr(alerter, "_LIMIT_SECONDS", 0.1)
+    monkeypatch.setattr(alert_delivery, "_LIMIT_SECONDS", 0.1)
     over = threading.Event()
     calls: list[Alert] = []
 
