@@ -19,7 +19,6 @@ from onward.clients.client import AsyncClient
 from onward.core.failures.breaker import (
     QUEUE,
     Answer,
-    Breaker,
     answer_of,
     check_provider,
     settings_of,
@@ -28,15 +27,13 @@ from onward.core.jobs.job import Job
 from onward.core.policy.rules import Rules
 from onward.core.work.lifecycle import Outcome, Released
 from onward.handlers.handler import Handler
-from onward.logs import get_logger
 from onward.operations.failures.breakers import Standing
 from onward.worker.attempts.attempt import Running
+from onward.worker.attempts.breaker_changes import BreakerChanges
 from onward.worker.attempts.provider_queue import Line, Ticket
 
-log = get_logger("onward.worker")
-
 _ASK_SECONDS = 0.2
-_WARN_SECONDS = 10.0
+_KEPT_SECONDS = 10.0
 _APART_SECONDS = 0.05
 _LONGEST_AWAY = 60.0
 # Not until the hold ends, because an operator may close the breaker long before.
@@ -62,9 +59,7 @@ class Breakers:
         self._queues = {name.removeprefix(QUEUE) for name in rules.breakers if name.startswith(QUEUE)}
         self._lines: dict[str, Line] = {}
         self._tickets: dict[tuple[str, int], Ticket] = {}
-        self._warned_at: dict[str, float] = {}
-        self._known_open: set[str] = set()
-        self._looking_at: set[str] = set()
+        self._changes = BreakerChanges(client, self._start)
         self._turns = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -171,10 +166,10 @@ class Breakers:
                 line.doubt()
             line.hold(left)
             line.wake()
-            if left != timedelta() and name not in self._known_open:
-                self._look_at(line)
-        for name in self._known_open - suspects.keys():
-            self._look_at(self._line(name))
+            if left != timedelta() and name not in self._changes.known_open:
+                self._changes.look_at(line)
+        for name in self._changes.known_open - suspects.keys():
+            self._changes.look_at(self._line(name))
         for name, line in self._lines.items():
             if line.held_until and name not in suspects:
                 # This answer may be older than what the process knows. So it admits no job: it only makes
@@ -197,7 +192,7 @@ class Breakers:
 
     def _forget(self, suspects: Mapping[str, timedelta | None]) -> None:
         """Drop lines that neither the database nor this process has used for a while."""
-        old = time.monotonic() - _WARN_SECONDS
+        old = time.monotonic() - _KEPT_SECONDS
         self._lines = {
             name: line
             for name, line in self._lines.items()
@@ -232,37 +227,6 @@ class Breakers:
         line.writing += 1
         self._start(self._count(line, ticket, answer))
 
-    def _warn(self, text: str, line: Line, error: Exception) -> None:
-        now = time.monotonic()
-        if now - self._warned_at.get(text, -_WARN_SECONDS) >= _WARN_SECONDS:
-            self._warned_at[text] = now
-            log.warning(text, line.name, error)
-
-    def _look_at(self, line: Line) -> None:
-        if line.name not in self._looking_at:
-            self._looking_at.add(line.name)
-            self._start(self._look(line))
-
-    async def _look(self, line: Line) -> None:
-        """Read a breaker that another process or an operator has opened or closed, and log its state."""
-        try:
-            self._saw(await self._client.breakers.get(line.name))
-        except Exception as error:  # noqa: BLE001 - it is only to be told; what is held is known
-            self._warn("the breaker of %s can't be read: %s", line, error)
-        finally:
-            self._looking_at.discard(line.name)
-
-    def _saw(self, breaker: Breaker) -> None:
-        """Log that a breaker has opened or closed, once."""
-        name, until = breaker.name, breaker.until
-        if breaker.state == "closed" and name in self._known_open:
-            self._known_open.discard(name)
-            log.info("the breaker of %s is closed: its jobs run again", name)
-        elif breaker.state == "open" and name not in self._known_open:
-            self._known_open.add(name)
-            end = "somebody closes it" if until is None else until.isoformat(timespec="seconds")
-            log.info("the breaker of %s is open until %s: %s", name, end, breaker.reason)
-
     def _line_of(self, job: Job, handler: Handler) -> Line | None:
         provider = handler.provider
         if provider is None:
@@ -288,13 +252,13 @@ class Breakers:
         try:
             async with line.one_at_a_time:
                 standing = await self._client.breakers.ask(line.name, turn, line.settings)
-                self._saw(standing.breaker)
+                self._changes.saw(standing.breaker)
                 if standing.entry == "turn":
                     line.give_turn(turn)
                 elif not line.writing:
                     _learn(line, standing, allowed=1)
         except Exception as error:  # noqa: BLE001 - a job must not fail because its breaker can't be asked
-            self._warn("the breaker of %s can't be asked: %s", line, error)
+            self._changes.warn("the breaker of %s can't be asked: %s", line, error)
         finally:
             line.asking = False
             line.wake()
@@ -306,12 +270,12 @@ class Breakers:
             async with line.one_at_a_time:
                 breakers = self._client.breakers
                 standing = await breakers.answered(line.name, ticket.turn, answer, line.settings)
-                self._saw(standing.breaker)
+                self._changes.saw(standing.breaker)
                 # While other answers that push back wait to be written, only a hold is final.
                 if line.writing == 1 or standing.entry == "held":
                     _learn(line, standing, allowed=2)
         except Exception as error:  # noqa: BLE001 - the job's own end is written in any case
-            self._warn("the breaker of %s could not be told of an answer: %s", line, error)
+            self._changes.warn("the breaker of %s could not be told of an answer: %s", line, error)
             if answer.pushed_back:
                 line.hold(line.settings.held_for(0, answer.retry_after))
         finally:
