@@ -11,8 +11,7 @@ from datetime import timedelta
 import pytest
 
 from onward import Context, InvalidJob, InvalidSetting, JobState, NewJob, Onward, StoreClosed
-from onward.worker.options import WorkerOptions
-from onward.worker.worker import Worker
+from onward.worker.options import WorkerOptions, WorkerSettings
 
 
 def at_the_top(n: int) -> int:
@@ -120,7 +119,7 @@ def test_what_could_never_run_is_refused_at_definition(unopened, function, optio
 
 
 def test_every_option_of_a_worker_has_its_type():
-    parameters = inspect.signature(Worker).parameters.values()
+    parameters = inspect.signature(WorkerSettings).parameters.values()
     taken = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     assert taken == WorkerOptions.__annotations__.keys()
 

@@ -29,7 +29,6 @@ KNOWN_WIDE_CLASSES = {
     "Claimer": 55,
     "Executor": 38,
     "Finisher": 31,
-    "Worker": 62,
 }
 
 VAGUE_NAMES = {"base", "common", "helpers", "manager", "misc", "types", "utils"}

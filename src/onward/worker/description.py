@@ -9,9 +9,7 @@ import traceback
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from onward.core.inputs.checks import whole
 from onward.core.policy.built_in import BUILT_IN
-from onward.errors import InvalidSetting
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
 
@@ -48,12 +46,3 @@ def describe(worker_id: str, runs: Collection[Running], waiting: int) -> str:
     for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to another thread
         lines += [f"thread {ident}", *(line.rstrip() for line in traceback.format_stack(frame))]
     return "\n".join(lines)
-
-
-def check_queues(queues: Mapping[str, int | None] | None) -> None:
-    """Raise InvalidSetting for an empty selection of queues or an invalid concurrency."""
-    for name, most in (queues or {}).items():
-        if most is not None:
-            whole(f"the concurrency of {name}", most, 1, 10_000)
-    if queues is not None and not queues:
-        raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")

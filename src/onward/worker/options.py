@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypedDict
 
-from onward.core.inputs.duration import Duration
+from onward.core.inputs.checks import whole
+from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Transition
+from onward.errors import InvalidSetting
 from onward.handlers.start_hooks import StartHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
@@ -28,3 +32,34 @@ class WorkerOptions(TypedDict, total=False):
     authorize: Authorize | None
     on_start: Sequence[StartHook]
     kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """The options of a worker after their check, with defaults for those that were left out."""
+
+    queues: Mapping[str, int | None] | None = None
+    concurrency: int = 10
+    lease: Duration = timedelta(seconds=30)
+    grace: Duration = timedelta(seconds=30)
+    drain: bool = False
+    max_jobs: int | None = None
+    max_time: Duration | None = None
+    on_registered: Callable[[str], None] | None = None
+    on_end: Callable[[Job, Transition], None] | None = None
+    authorize: Authorize | None = None
+    on_start: Sequence[StartHook] = ()
+    kind: Kind = "worker"
+
+    def __post_init__(self) -> None:
+        """Raise InvalidSetting for an empty selection of queues, a concurrency or a time that can't be."""
+        whole("concurrency", self.concurrency, 1, 10_000)
+        if self.queues is not None and not self.queues:
+            raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")
+        for name, most in (self.queues or {}).items():
+            if most is not None:
+                whole(f"the concurrency of {name}", most, 1, 10_000)
+        duration("lease", self.lease)
+        duration("grace", self.grace)
+        if self.max_time is not None:
+            duration("max_time", self.max_time)

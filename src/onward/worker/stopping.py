@@ -12,21 +12,21 @@ class Stopping:
         self.finish = asyncio.Event()
         self.release = asyncio.Event()
         self.abandon = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._asked = 0
         self.asked = False
 
     def begin(self) -> None:
         """Bind to the running event loop; from now on `ask` may be called from any thread."""
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
 
     def ask(self) -> None:
         """Add one request; `asked` is true at once, the events are set when the event loop runs next."""
         self.asked = True
-        if self._loop is None:
+        if self.loop is None:
             self._ask()
         else:
-            self._loop.call_soon_threadsafe(self._ask)
+            self.loop.call_soon_threadsafe(self._ask)
 
     def _ask(self) -> None:
         self._asked += 1

@@ -54,7 +54,7 @@ async def test_a_worker_whose_jobs_name_no_provider_has_no_breakers(app):
     await plain.aenqueue()
     worker = app.worker(drain=True)
     assert (await worker.run()).succeeded == 1
-    assert worker._breakers is None
+    assert worker.parts.breakers is None
 
 
 async def test_what_is_held_is_passed_over_and_burns_no_attempt_while_others_run(app, provider):
@@ -164,7 +164,7 @@ async def test_an_operator_holds_a_provider_and_lets_go_while_a_worker_runs(app,
         await call.aenqueue()
         await until(lambda: worker.tally.succeeded == 1)
         app.client.breakers.open("crm", reason="their maintenance")
-        await until(worker._breakers.held_types)
+        await until(worker.parts.breakers.held_types)
         held = await call.aenqueue()
         await other.aenqueue()
         await until(lambda: worker.tally.succeeded == 2)
@@ -268,7 +268,7 @@ async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_
     async with app.worker() as worker:
         await until(lambda: provider.calls)
         jobs = [await one.aenqueue() for one in (in_thread, on_loop, in_thread, on_loop)]
-        await until(lambda: len(worker._executor.runs) == 5)
+        await until(lambda: len(worker.parts.executor.runs) == 5)
         for job in jobs[:2]:
             app.client.cancel(job.id, reason="not any more")
         await until(lambda: states(app, jobs[:2]) == [("cancelled", 1)] * 2)
@@ -288,9 +288,9 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
     jobs = await app.aenqueue_many(call.build() for _ in range(5))
     worker = app.worker()
     async with worker:
-        await until(lambda: len(worker._executor.runs) == 5 and provider.calls)
+        await until(lambda: len(worker.parts.executor.runs) == 5 and provider.calls)
         worker.stop()
-        await until(lambda: len(worker._executor.runs) == 1)
+        await until(lambda: len(worker.parts.executor.runs) == 1)
         gate.set()
     assert sorted(states(app, jobs)) == [("queued", 0)] * 4 + [("succeeded", 1)]
 
@@ -343,7 +343,7 @@ async def test_an_end_is_written_also_when_its_breaker_can_not_be(app, provider,
         execute(app.client, f"{rename} gone")
         await until(lambda: worker.tally.retried == 1)
         await until(lambda: "could not be told" in caplog.text)
-        assert worker._breakers.held_types() == {"call"}, "at least here nobody calls"
+        assert worker.parts.breakers.held_types() == {"call"}, "at least here nobody calls"
         execute(app.client, f"{rename.replace(' turn ', ' gone ')} turn")
     assert states(app, [job]) == [("scheduled", 0)]
 

@@ -132,7 +132,7 @@ async def test_a_commit_that_comes_through_late_is_counted_as_what_it_is(app, bo
         patch.setattr(executor, "_PATIENCE", 0.01)
         running = asyncio.create_task(worker.run())
         await until(lambda: "left to itself" in caplog.text)
-        await until(worker._finisher.ids)
+        await until(worker.parts.finisher.ids)
         go_on.set()
         await running
     assert begun.is_set()
@@ -160,7 +160,7 @@ async def test_a_handler_that_has_to_give_way_inside_the_block_writes_nothing(ap
     await begun.wait()
     if why == "cancelled":
         # As the keeper does: on SQLite the request itself would wait for the handler's transaction.
-        worker._executor.cancel(job.id, "requested", "enough")
+        worker.parts.executor.cancel(job.id, "requested", "enough")
     await running
     assert books.rows() == []
     assert app.client.get(job.id).state == ("cancelled" if why == "cancelled" else "dead")
@@ -217,7 +217,7 @@ async def test_a_commit_that_is_under_way_is_not_broken_off(app, books):
     worker = app.worker(drain=True)
     running = asyncio.create_task(worker.run())
     await begun.wait()
-    worker._executor.cancel(job.id, "requested", "enough")
+    worker.parts.executor.cancel(job.id, "requested", "enough")
     await asyncio.sleep(0)
     go_on.set()
     tally = await running

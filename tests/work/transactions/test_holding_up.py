@@ -81,8 +81,8 @@ async def test_a_handler_that_is_cancelled_anywhere_has_written_all_or_nothing(a
     running = asyncio.create_task(worker.run())
     while not running.done():
         await asyncio.sleep(dice.uniform(0, 0.012))
-        for job_id in list(worker._executor.runs)[:1]:
-            worker._executor.cancel(job_id, "requested", "enough")
+        for job_id in list(worker.parts.executor.runs)[:1]:
+            worker.parts.executor.cancel(job_id, "requested", "enough")
     tally = await running
     done = [n for n, job in enumerate(jobs) if app.client.get(job.id).state == JobState.SUCCEEDED]
     assert books.rows() == done
@@ -108,7 +108,7 @@ async def test_a_thread_that_is_given_up_in_its_block_holds_up_no_other_end(app,
 
     job = await stuck.using(timeout=0.1).aenqueue()
     async with app.worker() as worker:
-        await until(lambda: begun.is_set() and worker._finisher.ids())
+        await until(lambda: begun.is_set() and worker.parts.finisher.ids())
         other = await quick.aenqueue()
         await until(lambda: app.client.get(other.id).state == JobState.SUCCEEDED)
         assert app.client.get(job.id).state == JobState.RUNNING

@@ -269,7 +269,7 @@ async def test_a_follow_up_job_wakes_an_idle_worker(app, books):
             tx.enqueue(follow.build())
 
     async with app.worker(queues={"q:default": None}) as waiting, app.worker(queues={"q:other": None}):
-        await until(lambda: waiting._keeper.marked_idle)
+        await until(lambda: waiting.parts.keeper.marked_idle)
         job = await work.aenqueue()
         await until(lambda: children(app, job.id) == ["follow"])
         [child] = app.client.list_jobs(JobFilter(job_type="follow")).jobs

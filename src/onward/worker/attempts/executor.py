@@ -130,9 +130,13 @@ class Executor:
             self._timed.discard(run)
             self.cancel(run.job.id, run.late)
 
-    def running_in(self, task: asyncio.Task[Any] | None) -> Running | None:
-        """Return the run that a task is working on; None if there is none."""
-        return next((run for run in list(self.runs.values()) if run.task is task), None)
+    def blocking(self) -> str:
+        """Return a text that names the job that blocks the event loop; called from another thread."""
+        task = asyncio.current_task(self._loop)
+        jobs = [
+            f"job {run.job.job_type} {run.job.id}" for run in list(self.runs.values()) if run.task is task
+        ]
+        return jobs[0] if jobs else "something that is no job"
 
     async def close(self) -> None:
         """Close the slots, and cancel the handlers that still run."""

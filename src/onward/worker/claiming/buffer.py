@@ -77,6 +77,11 @@ class Buffer:
         """The number of jobs that wait for any slot, without those of a queue at its own concurrency."""
         return sum([len(lane.jobs) for lane in self._waiting if not self._full(lane)])
 
+    @property
+    def busy(self) -> bool:
+        """Whether a job waits or runs here."""
+        return self.running > 0 or self.length > 0
+
     def lane(self, queue: str) -> Lane:
         """Return the lane of a queue, created at first use."""
         lane = self._lanes.get(queue)

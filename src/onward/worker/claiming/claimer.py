@@ -59,6 +59,7 @@ class Claimer:
         pace: Pace,
         feed: Callable[[], None],
         known: Callable[[], set[str]],
+        hear: Callable[[frozenset[str]], frozenset[str]],
         behind: Callable[[], bool],
         queues: Collection[str] | None,
         budget: int | None,
@@ -71,13 +72,13 @@ class Claimer:
         self._wakeups, self._stopping = wakeups, stopping
         self._buffer, self._pace = buffer, pace
         self._feed = feed
-        self._known, self._behind = known, behind
+        self._known, self._hear, self._behind = known, hear, behind
         self._queues = None if queues is None else frozenset(queues)
         self._budget, self._drain = budget, drain
         self._ready, self._seen, self._barren = set[str](), set[str](), set[str]()
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
-        self._controls, self._held, self._skew = Controls(), _Held(), Skew()
+        self.controls, self._held, self._skew = Controls(), _Held(), Skew()
         self._ruled = RuledQueues(client.rules.queues)
         self._closing = self.quiet = False
         self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
@@ -99,9 +100,9 @@ class Claimer:
     def told(self, watch: Watch) -> None:
         """Take over the gate, the pauses, and which queues have a policy."""
         self._ruled.told(watch.ruled)
-        if (watch.gate, watch.pauses) == (self._controls.gate, self._controls.pauses):
+        if (watch.gate, watch.pauses) == (self.controls.gate, self.controls.pauses):
             return
-        self._controls = watch
+        self.controls = watch
         self._held = _Held(watch.paused("queue"), watch.held_orgs, watch.paused("job_type"))
         self._ready = {queue for queue in self._ready if self._serves(queue)}
         self._set_free()
@@ -136,7 +137,7 @@ class Claimer:
     def ended(self) -> None:
         """Record that a slot is free."""
         self._room.set()
-        if self._drain and self._buffer.running == 0 and self._buffer.length == 0:
+        if self._drain and not self._buffer.busy:
             self._wakeups.wake()
 
     def caught_up(self, queues: Iterable[str] = ()) -> None:
@@ -163,7 +164,7 @@ class Claimer:
             return True
         self._outage.over("drain")
         wait = _POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
-        holds = self._controls.pauses or (self._breakers is not None and self._breakers.hold)
+        holds = self.controls.pauses or (self._breakers is not None and self._breakers.hold)
         held_back = self._ruled.held_longer(_POLL_SECONDS) | (self._barren if holds else set())
         if any(self._serves(queue) for queue in look.ready - held_back):
             self.dry.clear()
@@ -306,7 +307,9 @@ class Claimer:
             await asyncio.sleep(0)
 
     async def _ask(self, queue: str, limit: int, past: Job | None) -> list[Job]:
-        orgs, types = self._held.orgs | self.spent_orgs, self._held_types()
+        orgs, types = self._held.orgs | self.spent_orgs, self._held.types
+        if self._breakers is not None:
+            types |= self._breakers.held_types()
         who = self._keeper.worker_id
         if queue not in self._ruled.names:
             return await self._client.claim(
@@ -342,11 +345,12 @@ class Claimer:
             self._keeper.marked_idle = True
             if await self._look():
                 return
-        if self._buffer.running == 0 and self._buffer.length == 0:
+        if not self._buffer.busy:
             self.dry.set()
         # Infinite while the worker waits: only a worker that was busy for a while clears its idle mark.
         self.waited_at = float("inf")
-        woken = await self._wakeups.wait(self._ruled.next_in(longest))
+        names = await self._wakeups.wait(self._ruled.next_in(longest))
+        woken = None if names is None else self._hear(names)
         # A wake-up that names its queue needs no look before the claim. One that names none may be about
         # any queue.
         self.waited_at = self._looked_at = time.monotonic()
@@ -370,12 +374,8 @@ class Claimer:
             return False
         return (self._queues is None or queue in self._queues) and queue not in self._held.queues
 
-    def _held_types(self) -> frozenset[str]:
-        types = self._held.types
-        return types if self._breakers is None else types | self._breakers.held_types()
-
     def _set_free(self) -> None:
-        if self.quiet or self._controls.gate is not None:
+        if self.quiet or self.controls.gate is not None:
             self._free.clear()
         else:
             self._free.set()

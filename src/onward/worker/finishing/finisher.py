@@ -15,7 +15,7 @@ from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Usage
-from onward.core.work.lifecycle import End, Failed, Outcome, Succeeded
+from onward.core.work.lifecycle import End, Failed, Outcome, Released, Succeeded
 from onward.errors import OnwardError, StoreError, TransactionOpen
 from onward.logs import get_logger
 from onward.worker.attempts.attempt import Completion, Ran
@@ -60,9 +60,9 @@ class Finisher:
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def add(self, job: Job, outcome: Outcome) -> None:
-        """Take the outcome of a job that did not run."""
-        self.add_all([(job, outcome, (), None)])
+    def release(self, jobs: Iterable[Job]) -> None:
+        """Take jobs that did not run: they go back to their queues."""
+        self.add_all((job, Released(), (), None) for job in jobs)
 
     def add_all(self, ran: Iterable[Ran]) -> None:
         """Take the outcomes of attempts, and what they used."""

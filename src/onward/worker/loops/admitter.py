@@ -15,7 +15,6 @@ from datetime import datetime
 from onward.clients.client import AsyncClient
 from onward.errors import StoreError
 from onward.operations.limits.limits import MOST_KEYS
-from onward.stores.wakeups import Wakeups
 from onward.worker.outage import Outage
 
 _HEARD = "limit:"
@@ -37,7 +36,7 @@ class Admitter:
     def __init__(self, client: AsyncClient, outage: Outage) -> None:
         self._client = client
         self._outage = outage
-        # Called with queues that have a ready job. Set later: the claimer needs the wake-ups made here.
+        # Called with queues that have a ready job. Set later: the claimer shows its wake-ups to this.
         self.ready: Callable[[Iterable[str]], None] = lambda _queues: None
         self._own = bool(client.rules.limits)
         self._rated = any(limit.rate is not None for limit in client.rules.limits.values())
@@ -85,12 +84,8 @@ class Admitter:
         self._freed |= set(keys)
         self._woken.set()
 
-    def overhear(self, wakeups: Wakeups) -> Wakeups:
-        """Return wake-ups that reach the admitter too: those for an enqueued limited job name its key."""
-        return _Overheard(wakeups, self)
-
     def hear(self, woken: frozenset[str]) -> frozenset[str]:
-        """Take the limits' keys from the names of a wake-up; return the other names."""
+        """Take the limits' keys, which enqueues add, from the names of a wake-up; return the other names."""
         limits = {name for name in woken if name.startswith(_HEARD)}
         self._heard |= {name.removeprefix(_HEARD) for name in limits}
         # A wake-up without names may be about any key.
@@ -162,28 +157,6 @@ class Admitter:
                 self.ready(admitted.queues)
             keys = admitted.left
         return made, again
-
-
-class _Overheard:
-    """Wake-ups that pass through the admitter, which takes the names of limits."""
-
-    def __init__(self, wakeups: Wakeups, admitter: Admitter) -> None:
-        self._wakeups = wakeups
-        self._admitter = admitter
-
-    @property
-    def tells(self) -> bool:
-        return self._wakeups.tells
-
-    async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109 - as those it stands for
-        woken = await self._wakeups.wait(timeout)
-        return None if woken is None else self._admitter.hear(woken)
-
-    def wake(self) -> None:
-        self._wakeups.wake()
-
-    async def close(self) -> None:
-        await self._wakeups.close()
 
 
 def _seconds(again: datetime | None, now: datetime | None) -> float | None:

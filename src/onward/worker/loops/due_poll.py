@@ -27,6 +27,7 @@ class Chores:
         self._outage = outage
         self._known = known
         self._more = asyncio.Event()
+        self.urgent = False
         self.jobs, self.slots, self.ends, self.signals = (asyncio.Event() for _ in range(4))
 
     async def run(self) -> None:
@@ -42,6 +43,11 @@ class Chores:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._more.wait()
+
+    def follow_up(self) -> None:
+        """Request the follow-up work of a job whose handler has committed its end itself."""
+        self.urgent = True
+        self.ends.set()
 
     async def see_to(self, bell: asyncio.Event, do: Callable[[], Awaitable[bool]], who: str) -> None:
         """Call `do` whenever `bell` is set; it returns whether it did something, so there may be more."""

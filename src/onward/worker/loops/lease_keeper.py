@@ -41,7 +41,7 @@ class Keeper:
         lease: timedelta,
         info: dict[str, Any],
         told: Callable[[Watch], None],
-        lost: Callable[[str], None],
+        lost: Callable[[], None],
         blocking: Callable[[], str],
         registered: Callable[[str], None] | None,
     ) -> None:
@@ -138,7 +138,7 @@ class Keeper:
             "worker %s lost its lease: its jobs were given to others, their handlers are cancelled", old
         )
         self._register()
-        self._tell(self._lost, old)
+        self._tell(self._lost)
 
     def _check_loop(self) -> None:
         """Check that the event loop responds; log the job that blocks it if it does not."""

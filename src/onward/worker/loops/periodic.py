@@ -67,12 +67,12 @@ async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
     await _forever(once, outage, "sealer")
 
 
-async def settle(client: AsyncClient, chores: Chores, asked: asyncio.Event) -> None:
-    """Do the follow-up work of ends whose writer did not do it; at once if `asked` is set."""
+async def settle(client: AsyncClient, chores: Chores) -> None:
+    """Do the follow-up work of ends whose writer did not do it; at once if that is urgent."""
 
     async def once() -> bool:
-        patience = timedelta(0) if asked.is_set() else SETTLE_PATIENCE
-        asked.clear()
+        patience = timedelta(0) if chores.urgent else SETTLE_PATIENCE
+        chores.urgent = False
         return bool(await client.settle(patience=patience))
 
     await chores.see_to(chores.ends, once, "settler")

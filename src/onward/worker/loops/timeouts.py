@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import timedelta
 
 from onward.clients.client import AsyncClient
-from onward.core.work.lifecycle import Released
 from onward.worker.attempts.executor import Executor
 from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.claimer import Claimer
@@ -42,13 +40,12 @@ class Tidier:
         buffer: Buffer,
         pace: Pace,
         concurrency: int,
-        lease: timedelta,
     ) -> None:
         self._client, self._keeper, self._executor = client, keeper, executor
         self._finisher, self._claimer = finisher, claimer
         self._buffer, self._pace = buffer, pace
         self._concurrency = concurrency
-        self._patience = max(_LEAST_PATIENCE, lease.total_seconds() * 2 / 3)
+        self._patience = max(_LEAST_PATIENCE, keeper.lease.total_seconds() * 2 / 3)
 
     async def run(self) -> None:
         """Check every 100 ms until cancelled."""
@@ -68,8 +65,7 @@ class Tidier:
             held = held + 1 if self._buffer.length > self._pace.most(now) + self._concurrency else 0
             if held >= _TIDIES_HELD:
                 held = 0
-                for job in self._buffer.trim(self._pace.ahead(now)):
-                    self._finisher.add(job, Released())
+                self._finisher.release(self._buffer.trim(self._pace.ahead(now)))
             # The idle mark asks for wake-ups, which a busy worker does not need.
             if self._keeper.idle and now - self._claimer.waited_at > _BUSY_SECONDS:
                 self._keeper.idle = False

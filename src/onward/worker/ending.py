@@ -1,0 +1,130 @@
+"""The end of a worker: when it is over, what becomes of its jobs, and how its parts are closed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from onward.core.inputs.duration import duration
+from onward.errors import StoreUnreachable
+from onward.logs import get_logger
+from onward.worker.options import WorkerSettings
+from onward.worker.parts import Parts
+from onward.worker.stopping import Stopping
+
+log = get_logger("onward.worker")
+
+_LAST_WRITES = 2.0
+_LAST_WORDS = 0.5
+_LAST_ALERTS = 5.0
+
+
+class Ending:
+    """Waits until a worker is over, gives back what still runs after the grace, and closes its parts."""
+
+    def __init__(self, parts: Parts, settings: WorkerSettings, stopping: Stopping) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._stopping = stopping
+
+    async def wait(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        """Wait for a reason to end; a failed loop is a reason, because jobs would wait for it unnoticed."""
+        over = [asyncio.create_task(self._stopping.finish.wait()), asyncio.create_task(self._worked_off())]
+        most = self._settings.max_time
+        seconds = None if most is None else duration("max_time", most).total_seconds()
+        try:
+            done, _ = await asyncio.wait(
+                {*over, *loops[1:]}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                task.result()
+        finally:
+            for task in over:
+                task.cancel()
+
+    async def _worked_off(self) -> None:
+        """Wait until no work is left; without `drain` and `max_jobs`, wait until the worker is stopped."""
+        if not self._settings.drain and self._settings.max_jobs is None:
+            await self._stopping.finish.wait()
+        parts, claimer = self._parts, self._parts.claimer
+        while True:
+            await claimer.dry.wait()
+            claims = claimer.claims
+            await parts.held.resting.wait()
+            await parts.finisher.emptied()
+            # Twice: a job that changes state during the first look is seen by the second.
+            more = parts.admitter.more
+            if claimer.spent or not (await claimer.more(claims, more) or await claimer.more(claims, more)):
+                return
+
+    async def finish(self, claiming: asyncio.Task[None]) -> None:
+        """Claim no more, let running jobs end within the grace, release the rest; the lease is kept."""
+        parts, stopping = self._parts, self._stopping
+        until = time.monotonic() + duration("grace", self._settings.grace).total_seconds()
+        parts.claimer.close()
+        if parts.breakers is not None:
+            parts.breakers.give_back()
+        await asyncio.wait({claiming}, timeout=_left(until))
+        parts.held.release()
+        resting = parts.held.resting
+        await _wait_for(resting, _left(until), stopping.release)
+        if not resting.is_set():
+            log.warning("giving back what still runs (jobs: %s)", parts.buffer.running)
+            parts.executor.cancel_all("shutdown")
+            await _wait_for(resting, 2.0, stopping.abandon)
+            parts.executor.abandon_all()
+            await asyncio.sleep(0)
+        if not stopping.abandon.is_set():
+            await self._write(max(_left(until), _LAST_WRITES))
+
+    async def _write(self, seconds: float) -> None:
+        """Wait for the last writes; raise StoreUnreachable if the database is away."""
+        parts = self._parts
+        written = asyncio.ensure_future(parts.finisher.emptied())
+        await asyncio.wait({written}, timeout=seconds)
+        if not written.done():
+            written.cancel()
+            raise StoreUnreachable(
+                "stopped before all results could be written; their jobs will be rescued and run again"
+            )
+        if parts.outage.lasts:
+            look = asyncio.ensure_future(parts.client.look())
+            await asyncio.wait({look}, timeout=_LAST_WRITES)
+            if not look.done() or look.exception() is not None:
+                look.cancel()
+                raise StoreUnreachable("stopped while its database was away; nothing was left to write")
+        elif self._settings.drain:
+            await parts.alerter.finish(_LAST_ALERTS)
+
+    async def close(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        """End the loops, and close the parts."""
+        # Twice: after the first cancellation psycopg asks the server to cancel, and waits for an answer.
+        for _ in range(2 if loops else 0):
+            for loop in loops:
+                loop.cancel()
+            await asyncio.wait(loops, timeout=_LAST_WORDS)
+        for loop in loops:
+            if loop.done() and not loop.cancelled():
+                loop.exception()
+        parts = self._parts
+        await parts.executor.close()
+        if parts.breakers is not None:
+            await parts.breakers.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await parts.wakeups.close()
+        await parts.keeper.close(retire=not parts.outage.lasts)
+        await parts.client.close()
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
+
+
+async def _wait_for(event: asyncio.Event, seconds: float, unless: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(unless.wait())]
+    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

@@ -1,0 +1,117 @@
+"""Makes the parts of a worker, connects them and starts their loops; no loop is started elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from onward.core.inputs.duration import duration
+from onward.handlers.clients import Clients
+from onward.handlers.handler import Handler
+from onward.operations.work.polls import Watch
+from onward.stores import open_wakeups
+from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.executor import Executor
+from onward.worker.claiming.buffer import Buffer
+from onward.worker.claiming.claimer import Claimer
+from onward.worker.claiming.throughput import Pace
+from onward.worker.description import about
+from onward.worker.finishing.finisher import Finisher
+from onward.worker.held_jobs import HeldJobs
+from onward.worker.loops.admitter import Admitter
+from onward.worker.loops.alerter import Alerter
+from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.lease_keeper import Keeper
+from onward.worker.loops.periodic import Sweeper, promote, seal, settle, vacuum, wake
+from onward.worker.loops.scheduler import Scheduler
+from onward.worker.loops.timeouts import Tidier
+from onward.worker.options import WorkerSettings
+from onward.worker.outage import Outage
+from onward.worker.stopping import Stopping
+from onward.worker.tally import Tally
+
+
+class Parts:
+    """The parts of one worker, made when its event loop runs."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        clients: Clients,
+        settings: WorkerSettings,
+        stopping: Stopping,
+        tally: Tally,
+    ) -> None:
+        self._settings = settings
+        queues, concurrency = settings.queues, settings.concurrency
+        self.client = client = clients.open_async(steady=True)
+        self.outage = outage = Outage()
+        self.wakeups = open_wakeups(client.store)
+        self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
+        self.held = held = HeldJobs(self.buffer, self.pace, tally, settings.on_end)
+        self.admitter = Admitter(client, outage)
+        self.scheduler = Scheduler(client, handlers, drain=settings.drain)
+        self.chores = Chores(client, outage, self.scheduler.known)
+        self.breakers = Breakers.of(handlers, clients.rules, client, lambda: self.keeper.worker_id)
+        self.executor = held.executor = Executor(
+            handlers, clients, self.buffer, held.ended,
+            concurrency=concurrency, authorize=settings.authorize, breakers=self.breakers,
+        )  # fmt: skip
+        self.finisher = held.finisher = Finisher(
+            client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
+            freed=self.admitter.free, completed=self.chores.follow_up,
+        )  # fmt: skip
+        self.keeper = Keeper(
+            clients.open(steady=True), outage, lease=duration("lease", settings.lease),
+            info=about(handlers, queues, concurrency, settings.kind), told=self._told, lost=held.lose,
+            blocking=self.executor.blocking, registered=settings.on_registered,
+        )  # fmt: skip
+        self.claimer = held.claimer = Claimer(
+            client, self.keeper, outage, self.wakeups, stopping=stopping, buffer=self.buffer, pace=self.pace,
+            feed=held.feed, known=held.ids, hear=self.admitter.hear, behind=self.finisher.behind,
+            queues=queues, budget=settings.max_jobs, drain=settings.drain, breakers=self.breakers,
+        )  # fmt: skip
+        self.admitter.ready = self.claimer.ready
+        self.alerter = Alerter(client, self.keeper, outage, check=client.doctor.check)
+
+    async def start(self) -> list[asyncio.Task[None]]:
+        """Register the worker, declare what its code defines, and start the loops; the claimer is first."""
+        await self.keeper.start()
+        if self.client.rules.queues:
+            await self.client.queues.declare()
+        await self.scheduler.begin(self.claimer.ready, self._settings.on_start)
+        self.executor.start()
+        return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in self._loops().items()]
+
+    def _loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        client, keeper, outage = self.client, self.keeper, self.outage
+        tidier = Tidier(
+            client, keeper, self.executor, self.finisher, self.claimer,
+            buffer=self.buffer, pace=self.pace, concurrency=self._settings.concurrency,
+        )  # fmt: skip
+        loops: dict[str, Coroutine[Any, Any, None]] = {
+            "claimer": self.claimer.run(),
+            "finisher": self.finisher.run(),
+            "chores": self.chores.run(),
+            "promoter": promote(client, self.chores, self.claimer.ready),
+            "sweeper": Sweeper(client, keeper, outage).sweep(),
+            "admitter": self.admitter.run(),
+            "vacuum": vacuum(client, outage),
+            "settler": settle(client, self.chores),
+            "waker": wake(client, self.chores, self.claimer.ready),
+            "tidier": tidier.run(),
+            "scheduler": self.scheduler.run(self.chores),
+        }
+        if client.rules.audit_chain:
+            loops["sealer"] = seal(client, keeper, outage)
+        if client.rules.alerts:
+            loops["alerter"] = self.alerter.run()
+        return loops
+
+    def _told(self, watch: Watch) -> None:
+        self.claimer.told(watch)
+        self.executor.requested(watch.cancel_requested)
+        if self.breakers is not None:
+            self.breakers.told(watch.breakers)
