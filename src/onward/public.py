@@ -23,7 +23,9 @@ from onward.core.jobs.keys import (
     stable_hash,
 )
 from onward.core.limits.limit import Limit
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.limit_use import LimitSeen
+from onward.core.limits.pause import Controls, Gate, Pause
+from onward.core.limits.queue_policy import Queue, QueueRule
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
@@ -31,7 +33,9 @@ from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.upkeep.sizes import SizeReport
+from onward.core.work.claim import Look, RuledClaim, Watch
 from onward.core.work.effect import Effect
+from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
     Cancelled,
     Failed,
@@ -66,16 +70,9 @@ from onward.operations.jobs.cancel import CancelledMany
 from onward.operations.jobs.inspect import Attempt, Event
 from onward.operations.jobs.key_conflicts import Key, KeyPage
 from onward.operations.jobs.subjects import Dropped
-from onward.operations.limits.limits import LimitSeen
-from onward.operations.limits.pauses import Controls, Gate, Pause
-from onward.operations.limits.queues import Queue
 from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
 from onward.operations.records.usage import Budget, UsageEvent, UsageTotal
 from onward.operations.upkeep.prune import PruneRound
-from onward.operations.work.policy_claim import RuledClaim
-from onward.operations.work.polls import Look, Watch
-from onward.operations.work.rescue import Promoted, Swept
-from onward.operations.work.work import Leases
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink
 from onward.sinks.slack import SlackSink

@@ -13,13 +13,13 @@ from typing import Any, Self
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.job import Job
+from onward.core.work.claim import Watch
 from onward.core.work.lifecycle import End, Released, Transition
 from onward.errors import StoreUnreachable
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
 from onward.handlers.start_hooks import StartHook
 from onward.logs import get_logger
-from onward.operations.work.polls import Watch
 from onward.stores import open_wakeups
 from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.authorization import Authorize
