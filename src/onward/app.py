@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+
+import msgspec
 
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
@@ -61,8 +62,7 @@ S = TypeVar("S", bound=Callable[[Alert], object])
 J = TypeVar("J", bound=Judge)
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """The result of one tick: what it processed, and how many jobs still wait."""
 
     processed: int

@@ -7,12 +7,23 @@ from importlib.metadata import version
 from onward.app import Onward, Tick
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
-from onward.core.failures.alert import Alert, Sink
+from onward.core.failures.alert import Alert, GroupedAlert, Sink, WaitingSend
 from onward.core.failures.breaker import Breaker, BreakerSettings
+from onward.core.failures.dead_letter import (
+    DeadGroup,
+    DeadLetter,
+    DeadLetterPage,
+    FixPreview,
+    GroupPage,
+    Resolution,
+    Resolved,
+)
 from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
-from onward.core.flows.batch import Batch
+from onward.core.flows.batch import Batch, EnqueuedBatch
 from onward.core.flows.flow import Flow, group
+from onward.core.flows.graph import Graph, Link
 from onward.core.jobs.filters import Counts, JobFilter, Page
+from onward.core.jobs.history import Attempt, Dropped, Event
 from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
 from onward.core.jobs.keys import (
     canonical_json,
@@ -22,16 +33,24 @@ from onward.core.jobs.keys import (
     notification_key,
     stable_hash,
 )
+from onward.core.jobs.ledger import Key, KeyPage
 from onward.core.limits.limit import Limit
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.limit_use import LimitSeen
+from onward.core.limits.pause import Controls, Gate, Pause
+from onward.core.limits.queue_policy import Queue, QueueRule
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
+from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
+from onward.core.work.claim import Look, RuledClaim, Watch
 from onward.core.work.effect import Effect
+from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
     Cancelled,
     Failed,
@@ -55,33 +74,14 @@ from onward.handlers.handles.flow_handle import FlowHandle
 from onward.handlers.handles.handle import Handle
 from onward.handlers.job_keys import NotificationKey
 from onward.handlers.job_type import JobType
-from onward.operations.failures.alerts import GroupedAlert, WaitingSend
-from onward.operations.failures.dead_bulk import FixPreview, ResolvedMany
-from onward.operations.failures.dead_groups import DeadGroup, GroupPage
-from onward.operations.failures.dead_letters import DeadLetter, DeadLetterPage, Resolution, Resolved
-from onward.operations.flows.batch_create import EnqueuedBatch
+from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.flows.batches import BatchPage
-from onward.operations.flows.graph import Graph, Link
 from onward.operations.jobs.cancel import CancelledMany
-from onward.operations.jobs.inspect import Attempt, Event
-from onward.operations.jobs.key_conflicts import Key, KeyPage
-from onward.operations.jobs.subjects import Dropped
-from onward.operations.limits.limits import LimitSeen
-from onward.operations.limits.pauses import Controls, Gate, Pause
-from onward.operations.limits.queues import Queue
-from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
-from onward.operations.records.usage import Budget, UsageEvent, UsageTotal
-from onward.operations.upkeep.prune import PruneRound
-from onward.operations.work.policy_claim import RuledClaim
-from onward.operations.work.polls import Look, Watch
-from onward.operations.work.rescue import Promoted, Swept
-from onward.operations.work.work import Leases
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink
 from onward.sinks.slack import SlackSink
 from onward.sinks.smtp import SmtpSink
 from onward.sinks.webhook import WebhookSink, verify_signature
-from onward.stores.migrations import Plan
 
 __all__ = [
     "Alert",

@@ -20,8 +20,9 @@ from functools import partial
 from onward import Client
 from onward.core.jobs.ids import IdMaker
 from onward.core.policy.rules import Rules
+from onward.core.schedules.firing import Fired
 from onward.operations.schedules import fire
-from onward.operations.schedules.fire import Fired, Known
+from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation
 from onward.stores import open_store
 from tests.extent import FULL

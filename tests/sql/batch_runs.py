@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from onward.core.flows.batch import NewBatch
 from onward.core.flows.flow import Tie
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, JobState, NewJob, micros
 from onward.operations.flows import batch_create, batches
-from onward.operations.flows.batch_create import NewBatch
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs import cancel, enqueue
 from onward.operations.jobs.cancel import CancelledMany, CancelRequest, Chosen

@@ -11,27 +11,26 @@ from msgspec.structs import replace
 
 from onward.connections.drivers.sqlite import WRITE_LOCK
 from onward.connections.schema_check import require_tables
-from onward.core.failures.alert import sample
+from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
+from onward.core.failures.dead_letter import Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.rules import Rules
-from onward.core.records.artifact import NewArtifact
+from onward.core.records.artifact import Kept, NewArtifact, Owner
+from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.work.lifecycle import End, Released, Succeeded
-from onward.core.work.wait import Parked
+from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.failures.dead_bulk import ResolvedMany
-from onward.operations.failures.dead_letters import Edit
 from onward.operations.flows import batches, signals
 from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
 from onward.operations.limits import pauses
 from onward.operations.records import artifacts, audit, seal, usage
-from onward.operations.records.artifacts import Kept, Owner
-from onward.operations.records.audit import AuditFilter
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.operations.tenancy import set_org
 from onward.operations.upkeep import doctor
@@ -119,7 +118,7 @@ LINE = (None, None, "k", ID, "pending", 1, 1, None, None, None)
 
 DEATH_ROW = (ID, 1, micros(NOW), None, "t", "q", "default", 1, 1, None)
 FINDING = Finding(code="stuck_jobs", severity="problem", title="t")
-SEND = alerts.Send("f", "log", 1, sample("f.1", NOW), 1)
+SEND = Send("f", "log", 1, sample("f.1", NOW), 1)
 
 
 class AnyConnection:
@@ -167,7 +166,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "park": (partial(work.finish, [End.of(JOB, Parked(NOW, "e", "k"), POLICY)]), [[], [(ID,)]]),
     "send a signal": (
-        partial(signals.send, signals.NewSignal(ID, "e"), Rules()),
+        partial(signals.send, NewSignal(ID, "e"), Rules()),
         [[(ID,)], [(1,)], [("q", 1, None)]],
     ),
     "find a signal": (partial(signals.find, JOB, "e", "k", [ID]), [[SIGNAL]]),

@@ -15,11 +15,10 @@ import msgspec
 import pytest
 
 from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, OnwardError, Succeeded
-from onward.core.failures.alert import sample
+from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.fingerprint import fingerprint
 from onward.errors import NotAllowed
-from onward.operations.failures.alerts import Send
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema

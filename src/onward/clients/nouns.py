@@ -26,10 +26,10 @@ from onward.clients.work.effects import AsyncEffects
 from onward.core.inputs.checks import zoned
 from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.upkeep.maintenance import Plan
 from onward.operations.statement import Operation
 from onward.operations.tenancy import check_org, check_project
 from onward.stores import AsyncStore, open_async_store
-from onward.stores.migrations import Plan
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from onward.core.upkeep.maintenance import Plan
 from onward.errors import InvalidSetting, MissingExtra
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
-from onward.stores.migrations import Plan
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore, check_no_row_security
 from onward.stores.wakeups import SqliteWakeups, Wakeups
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from onward.errors import InvalidSetting, SchemaBehind, SchemaMissing, SchemaTooNew
+from onward.core.upkeep.maintenance import Migration, Plan
+from onward.errors import InvalidSetting, SchemaTooNew
 from onward.sql.catalogue import Database, expand
 
 BUNDLED: Traversable = files("onward.sql").joinpath("migrations")
@@ -30,41 +30,6 @@ BEGIN
 END
 $$;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered migration with its SQL, whose last statement records it as applied."""
-
-    version: int
-    name: str
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The version of the schema, and the migrations that `migrate` would apply."""
-
-    version: int
-    newest: int
-    pending: tuple[Migration, ...]
-
-    @property
-    def sql(self) -> str:
-        """The SQL of all pending migrations; run by hand, it records them as applied too."""
-        return "\n".join(f"-- migration {step.version:04}: {step.name}\n{step.sql}" for step in self.pending)
-
-    def check(self) -> None:
-        """Raise SchemaMissing or SchemaBehind unless the schema has the version that this code needs."""
-        if self.version == 0:
-            raise SchemaMissing(
-                "Onward's tables are not in this database; run onward migrate, or client.migrate()"
-            )
-        if self.pending:
-            raise SchemaBehind(
-                f"the schema is at version {self.version}, this code needs {self.newest}; "
-                "run onward migrate, or client.migrate()"
-            )
 
 
 def read_migrations(database: Database, prefix: str, folder: Traversable = BUNDLED) -> tuple[Migration, ...]:

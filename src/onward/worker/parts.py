@@ -8,9 +8,9 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from onward.core.inputs.duration import duration
+from onward.core.work.claim import Watch
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
-from onward.operations.work.polls import Watch
 from onward.stores import open_wakeups
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.executor import Executor

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onward.core.jobs.ids import JobId
+from onward.core.limits.pause import Gate, Pause
+from onward.core.work.claim import Look
 from onward.operations.jobs import cancel
 from onward.operations.limits import pauses
 from onward.operations.work import leader, polls, rescue, work
@@ -20,12 +22,12 @@ def claims_are_held_back(go: Go) -> list[JobId]:
     assert go(pauses.pause("job_type", "'mail'", reason="r"))
     assert go(pauses.close_gate(reason="r"))
     seen = go(polls.watch("w"))
-    assert (seen.alive, seen.gate) == (True, pauses.Gate("r", "user", "é", NOW))
+    assert (seen.alive, seen.gate) == (True, Gate("r", "user", "é", NOW))
     assert seen.pauses == go(pauses.controls()).pauses
-    assert pauses.Pause("org", "é", "%s 'r'", "user", "é", NOW) in seen.pauses
+    assert Pause("org", "é", "%s 'r'", "user", "é", NOW) in seen.pauses
     paused = {"paused_orgs": seen.paused("org"), "paused_types": seen.paused("job_type")}
     assert [job.id for job in go(work.claim(QUEUE, 9, worker_id="w", **paused))] == [free.id]
-    assert go(polls.look()) == polls.Look(frozenset({QUEUE}), None, NOW)
+    assert go(polls.look()) == Look(frozenset({QUEUE}), None, NOW)
     assert go(pauses.resume("org", "é"))
     assert not go(pauses.resume("org", "é"))
     assert [job.id for job in go(work.claim(QUEUE, 9, worker_id="w", paused_types=["'mail'"]))] == [acme.id]

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from onward.core.flows.batch import NewBatch
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, JobState, NewJob
 from onward.core.work.lifecycle import Succeeded
 from onward.errors import DuplicateJob
 from onward.operations.flows import batch_create
-from onward.operations.flows.batch_create import NewBatch
 from onward.operations.jobs import enqueue
 from tests.connections.scenarios.steps import HOUR, LEASE, NOW, Go, end, ids, look, put, register, take
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from onward.core.failures.dead_letter import Edit, Resolved
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
 from onward.core.policy.rules import DEFAULT_RULES
 from onward.core.work.lifecycle import Failed
 from onward.operations.failures import dead_letters
-from onward.operations.failures.dead_letters import Edit, Resolved
 from onward.operations.jobs import inspect
 from tests.connections.scenarios.steps import Go, end, events, ids, look, put, register, take
 

@@ -11,6 +11,7 @@ from typing import Any
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.jobs.job import Enqueued, Job, NewJob
 from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Outcome
 from onward.operations.jobs import enqueue, inspect
 from onward.operations.work import work
@@ -37,8 +38,8 @@ def take(go: Go, worker: str = "w", *, now: datetime = NOW, limit: int = 10) -> 
     return jobs
 
 
-def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> work.Leases:
-    leases: work.Leases = go(work.finish([End.of(job, outcome, DEFAULT_RULES.policy_of(job), 0.5)]), at=now)
+def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> Leases:
+    leases: Leases = go(work.finish([End.of(job, outcome, DEFAULT_RULES.policy_of(job), 0.5)]), at=now)
     return leases
 
 

@@ -13,6 +13,7 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
 from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lease import Leases, Promoted
 from onward.core.work.lifecycle import (
     Cancelled,
     End,
@@ -77,7 +78,7 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     boom = {"message": "boom", "fingerprint": kind, "repeats": 1}
     assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), boom)
     assert go(rescue.promote(), at=NOW + timedelta(seconds=4)).next_due == NOW + timedelta(seconds=5)
-    assert go(rescue.promote(), at=NOW + timedelta(seconds=5)) == rescue.Promoted({QUEUE: 1}, None)
+    assert go(rescue.promote(), at=NOW + timedelta(seconds=5)) == Promoted({QUEUE: 1}, None)
     [job] = take(go, now=NOW + timedelta(seconds=6))
     assert (job.attempt, job.lease) == (2, 3)
     end(go, job, Failed({"message": "é"}, retryable=False))
@@ -109,7 +110,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
             ]
         )
     )
-    assert leases == work.Leases(frozenset({released.id, snoozed.id, limited.id}), frozenset())
+    assert leases == Leases(frozenset({released.id, snoozed.id, limited.id}), frozenset())
     after = [look(go, job.id) for job in (released, snoozed, limited)]
     assert [job.state for job in after] == ["queued", "scheduled", "scheduled"]
     assert [(job.attempt, job.lease, job.waits) for job in after] == [(0, 2, 0), (0, 2, 0), (0, 2, 1)]
@@ -124,7 +125,7 @@ def a_stale_lease_is_refused(go: Go) -> list[JobId]:
     end(go, stale, Released())
     [fresh] = take(go)
     for outcome in (Succeeded("stale"), Failed({"message": "stale"})):
-        assert end(go, stale, outcome) == work.Leases(frozenset(), frozenset({stale.id}))
+        assert end(go, stale, outcome) == Leases(frozenset(), frozenset({stale.id}))
     assert look(go, fresh.id) == fresh
     assert end(go, fresh, Succeeded("fresh")).held == {fresh.id}
     assert end(go, fresh, Succeeded("twice")).lost == {fresh.id}
@@ -140,8 +141,8 @@ def a_worker_extends_its_lease(go: Go) -> list[JobId]:
     end(go, lost, Released())
     go(cancel.cancel([kept.id], reason="enough"))
     leases = go(work.extend("w", {kept.id: kept.lease, lost.id: lost.lease}, lease=LEASE, idle=True))
-    assert leases == work.Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
-    assert go(work.extend("w", {}, lease=LEASE)) == work.Leases(frozenset(), frozenset())
+    assert leases == Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
+    assert go(work.extend("w", {}, lease=LEASE)) == Leases(frozenset(), frozenset())
     with pytest.raises(WorkerLost):
         go(work.extend("nobody", {}, lease=LEASE))
     with pytest.raises(WorkerLost):
@@ -170,8 +171,8 @@ def the_jobs_of_a_lost_worker_are_rescued(go: Go) -> list[JobId]:
 
 def due_jobs_are_promoted(go: Go) -> list[JobId]:
     due, later, other = put(go, delay=LEASE), put(go, delay=HOUR), put(go, delay=LEASE, queue="other")
-    assert go(rescue.promote()) == rescue.Promoted({}, NOW + LEASE)
-    assert go(rescue.promote(), at=NOW + LEASE) == rescue.Promoted({QUEUE: 1, "other": 1}, NOW + HOUR)
+    assert go(rescue.promote()) == Promoted({}, NOW + LEASE)
+    assert go(rescue.promote(), at=NOW + LEASE) == Promoted({QUEUE: 1, "other": 1}, NOW + HOUR)
     assert [look(go, job.id).state for job in (due, later, other)] == ["queued", "scheduled", "queued"]
     return [due.id, later.id, other.id]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from onward import Cancelled, Failed, InvalidSetting, RateLimited, Released, Skip, Snooze, Succeeded
 from onward.core.failures.breaker import (

@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, Succeeded
-from onward.core.records.usage import Usage
+from onward.core.records.usage import Period, Usage
 from onward.operations.records import usage
-from onward.operations.records.usage import Period
 from tests.jobs.inspect.reading import rows
 from tests.records.usage.usage_metering import claimed, end, spend
 from tests.stores.postgres.postgres_schema import clean_schema

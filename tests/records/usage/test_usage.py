@@ -25,8 +25,7 @@ from onward import (
     Snooze,
     Succeeded,
 )
-from onward.core.records.usage import Usage
-from onward.operations.records.usage import Group
+from onward.core.records.usage import Group, Usage
 from tests.jobs.inspect.reading import rows
 from tests.records.usage.usage_metering import claimed, end, spend, write
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from onward import Client, Job, NewJob, Outcome, Succeeded
 from onward.core.records.usage import Usage
+from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End
-from onward.operations.work.work import Leases
 
 __all__ = ["claimed", "end", "spend", "write"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 from onward import Client, NewJob
+from onward.core.upkeep.maintenance import PruneRound
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, Succeeded
-from onward.operations.upkeep.prune import PruneRound
 
 __all__ = ["DAY", "LONG", "later", "left", "prune_all", "put_ended", "row_count"]
 

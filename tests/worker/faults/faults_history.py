@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
 from onward import Client, Job, JobState
+from onward.core.jobs.history import Attempt, Event
 from onward.core.jobs.job import ENDED
-from onward.operations.jobs.inspect import Attempt, Event
 
 __all__ = ["broken", "longest_wait", "lost_jobs"]
 

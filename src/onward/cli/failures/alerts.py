@@ -15,7 +15,7 @@ from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
-    from onward.operations.failures.alerts import GroupedAlert
+    from onward.core.failures.alert import GroupedAlert
 
 _LONGEST = 200
 

@@ -12,10 +12,8 @@ from onward.cli.views.text import lasting, say, short, table
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
+    from onward.core.failures.dead_letter import DeadGroup, DeadLetter, FixPreview
     from onward.core.policy.rules import Rules
-    from onward.operations.failures.dead_bulk import FixPreview
-    from onward.operations.failures.dead_groups import DeadGroup
-    from onward.operations.failures.dead_letters import DeadLetter
 
 _LONGEST = 80
 _LEAST = 4

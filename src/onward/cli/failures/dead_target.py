@@ -17,9 +17,8 @@ from onward.errors import InvalidSetting, JobNotFound
 
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
+    from onward.core.failures.dead_letter import DeadGroup, Resolved
     from onward.operations.failures.dead_bulk import ResolvedMany
-    from onward.operations.failures.dead_groups import DeadGroup
-    from onward.operations.failures.dead_letters import Resolved
 
 _GROUP = re.compile(r"[0-9a-f]{1,12}|unknown")
 _WHOLE = re.compile(r"[0-9a-f]{12}|unknown")
@@ -106,7 +105,7 @@ def report(
     successor: str | None = None,
 ) -> None:
     """Print the result of an action; end with exit code 4 if a job was refused."""
-    from onward.operations.failures.dead_letters import Resolved
+    from onward.core.failures.dead_letter import Resolved
 
     count = len(answer.done) if isinstance(answer, Resolved) else answer.done
     found = count + len(answer.refused) if isinstance(answer, Resolved) else answer.found

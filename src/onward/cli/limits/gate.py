@@ -11,7 +11,7 @@ from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
-    from onward.operations.limits.pauses import Gate
+    from onward.core.limits.pause import Gate
 
 
 @click.group("gate")

@@ -12,7 +12,7 @@ from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
-    from onward.operations.limits.limits import KeySeen, LimitSeen
+    from onward.core.limits.limit_use import KeySeen, LimitSeen
 
 _REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from onward.core.jobs.filters import Counts
-    from onward.operations.limits.pauses import Controls, Pause, Scope
-    from onward.operations.limits.queues import Queue
+    from onward.core.limits.pause import Controls, Pause, Scope
+    from onward.core.limits.queue_policy import Queue
 
 _STATES = ("queued", "scheduled", "running", "blocked")
 _WHAT = (

@@ -14,8 +14,8 @@ from onward.cli.views.text import say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
+    from onward.core.records.audit import AuditFilter, AuditRecord
     from onward.core.records.chain import Fault
-    from onward.operations.records.audit import AuditFilter, AuditRecord
 
 _FAULTS_SHOWN = 20
 _LINKS_A_LINE = 100_000
@@ -116,7 +116,7 @@ def _filter(
     job_id: str | None,
     actor: str | None,
 ) -> AuditFilter:
-    from onward.operations.records.audit import AuditFilter
+    from onward.core.records.audit import AuditFilter
 
     kind, _, name = (actor or "").partition(":")
     return AuditFilter(

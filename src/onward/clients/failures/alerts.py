@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from onward.clients.binding import AsyncBinding
+from onward.core.failures.alert import GroupedAlert, Send
 from onward.core.inputs.duration import Duration
 from onward.core.upkeep.diagnosis import Finding
 from onward.operations.failures import alerts
-from onward.operations.failures.alerts import GroupedAlert, Send
 
 _OVERLAP = timedelta(seconds=10)
 _DEEP_OVERLAP = timedelta(minutes=15)

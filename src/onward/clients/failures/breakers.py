@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from onward.clients.binding import AsyncBinding
-from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings
+from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Standing
 from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
-from onward.operations.failures.breakers import Standing
 
 
 class AsyncBreakers:

@@ -10,22 +10,23 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
+from onward.core.failures.dead_letter import (
+    DeadLetter,
+    DeadLetterPage,
+    Edit,
+    FixPreview,
+    GroupPage,
+    Resolution,
+    Resolved,
+)
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.rate import Rate, interval
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
 from onward.operations.failures import dead_bulk, dead_groups, dead_letters
-from onward.operations.failures.dead_bulk import FixPreview, ResolvedMany
+from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.failures.dead_filter import DeadFilter
-from onward.operations.failures.dead_groups import GroupPage
-from onward.operations.failures.dead_letters import (
-    NO_TIME,
-    DeadLetter,
-    DeadLetterPage,
-    Edit,
-    Resolution,
-    Resolved,
-)
+from onward.operations.failures.dead_letters import NO_TIME
 
 Progress = Callable[[ResolvedMany], None]
 """Called after each page with the totals so far."""

@@ -9,13 +9,12 @@ from itertools import chain, repeat
 from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
-from onward.core.flows.batch import CALLBACKS, Batch
+from onward.core.flows.batch import CALLBACKS, Batch, EnqueuedBatch, NewBatch
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.filters import Page
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import NewJob
 from onward.operations.flows import batch_create, batches
-from onward.operations.flows.batch_create import EnqueuedBatch, NewBatch
 from onward.operations.flows.batches import BatchPage
 from onward.origin import filled, inherit
 

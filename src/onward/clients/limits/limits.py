@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from onward.clients.binding import AsyncBinding
 from onward.core.inputs.rate import Rate
 from onward.core.limits.limit import Limit
+from onward.core.limits.limit_use import Admitted, FoundKeys, LimitSeen
 from onward.operations.limits import limits
-from onward.operations.limits.limits import Admitted, FoundKeys, LimitSeen
 
 
 class AsyncLimits:

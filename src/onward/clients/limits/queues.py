@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from onward.clients.binding import AsyncBinding
-from onward.core.limits.queue_policy import Bound, RateBound
+from onward.core.limits.queue_policy import Bound, Queue, RateBound
+from onward.core.work.claim import RuledClaim
 from onward.operations.limits import queues
-from onward.operations.limits.queues import Queue
 from onward.operations.work import policy_claim
-from onward.operations.work.policy_claim import RuledClaim
 
 
 class AsyncQueues:

@@ -14,9 +14,8 @@ from typing import IO, cast
 
 from onward.blobs import Blobs, folder_of, key_of
 from onward.blobs.content import CHUNK, Source, copied
-from onward.core.records.artifact import Artifact
+from onward.core.records.artifact import Artifact, Kept
 from onward.errors import ArtifactCorrupt
-from onward.operations.records.artifacts import Kept
 
 _AT_ONCE = 500
 

@@ -26,11 +26,12 @@ from onward.core.records.artifact import (
     ArtifactsPruned,
     ArtifactsVerified,
     Expiry,
+    Kept,
     NewArtifact,
+    Owner,
 )
 from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, LeaseLost
 from onward.operations.records import artifacts
-from onward.operations.records.artifacts import Kept, Owner
 
 _SECOND = timedelta(seconds=1)
 

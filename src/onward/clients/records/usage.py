@@ -8,8 +8,8 @@ from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
 from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 from onward.operations.records import usage
-from onward.operations.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 
 
 class AsyncUsage:

@@ -14,16 +14,15 @@ from onward.clients.sync.jobs.cancelling import Cancelling
 from onward.core.flows.flow import Flow, group
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.filters import Counts, JobFilter, Page
+from onward.core.jobs.history import Attempt, Dropped, Event
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
+from onward.core.limits.pause import Controls, Scope
 from onward.core.policy.category import OnSubjectDelete
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import JobNotFound
 from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, subjects
-from onward.operations.jobs.inspect import Attempt, Event
-from onward.operations.jobs.subjects import Dropped
 from onward.operations.limits import pauses
-from onward.operations.limits.pauses import Controls, Scope
 from onward.operations.tenancy import org_of
 from onward.origin import inherit
 from onward.stores import Store

@@ -27,10 +27,10 @@ from onward.clients.sync.work.effects import Effects
 from onward.core.inputs.checks import zoned
 from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.upkeep.maintenance import Plan
 from onward.operations.statement import Operation
 from onward.operations.tenancy import check_org, check_project
 from onward.stores import Store, open_store
-from onward.stores.migrations import Plan
 
 T = TypeVar("T")
 

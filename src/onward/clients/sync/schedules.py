@@ -14,10 +14,11 @@ from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.schedules.firing import Fired
 from onward.core.schedules.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
 from onward.core.schedules.timing import Missed
 from onward.operations.schedules import fire, schedules
-from onward.operations.schedules.fire import Fired, Known
+from onward.operations.schedules.fire import Known
 
 _MOST_TIMES = 1000
 

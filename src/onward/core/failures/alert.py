@@ -99,6 +99,47 @@ class Sink(Protocol):
         ...
 
 
+class WaitingSend(msgspec.Struct, frozen=True):
+    """A message that a sink has not accepted yet; without `next_at` it was given up."""
+
+    sink: str
+    tries: int
+    next_at: datetime | None
+    error: str | None
+
+
+class GroupedAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of an alert: how often it happened, what was not sent yet, and which actor muted it."""
+
+    fingerprint: str
+    source: Literal["death", "finding"]
+    kind: str
+    title: str
+    about: dict[str, Any]
+    count: int
+    unsent: int
+    first_at: datetime
+    last_at: datetime
+    sent_at: datetime | None
+    resolved_at: datetime | None
+    muted_at: datetime | None
+    muted_until: datetime | None
+    mute_reason: str | None
+    mute_actor_type: str | None
+    mute_actor_id: str | None
+    waiting: tuple[WaitingSend, ...] = ()
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A message that is being sent, for the `tries`-th time."""
+
+    fingerprint: str
+    sink: str
+    number: int
+    alert: Alert
+    tries: int
+
+
 def group_of(job_type: str, error: Mapping[str, Any]) -> str:
     """Return the fingerprint of a death; the error's own is used only if it is safe in a shell command."""
     kept = error.get("fingerprint")

@@ -7,9 +7,12 @@ A breaker that is not clean lets through one call at a time, the probe; `turn` i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
+
+import msgspec
+from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration, duration
@@ -82,8 +85,7 @@ class BreakerSettings:
 DEFAULT_SETTINGS = BreakerSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a call shows of its provider: that it is healthy, that it pushes back, or (neither) nothing."""
 
     good: bool = False
@@ -92,8 +94,7 @@ class Answer:
     status: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breaker:
+class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a provider: `open` holds its jobs until `until`, `half_open` lets one call through.
 
     `holds` counts the failed probes in a row since it opened; `turn` identifies the call that probes now. An
@@ -128,6 +129,15 @@ class Breaker:
         if self.state == "closed":
             return self
         return replace(self, state="open" if self.holds_at(now) else "half_open")
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The answer to a worker: whether to call, the state of the breaker, and how long a hold still lasts."""
+
+    entry: Entry
+    breaker: Breaker
+    wait: timedelta | None = timedelta()
+    """None: until an operator closes the breaker."""
 
 
 def ask(breaker: Breaker, turn: str, settings: BreakerSettings, now: datetime) -> tuple[Entry, Breaker]:

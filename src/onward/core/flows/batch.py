@@ -14,7 +14,7 @@ import msgspec
 
 from onward.core.flows.flow import Tie
 from onward.core.jobs.ids import JobId
-from onward.core.jobs.job import ENDED, JobState, NewJob
+from onward.core.jobs.job import ENDED, Enqueued, JobState, NewJob
 from onward.errors import BatchClosed, InvalidJob
 
 Callback = Literal["on_success", "on_failure", "on_complete"]
@@ -95,6 +95,26 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 Part = tuple[JobState, int, int]
 """Jobs that are not counted, or not as their current state: the state, the ties, and the number of jobs."""
+
+
+class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch to be made, its callbacks by name, and the ids that the callbacks will have.
+
+    `origin` is a job that is never stored; the batch takes its org, actor, correlation and parent.
+    """
+
+    id: JobId
+    origin: NewJob
+    name: str | None = None
+    callbacks: Mapping[str, NewJob] = {}
+    callback_ids: Mapping[str, JobId] = {}
+
+
+class EnqueuedBatch(msgspec.Struct, frozen=True):
+    """A batch that was made, and the answers of its jobs' enqueues; a job with a held key is not in it."""
+
+    id: JobId
+    jobs: list[Enqueued]
 
 
 def counted(tally: BatchTally, parts: Iterable[Part]) -> dict[str, int]:

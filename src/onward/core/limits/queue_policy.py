@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
+
+import msgspec
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration, duration
@@ -134,6 +136,23 @@ class QueueRule:
 
 
 _PLAIN = QueueRule()
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue and its policy: in effect, as declared, and what an operator set instead, why and when.
+
+    `wait` is how long its rate still keeps every job from starting.
+    """
+
+    name: str
+    rule: QueueRule
+    declared: QueueRule
+    override: Mapping[str, Any] | None = None
+    reason: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    set_at: datetime | None = None
+    wait: timedelta = timedelta()
 
 
 def bounds_of(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from onward.core.inputs.checks import check_kind, zoned
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import check_text
-from onward.core.jobs.ids import normalise_id
+from onward.core.jobs.ids import JobId, normalise_id
 from onward.errors import ArtifactCorrupt, InvalidJob, InvalidSetting, NotAllowed
 
 DATABASE = "database"
@@ -35,8 +36,7 @@ _CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", re.ASCII)
 _REF = re.compile(r"artifact:([0-9a-fA-F-]{32,36}):sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """A stored artifact; the client reads its content and verifies the checksum."""
 
     id: str
@@ -68,8 +68,7 @@ class Artifact:
             raise NotAllowed(f"artifact {self.id} can't be read {who}; it is for {', '.join(self.roles)}")
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactRef:
+class ArtifactRef(msgspec.Struct, frozen=True):
     """The id of an artifact and, if the caller gave its ref, the sha256 that its content must have."""
 
     id: str
@@ -95,8 +94,7 @@ class ArtifactRef:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewArtifact:
+class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
     """The checked properties of an artifact that is about to be stored."""
 
     name: str
@@ -129,16 +127,14 @@ class NewArtifact:
         return cls(name=name, content_type=content_type, roles=_roles(roles), keep_for=keep, keep_until=until)
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactPage:
+class ArtifactPage(msgspec.Struct, frozen=True):
     """Artifacts, newest first; the cursor leads to the next page and is None on the last one."""
 
     artifacts: tuple[Artifact, ...]
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactsVerified:
+class ArtifactsVerified(msgspec.Struct, frozen=True):
     """The result of verifying stored content; the cursor continues where it stopped."""
 
     checked: int
@@ -146,12 +142,28 @@ class ArtifactsVerified:
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactsPruned:
+class ArtifactsPruned(msgspec.Struct, frozen=True):
     """How many expired artifacts were pruned, and how many unreferenced files were removed."""
 
     expired: int
     removed: int
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Stored content: `data` in the row itself, in base64, or at `place`."""
+
+    sha256: str
+    size: int
+    place: str = DATABASE
+    data: str | None = None
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The owner of an artifact that was not made by a running job."""
+
+    org_id: str | None = None
+    project_id: str | None = None
+    job_id: JobId | None = None
 
 
 def _roles(roles: Any) -> tuple[str, ...] | None:

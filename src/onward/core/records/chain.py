@@ -28,8 +28,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """The end of a chain; a copy that is kept elsewhere reveals that later links were cut off."""
 
     position: int = 0
@@ -50,8 +49,7 @@ class Head:
 FIRST = Head()
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLink:
+class ChainLink(msgspec.Struct, frozen=True):
     """One row of the chain; `pruned` is the number of the audit event that records the row's removal."""
 
     position: int
@@ -61,14 +59,47 @@ class ChainLink:
     pruned: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """One fault of the chain: `seq` is its place in the audit, `position` its place in the chain."""
 
     what: Literal["edited", "removed", "inserted", "restored", "broken", "cut", "unaccounted"]
     message: str
     seq: int | None = None
     position: int | None = None
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """How many rows were added, where the chain ends now, and whether more are waiting.
+
+    Up to `floor` every row is in the chain; up to `upto` rows were searched.
+    """
+
+    count: int
+    head: Head
+    floor: int
+    upto: int
+    done: bool
+
+
+class AuditPruned(msgspec.Struct, frozen=True):
+    """How many rows were removed, and the digest over them; `seq` is the event that records it."""
+
+    count: int
+    digest: str | None = None
+    seq: int | None = None
+
+
+class AuditVerified(msgspec.Struct, frozen=True):
+    """What a walk along the chain found; it lists at most 1000 faults."""
+
+    links: int
+    head: Head
+    faults: tuple[Fault, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was edited, removed, inserted or reordered."""
+        return not self.faults
 
 
 def digest_of(row: Sequence[Any]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_text
+from onward.core.jobs.ids import JobId
 from onward.errors import InvalidJob, InvalidSetting
 
 MOST_UNITS = 100
@@ -65,6 +67,62 @@ class Meters:
     def read(self) -> tuple[Usage, ...]:
         """Return the sum of each unit."""
         return tuple(self._units.values())
+
+
+Group = Literal["org", "job_type", "queue", "day", "unit"]
+
+
+Period = Literal["day", "month", "total"]
+
+
+class UsageEvent(msgspec.Struct, frozen=True):
+    """How much of one unit one run of a job has used, and what that cost."""
+
+    job_id: JobId
+    lease: int
+    attempt: int
+    unit: str
+    amount: float
+    cost_micros: int
+    at: datetime
+    org_id: str | None
+    project_id: str | None
+    job_type: str
+    queue: str
+    category: str
+
+
+class UsageTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a report; a field that it is not grouped by is None, and so is an amount of several units."""
+
+    org_id: str | None = None
+    job_type: str | None = None
+    queue: str | None = None
+    day: date | None = None
+    unit: str | None = None
+    runs: int
+    amount: float | None
+    cost_micros: int
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How much an org may spend in a period, and how much it has; `spent_at` is when it had spent all."""
+
+    org_id: str
+    limit_micros: int
+    period: Period
+    period_started_at: datetime
+    spent_micros: int
+    spent_at: datetime | None
+    set_at: datetime
+    actor_type: str | None
+    actor_id: str | None
+    reason: str | None
+
+    @property
+    def spent(self) -> bool:
+        """Whether the org's jobs are held."""
+        return self.spent_at is not None
 
 
 def _amount(amount: Any) -> float:

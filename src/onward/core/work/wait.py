@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import JobId
 from onward.core.secrets.redaction import redact_text
 
@@ -88,6 +89,23 @@ class Sent(msgspec.Struct, frozen=True):
 
     id: str
     woken: int
+
+
+KEEP = "7d"
+"""How long a signal is kept for jobs that wait for it later."""
+
+
+class NewSignal(msgspec.Struct, frozen=True):
+    """A signal to be stored."""
+
+    id: str
+    event: str
+    key: str | None = None
+    payload: Any = None
+    org_id: str | None = None
+    keep: Duration = KEEP
+    actor_type: str | None = None
+    actor_id: str | None = None
 
 
 def place_of(kind: str, *parts: str | None, nth: int) -> str:

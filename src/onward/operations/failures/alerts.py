@@ -7,14 +7,22 @@ whatever caused it, and exactly once.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from onward.core.failures.alert import Alert, about_death, about_finding, finding_fingerprint, group_of
+from onward.core.failures.alert import (
+    Alert,
+    GroupedAlert,
+    Send,
+    WaitingSend,
+    about_death,
+    about_finding,
+    finding_fingerprint,
+    group_of,
+)
 from onward.core.inputs.checks import span, whole
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import check_reason, check_text
@@ -56,48 +64,6 @@ class Death(msgspec.Struct, frozen=True):
     attempt: int
     max_attempts: int
     error: dict[str, Any]
-
-
-class WaitingSend(msgspec.Struct, frozen=True):
-    """A message that a sink has not accepted yet; without `next_at` it was given up."""
-
-    sink: str
-    tries: int
-    next_at: datetime | None
-    error: str | None
-
-
-class GroupedAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of an alert: how often it happened, what was not sent yet, and which actor muted it."""
-
-    fingerprint: str
-    source: Literal["death", "finding"]
-    kind: str
-    title: str
-    about: dict[str, Any]
-    count: int
-    unsent: int
-    first_at: datetime
-    last_at: datetime
-    sent_at: datetime | None
-    resolved_at: datetime | None
-    muted_at: datetime | None
-    muted_until: datetime | None
-    mute_reason: str | None
-    mute_actor_type: str | None
-    mute_actor_id: str | None
-    waiting: tuple[WaitingSend, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A message that is being sent, for the `tries`-th time."""
-
-    fingerprint: str
-    sink: str
-    number: int
-    alert: Alert
-    tries: int
 
 
 def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:

@@ -6,12 +6,11 @@ Each change is read, decided by `core.failures.breaker`, and written if no other
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from onward.core.failures import breaker as rule
-from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry
+from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry, Standing
 from onward.core.inputs.checks import whole, zoned
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
@@ -27,16 +26,6 @@ _NONE = timedelta()
 T = TypeVar("T")
 Actor = tuple[str | None, str | None]
 Change = Callable[[Breaker, datetime], tuple[T, Breaker]]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The answer to a worker: whether to call, the state of the breaker, and how long a hold still lasts."""
-
-    entry: Entry
-    breaker: Breaker
-    wait: timedelta | None = _NONE
-    """None: until an operator closes the breaker."""
 
 
 def get_breaker(name: str) -> Operation[Breaker]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
+from onward.core.failures.dead_letter import DeadLetter, Edit, FixPreview, Resolved
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId, bounds_of
 from onward.core.policy.rules import Rules
@@ -14,7 +14,6 @@ from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidSetting, OnwardError
 from onward.operations.failures import dead_letters
 from onward.operations.failures.dead_filter import DeadFilter, picking
-from onward.operations.failures.dead_letters import DeadLetter, Edit, Resolved
 from onward.operations.statement import Operation, Statement
 
 AT_ONCE = 200
@@ -51,14 +50,6 @@ class ResolvedMany(msgspec.Struct, frozen=True):
             self.refused | resolved.refused,
             picked.ids[-1] if picked.more else None,
         )
-
-
-class FixPreview(msgspec.Struct, frozen=True):
-    """What a fix would change in a job, or why it would be refused."""
-
-    job_id: JobId
-    diff: list[dict[str, Any]] | None
-    refused: str | None
 
 
 def pick(

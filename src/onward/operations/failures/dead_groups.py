@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-import msgspec
-
+from onward.core.failures.dead_letter import DeadGroup, GroupPage
 from onward.core.failures.fingerprint import normalised
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId, normalise_id
@@ -27,39 +25,6 @@ _MOST_READ = 10_000
 _PREFIX = re.compile(r"[0-9a-z]{1,40}")
 # Sorts after every fingerprint.
 _BEYOND = "~"
-
-
-class DeadGroup(msgspec.Struct, frozen=True):
-    """Unresolved jobs that died of the same cause.
-
-    `message`, `hint`, `link`, `rule` and `status` are those of the newest job, `latest`; `pattern` is what
-    the messages have in common. `capped` means that there are more than `count` jobs; `first_at`, `last_at`
-    and `orgs` then cover only the newest `count`.
-    """
-
-    fingerprint: str
-    job_type: str
-    error_class: str | None
-    message: str | None
-    pattern: str
-    count: int
-    capped: bool
-    first_at: datetime
-    last_at: datetime
-    orgs: int
-    reason: str | None
-    hint: str | None
-    link: str | None
-    rule: str | None
-    status: int | None
-    latest: JobId
-
-
-class GroupPage(msgspec.Struct, frozen=True):
-    """Groups, the one of the newest job first, and the cursor of the next page (None: this was the last)."""
-
-    groups: list[DeadGroup]
-    next_cursor: JobId | None
 
 
 def list_groups(where: DeadFilter, *, limit: int = 50, cursor: JobId | None = None) -> Operation[GroupPage]:

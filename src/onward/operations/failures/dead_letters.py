@@ -7,12 +7,10 @@ death is unresolved.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any
 
-import msgspec
-
+from onward.core.failures.dead_letter import DeadLetter, DeadLetterPage, Edit, Resolution, Resolved
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.inputs.fields import check_reason
 from onward.core.jobs.diff import diff, options_diff, patched
@@ -22,7 +20,7 @@ from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
 from onward.core.jobs.job import Job, JobState, NewJob, instant
 from onward.core.jobs.payload import decode
 from onward.core.policy.rules import Rules
-from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
+from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
 from onward.operations.failures.dead_filter import DeadFilter, listing
 from onward.operations.flows.followers import give_up, hand_over
 from onward.operations.jobs.new_rows import COLUMNS, asked_row
@@ -35,91 +33,6 @@ _WIDTH = len(JOB_COLUMNS)
 
 Actor = tuple[str | None, str | None]
 """The type and the id of the actor that resolves."""
-
-
-class Resolution(msgspec.Struct, frozen=True):
-    """How one death of a job was resolved; `diff` and `successor_id` are those of a fix."""
-
-    lease: int
-    resolution: Literal["replayed", "discarded", "fixed"]
-    at: datetime
-    actor_type: str | None
-    actor_id: str | None
-    reason: str
-    successor_id: JobId | None
-    diff: list[dict[str, Any]] | None
-
-
-class DeadLetter(msgspec.Struct, frozen=True):
-    """A job that died: why, what would help, and how it was resolved (None: not yet)."""
-
-    job: Job
-    reason: str | None
-    error_class: str | None
-    message: str | None
-    hint: str | None
-    link: str | None
-    rule: str | None
-    status: int | None
-    fingerprint: str | None
-    resolution: Resolution | None
-
-    @classmethod
-    def of(cls, job: Job, resolution: Resolution | None) -> DeadLetter:
-        """Make a dead letter from a job and its last error."""
-        error = job.error or {}
-        return cls(
-            job=job,
-            reason=error.get("reason"),
-            error_class=error.get("class"),
-            message=error.get("message"),
-            hint=error.get("hint"),
-            link=error.get("link"),
-            rule=error.get("rule"),
-            status=error.get("status"),
-            fingerprint=error.get("fingerprint"),
-            resolution=resolution,
-        )
-
-    @property
-    def successor_id(self) -> JobId | None:
-        """The job that was made to replace it."""
-        return None if self.resolution is None else self.resolution.successor_id
-
-
-class DeadLetterPage(msgspec.Struct, frozen=True):
-    """Dead letters, newest job first, and the cursor of the next page (None: this was the last)."""
-
-    letters: list[DeadLetter]
-    next_cursor: JobId | None
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """Which deaths were resolved, and why the others were not."""
-
-    done: frozenset[JobId]
-    refused: dict[JobId, str]
-
-
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fix changes in a job: its payload, replaced or patched, and where and how it runs."""
-
-    payload: Mapping[str, Any] | None = None
-    patch: Mapping[str, Any] | None = None
-    queue: str | None = None
-    priority: int | None = None
-    max_attempts: int | None = None
-
-    def check(self) -> None:
-        """Raise for edits that no job can have."""
-        if self.payload is not None and self.patch is not None:
-            raise InvalidSetting(
-                "payload and patch are both given; give the whole payload, or what to change"
-            )
-        for name, value in (("payload", self.payload), ("patch", self.patch)):
-            if value is not None and not isinstance(value, Mapping):
-                raise InvalidJob(f"{name} is a {type(value).__name__}; give a dict of arguments")
 
 
 def list_letters(

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from onward.core.flows.batch import CALLBACKS, check_callback, org_of_batch
+from onward.core.flows.batch import CALLBACKS, EnqueuedBatch, NewBatch, check_callback, org_of_batch
 from onward.core.flows.flow import Tie
 from onward.core.inputs.fields import check_text, check_texts
 from onward.core.jobs.ids import JobId
-from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.job import NewJob
 from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import InvalidJob
 from onward.operations.flows.batches import LONGEST_NAME, end_idle
 from onward.operations.jobs.enqueue import enqueue_many
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Scalar, Statement, as_json
-
-
-class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch to be made, its callbacks by name, and the ids that the callbacks will have.
-
-    `origin` is a job that is never stored; the batch takes its org, actor, correlation and parent.
-    """
-
-    id: JobId
-    origin: NewJob
-    name: str | None = None
-    callbacks: Mapping[str, NewJob] = {}
-    callback_ids: Mapping[str, JobId] = {}
-
-
-class EnqueuedBatch(msgspec.Struct, frozen=True):
-    """A batch that was made, and the answers of its jobs' enqueues; a job with a held key is not in it."""
-
-    id: JobId
-    jobs: list[Enqueued]
 
 
 def open_batch(new: NewBatch, rules: Rules = DEFAULT_RULES) -> Operation[None]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
-
+from onward.core.flows.graph import Graph, Link
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
@@ -16,24 +15,6 @@ from onward.operations.statement import Operation, Statement, as_json
 
 MOST_SHOWN = 10_000
 _MOST_LINKS = 10 * MOST_SHOWN
-
-
-class Link(msgspec.Struct, frozen=True):
-    """One job waits, or has waited, for another; `parent_state` is None until the link is resolved."""
-
-    job_id: JobId
-    parent_id: JobId
-    needs: str
-    on_failure: str
-    parent_state: str | None
-
-
-class Graph(msgspec.Struct, frozen=True):
-    """Jobs and the links between them; not `complete` if there are more than `limit`."""
-
-    jobs: list[Job]
-    links: list[Link]
-    complete: bool
 
 
 def parents(job_id: JobId) -> Operation[list[Job]]:

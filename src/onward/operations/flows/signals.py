@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from onward.core.inputs.checks import span, whole
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId
@@ -23,14 +21,11 @@ from onward.core.jobs.payload import decode, encode
 from onward.core.policy.contract import check_given
 from onward.core.policy.rules import Rules
 from onward.core.secrets.redaction import redact_text
-from onward.core.work.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, Sent, Signal
+from onward.core.work.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, NewSignal, Sent, Signal
 from onward.errors import ContractBroken, InvalidJob, NotAllowed, SecretInPayload
 from onward.operations.jobs.payload_secrets import scan
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.work.rescue import promote
-
-KEEP = "7d"
-"""How long a signal is kept for jobs that wait for it later."""
 
 _LONGEST_EVENT = 200
 _SHORTEST_KEEP = timedelta(seconds=1)
@@ -44,19 +39,6 @@ def check_name(event: str, key: str | None) -> None:
     check_text("event", event, longest=_LONGEST_EVENT)
     if key is not None:
         check_text("key", key, longest=LONGEST["key"])
-
-
-class NewSignal(msgspec.Struct, frozen=True):
-    """A signal to be stored."""
-
-    id: str
-    event: str
-    key: str | None = None
-    payload: Any = None
-    org_id: str | None = None
-    keep: Duration = KEEP
-    actor_type: str | None = None
-    actor_id: str | None = None
 
 
 def send(new: NewSignal, rules: Rules, *, only_store: bool = False, promotes: bool = True) -> Operation[Sent]:

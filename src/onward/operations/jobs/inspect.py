@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
 
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.inputs.fields import check_texts
 from onward.core.jobs.filters import MOST_PER_PAGE, Counts, JobFilter, Page
+from onward.core.jobs.history import Attempt, Event
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
@@ -17,47 +15,6 @@ from onward.core.policy.category import Q_DEADLETTER
 from onward.operations.statement import Operation, Statement, as_json
 
 _CAP = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One run of a job; a current run has neither end nor outcome, and no known cost."""
-
-    lease: int
-    attempt: int
-    worker_id: str | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    outcome: str | None
-    error: dict[str, Any] | None
-    cost_micros: int | None = None
-
-    @property
-    def duration(self) -> timedelta | None:
-        """How long the run took, by the database's clock."""
-        if self.started_at is None or self.ended_at is None:
-            return None
-        return self.ended_at - self.started_at
-
-    @property
-    def error_class(self) -> str | None:
-        """The class of the error that the handler raised."""
-        return None if self.error is None else self.error.get("class")
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of a job's audit."""
-
-    at: datetime
-    event: str
-    attempt: int | None
-    lease: int | None
-    worker_id: str | None
-    actor_type: str | None
-    actor_id: str | None
-    detail: dict[str, Any] | None
-    action: str | None = None
 
 
 def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:

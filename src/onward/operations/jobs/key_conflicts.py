@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -15,6 +13,7 @@ from onward.core.jobs.debounce import Held, due_at
 from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, WAITING, Enqueued, JobState, Merge, NewJob, instant
+from onward.core.jobs.ledger import Key, KeyPage
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import OnConflict
 from onward.core.policy.rules import Rules
@@ -22,7 +21,6 @@ from onward.errors import InvalidJob, InvalidSetting
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
-KeyStatus = Literal["pending", "running", "succeeded", "failed", "dead"]
 Slot = tuple[str, str, str]
 
 _START: Slot = ("", "", "")
@@ -38,32 +36,6 @@ CHANGES = (
     "run_at", "delay", "deadline", "timeout_micros", "lifetime", "actor_type", "actor_id", "request_id",
     "correlation_id", "limit_key",
 )  # fmt: skip
-
-
-class Key(msgspec.Struct, frozen=True):
-    """One line of the ledger; `status` is None if the job was removed before a status could be kept.
-
-    A reference is `job:<id>`, the job whose result or error can be read.
-    """
-
-    org_id: str | None
-    project_id: str | None
-    key: str
-    job_id: JobId
-    status: KeyStatus | None
-    first_seen_at: datetime
-    last_seen_at: datetime
-    expires_at: datetime | None
-    result_ref: str | None
-    error_ref: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPage:
-    """Lines of the ledger in order, and the place of the last if there are more."""
-
-    keys: list[Key]
-    next_cursor: Slot | None
 
 
 def conflict_of(new: NewJob, rules: Rules) -> OnConflict:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.jobs.history import Dropped
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState
 from onward.core.policy.category import CATEGORIES, OnSubjectDelete
@@ -17,15 +17,6 @@ from onward.operations.jobs.cancel import cancel
 from onward.operations.statement import Operation, Statement, as_json
 
 _RULES = ("cancel", "delete", "keep")
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """What became of a subject's jobs; a running job is asked to stop, and counts as cancelled."""
-
-    cancelled: frozenset[JobId]
-    deleted: frozenset[JobId]
-    kept: frozenset[JobId]
 
 
 def drop_subject(

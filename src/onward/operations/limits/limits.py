@@ -8,7 +8,6 @@ core/limits/limit.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.limits.limit import Limit, LimitStanding, SlotSeen, Terms, check_terms, name_of, value_of
+from onward.core.limits.limit_use import Admitted, FoundKeys, KeySeen, LimitSeen
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
@@ -31,57 +31,6 @@ _CAP = 10_000
 _TOP = 5
 
 Actor = tuple[str | None, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """How many jobs of each queue were made ready, which keys have more, and when a rate allows more."""
-
-    queues: Mapping[str, int] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
-    again: datetime | None = None
-    now: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
-    """Keys with waiting jobs that may be made ready, when a rate allows more, and where to continue."""
-
-    keys: tuple[str, ...]
-    again: datetime | None
-    cursor: str | None
-    now: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class KeySeen:
-    """How many jobs hold or await a permit of one key; `value` is None if all jobs share it."""
-
-    key: str
-    value: str | None
-    active: int
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitSeen:
-    """A limit: the declared terms, the terms that an operator has set instead, and its current use.
-
-    Counts stop at a cap; `keys` are the keys for which most jobs wait.
-    """
-
-    name: str
-    terms: Terms
-    declared: Mapping[str, Any]
-    declared_at: datetime
-    override: Mapping[str, Any] | None
-    set_at: datetime | None
-    reason: str | None
-    actor_type: str | None
-    actor_id: str | None
-    active: int
-    waiting: int
-    keys: tuple[KeySeen, ...] = ()
 
 
 def admit(keys: Collection[str]) -> Operation[Admitted]:

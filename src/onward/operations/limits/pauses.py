@@ -3,65 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, get_args
+from typing import get_args
 
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
+from onward.core.limits.pause import Controls, Gate, Pause, Scope
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
-
-Scope = Literal["queue", "org", "job_type"]
-Hold = Literal["queue", "org", "job_type", "budget"]
-"""What can hold jobs back: a pause of one of the scopes, or the spent budget of an org."""
 
 _FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
 _GATE = "gate"
 
 Actor = tuple[str | None, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A closed gate: no worker claims anything."""
-
-    reason: str
-    actor_type: str | None
-    actor_id: str | None
-    closed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A pause: nothing of this queue, org or job type is claimed; running jobs continue.
-
-    A pause of scope `budget` has no actor: the org of that name has spent its budget.
-    """
-
-    scope: Hold
-    name: str
-    reason: str
-    actor_type: str | None
-    actor_id: str | None
-    paused_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controls:
-    """What holds claims back: the gate, if it is closed, and the pauses."""
-
-    gate: Gate | None = None
-    pauses: frozenset[Pause] = frozenset()
-
-    def paused(self, scope: Hold) -> frozenset[str]:
-        """Return the paused queues, orgs or job types, or the orgs whose budget is spent."""
-        return frozenset(pause.name for pause in self.pauses if pause.scope == scope)
-
-    @property
-    def held_orgs(self) -> frozenset[str]:
-        """The orgs of which nothing is claimed, for whatever reason."""
-        return self.paused("org") | self.paused("budget")
 
 
 def pause(scope: Scope, name: str, *, reason: str) -> Operation[bool]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from onward.core.inputs.checks import whole
@@ -12,7 +11,7 @@ from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.limits import gcra
-from onward.core.limits.queue_policy import Bound, QueueRule, RateBound, bounds_of
+from onward.core.limits.queue_policy import Bound, Queue, QueueRule, RateBound, bounds_of
 from onward.core.upkeep.facts import QueueLoad
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
@@ -23,24 +22,6 @@ DECLARED = ("name", "settings")
 
 _MOST_LINES = 10_000
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
-    """A queue and its policy: in effect, as declared, and what an operator set instead, why and when.
-
-    `wait` is how long its rate still keeps every job from starting.
-    """
-
-    name: str
-    rule: QueueRule
-    declared: QueueRule
-    override: Mapping[str, Any] | None = None
-    reason: str | None = None
-    actor_type: str | None = None
-    actor_id: str | None = None
-    set_at: datetime | None = None
-    wait: timedelta = timedelta()
 
 
 def declare(rules: Mapping[str, QueueRule]) -> Operation[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +13,14 @@ from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.policy.rules import Rules
-from onward.core.records.artifact import DATABASE, LONGEST_NAME, Artifact, ArtifactPage, NewArtifact
+from onward.core.records.artifact import (
+    LONGEST_NAME,
+    Artifact,
+    ArtifactPage,
+    Kept,
+    NewArtifact,
+    Owner,
+)
 from onward.core.secrets.redaction import redact_text
 from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllowed
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
@@ -24,25 +30,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _MOST_EXPIRED = 1000
 _MOST_ATTEMPTS = 2**31 - 1
 _MOST_LEASES = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Stored content: `data` in the row itself, in base64, or at `place`."""
-
-    sha256: str
-    size: int
-    place: str = DATABASE
-    data: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The owner of an artifact that was not made by a running job."""
-
-    org_id: str | None = None
-    project_id: str | None = None
-    job_id: JobId | None = None
 
 
 def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[Owner]:
@@ -178,7 +165,7 @@ def _described(artifact_id: str, new: NewArtifact, kept: Kept) -> dict[str, Scal
 
 
 def _artifact(row: Row) -> Artifact:
-    values: dict[str, Any] = dict(zip(Artifact.__dataclass_fields__, row, strict=True))
+    values: dict[str, Any] = dict(zip(Artifact.__struct_fields__, row, strict=True))
     values["roles"] = None if values["roles"] is None else tuple(decode(values["roles"]))
     values["created_at"] = instant(values["created_at"])
     values["expires_at"] = None if values["expires_at"] is None else instant(values["expires_at"])

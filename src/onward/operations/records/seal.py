@@ -13,7 +13,7 @@ from typing import Any
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_reason
-from onward.core.records.chain import ChainLink, Head, digest_of, digest_of_all, links
+from onward.core.records.chain import AuditPruned, ChainLink, Head, Sealed, digest_of, digest_of_all, links
 from onward.errors import AuditBroken
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
 
@@ -23,29 +23,6 @@ _AT_ONCE = 5_000
 _WIDTH = 50_000
 LINK = ("position", "seq", "digest", "link")
 _SETTLED_MICROS = 10_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """How many rows were added, where the chain ends now, and whether more are waiting.
-
-    Up to `floor` every row is in the chain; up to `upto` rows were searched.
-    """
-
-    count: int
-    head: Head
-    floor: int
-    upto: int
-    done: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AuditPruned:
-    """How many rows were removed, and the digest over them; `seq` is the event that records it."""
-
-    count: int
-    digest: str | None = None
-    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

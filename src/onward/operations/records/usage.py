@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import islice
-from typing import Literal, get_args
+from typing import get_args
 
 from onward.core.inputs.checks import check_kind, whole, zoned
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant, micros
+from onward.core.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 from onward.core.work.lifecycle import End
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
-
-Group = Literal["org", "job_type", "queue", "day", "unit"]
-Period = Literal["day", "month", "total"]
 
 Actor = tuple[str | None, str | None]
 
@@ -28,59 +25,6 @@ _GROUPS: tuple[Group, ...] = get_args(Group)
 _MOST_ENDS = 500
 _MOST_LINES = 100_000
 _MOST_MICROS = 9 * 10**18
-
-
-@dataclass(frozen=True, slots=True)
-class UsageEvent:
-    """How much of one unit one run of a job has used, and what that cost."""
-
-    job_id: JobId
-    lease: int
-    attempt: int
-    unit: str
-    amount: float
-    cost_micros: int
-    at: datetime
-    org_id: str | None
-    project_id: str | None
-    job_type: str
-    queue: str
-    category: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageTotal:
-    """A line of a report; a field that it is not grouped by is None, and so is an amount of several units."""
-
-    org_id: str | None = None
-    job_type: str | None = None
-    queue: str | None = None
-    day: date | None = None
-    unit: str | None = None
-    runs: int
-    amount: float | None
-    cost_micros: int
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much an org may spend in a period, and how much it has; `spent_at` is when it had spent all."""
-
-    org_id: str
-    limit_micros: int
-    period: Period
-    period_started_at: datetime
-    spent_micros: int
-    spent_at: datetime | None
-    set_at: datetime
-    actor_type: str | None
-    actor_id: str | None
-    reason: str | None
-
-    @property
-    def spent(self) -> bool:
-        """Whether the org's jobs are held."""
-        return self.spent_at is not None
 
 
 def record(ends: Collection[End]) -> Operation[dict[str, int]]:

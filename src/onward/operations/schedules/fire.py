@@ -7,10 +7,10 @@ occurrences in the same transaction. If an occurrence comes up twice, the primar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole
@@ -19,6 +19,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob, instant, micros
 from onward.core.policy.contract import complete
 from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.schedules.firing import Fired, LateSlot
 from onward.core.schedules.schedule import Schedule, is_late
 from onward.errors import OnwardError, ScheduleNotFound, StoreError
 from onward.operations.jobs.enqueue import enqueue_many
@@ -52,32 +53,7 @@ class Known:
         return {"types": as_json(sorted(self.job_types)), "own": as_json(sorted(self.own)), "up": up}
 
 
-@dataclass(frozen=True, slots=True)
-class LateSlot:
-    """An occurrence that was fired more than a minute late."""
-
-    schedule: str
-    slot: datetime
-    drift: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class Fired:
-    """The result of firing: the jobs of each schedule, the late occurrences, and the errors by schedule.
-
-    `moved` is how many schedules advanced to another occurrence; `more` means that occurrences are still due.
-    """
-
-    jobs: dict[str, list[JobId]] = field(default_factory=dict)
-    queues: frozenset[str] = frozenset()
-    late: tuple[LateSlot, ...] = ()
-    errors: dict[str, str] = field(default_factory=dict)
-    moved: int = 0
-    more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _DueRun:
+class _DueRun(msgspec.Struct, frozen=True):
     """An occurrence being fired: a job to be enqueued, or the reason why there is none."""
 
     schedule: Schedule
@@ -128,7 +104,7 @@ def fire(
     jobs = yield from _enqueue(taken, rules)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
-    return replace_fields(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
+    return replace(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
 
 
 def _told(
@@ -234,7 +210,7 @@ def _add_runs(runs: Sequence[_DueRun]) -> Operation[list[_DueRun]]:
 
 
 def _freed(run: _DueRun) -> _DueRun:
-    return replace_fields(run, new=None if run.new is None else replace(run.new, after=()))
+    return replace(run, new=None if run.new is None else replace(run.new, after=()))
 
 
 def _enqueue(runs: Sequence[_DueRun], rules: Rules) -> Operation[dict[str, list[JobId]]]:

@@ -15,6 +15,7 @@ from onward.core.failures.breaker import QUEUE, Breaker
 from onward.core.jobs.ids import JobId, first_id_at
 from onward.core.jobs.job import Job, JobState, instant, micros
 from onward.core.jobs.payload import decode
+from onward.core.limits.pause import Gate, Pause
 from onward.core.policy.rules import Rules
 from onward.core.upkeep.facts import (
     Burn,
@@ -35,6 +36,7 @@ from onward.core.upkeep.facts import (
     WorkerSeen,
 )
 from onward.core.upkeep.worker_findings import OVERDUE
+from onward.core.work.claim import Look
 from onward.errors import JobNotFound
 from onward.operations.failures import breakers, dead_letters
 from onward.operations.flows import graph, signals
@@ -169,7 +171,7 @@ def _holds() -> Operation[list[Hold]]:
     return closed + [Hold(one.scope, one.name, one.reason, _actor(one), one.paused_at) for one in paused]
 
 
-def _actor(by: pauses.Gate | pauses.Pause) -> str | None:
+def _actor(by: Gate | Pause) -> str | None:
     return ":".join(part for part in (by.actor_type, by.actor_id) if part) or None
 
 
@@ -208,7 +210,7 @@ def _worker(row: Row) -> WorkerSeen:
     )
 
 
-def _ready(look: polls.Look) -> Operation[list[QueueSeen]]:
+def _ready(look: Look) -> Operation[list[QueueSeen]]:
     if not look.ready:
         return []
     rows = yield Statement("list_ready_queues", {"limit": _MOST_QUEUES, "cap": _CAP})
@@ -225,7 +227,7 @@ def _types(ready: Sequence[QueueSeen]) -> Operation[list[TypeSeen]]:
     return found
 
 
-def _overdue(look: polls.Look) -> Operation[int]:
+def _overdue(look: Look) -> Operation[int]:
     before = look.now - OVERDUE
     if look.next_due is None or look.next_due >= before:
         return 0

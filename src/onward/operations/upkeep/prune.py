@@ -18,33 +18,13 @@ from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import instant, micros
 from onward.core.policy.retention import RUNS_KEPT, EndedJob
 from onward.core.policy.rules import Rules
+from onward.core.upkeep.maintenance import Place
 from onward.operations.flows import signals
 from onward.operations.jobs import key_conflicts
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
-Place = Mapping[str, str]
-"""Where a walk continues: for each kind that is not at its end, the last key that was read."""
-
 _DAY = timedelta(days=1)
 _LOWEST = "00000000-0000-0000-0000-000000000000"
-
-
-@dataclass(frozen=True, slots=True)
-class PruneRound:
-    """How many of each kind were removed, or in a dry run would be; `place` is where to continue, or None."""
-
-    counts: Mapping[str, int]
-    place: Place | None = None
-
-    @property
-    def more(self) -> bool:
-        """Whether rows were left that were not looked at yet."""
-        return self.place is not None
-
-    @property
-    def total(self) -> int:
-        """The sum of the counts."""
-        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onward.core.jobs.job import instant
+from onward.core.upkeep.maintenance import Tended
 from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize
 from onward.operations.statement import Operation, Statement
 
 # Few: a query of `ended` without an id opens each partition with all its indexes, on every new connection.
 _MONTHS_AHEAD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Tended:
-    """What happened to a partition: it was created and jobs were moved into it, or dropped, or why not."""
-
-    done: str
-    name: str
-    detail: str | None
 
 
 def inspect_sizes() -> Operation[SizeReport]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.core.jobs.job import instant
+from onward.core.work.claim import DueChores
 from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation, Statement
 
@@ -13,20 +13,6 @@ SETTLE_PATIENCE = timedelta(milliseconds=200)
 """The process that writes an end does its follow-up work next; a search at once would only get in its way."""
 
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class DueChores:
-    """When the next job and the next occurrence of a schedule are due; a time in the past means now.
-
-    `unsettled` means that ends have follow-up work pending, `fresh` that signals or waits are to be matched.
-    """
-
-    now: datetime
-    next_due: datetime | None
-    next_slot: datetime | None
-    unsettled: bool
-    fresh: bool
 
 
 def chores(known: Known) -> Operation[DueChores]:

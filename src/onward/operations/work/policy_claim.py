@@ -17,6 +17,7 @@ from onward.core.jobs.payload import decode
 from onward.core.limits import gcra
 from onward.core.limits.fairness import Candidate, Org, Turn, by_age, in_turn, pick, quotas
 from onward.core.limits.queue_policy import QueueRule
+from onward.core.work.claim import RuledClaim
 from onward.operations.limits.queues import declare
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 from onward.operations.work import work
@@ -32,18 +33,6 @@ _MOST_ROUNDS = 4
 _MICROSECOND = timedelta(microseconds=1)
 
 Params = Mapping[str, Scalar]
-
-
-@dataclass(frozen=True, slots=True)
-class RuledClaim:
-    """The jobs that a claim took, in the order in which they are to run.
-
-    `full` means that the queue now runs as many jobs as it may; `wait` is how long no job of it may start.
-    """
-
-    jobs: list[Job]
-    full: bool = False
-    wait: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

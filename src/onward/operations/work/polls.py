@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
-from onward.operations.limits.pauses import Controls, read_controls
+from onward.core.work.claim import Look, Watch
+from onward.operations.limits.pauses import read_controls
 from onward.operations.statement import Operation, Statement
 
 _OTHERS = frozenset({"worker", "cancel", "breaker", "ruled"})
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Which queues have a ready job, and when the next is due; a time in the past means: promote it now."""
-
-    ready: frozenset[str]
-    next_due: datetime | None
-    now: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch(Controls):
-    """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
-
-    `breakers` are those that are not clean: how long each still holds, None for without an end.
-    `ruled` are the queues that have a policy, which a claim must follow.
-    """
-
-    alive: bool
-    cancel_requested: Mapping[JobId, str] = field(default_factory=dict)
-    breakers: Mapping[str, timedelta | None] = field(default_factory=dict)
-    ruled: frozenset[str] = frozenset()
 
 
 def look() -> Operation[Look]:

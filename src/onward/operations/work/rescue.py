@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.jobs.job import Job, instant
 from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
 from onward.operations.statement import Operation, Row, Statement, as_json
 from onward.operations.work.leader import lead
-from onward.operations.work.work import MOST_AT_ONCE, Leases, finish, retire
+from onward.operations.work.work import MOST_AT_ONCE, finish, retire
 
 SWEEPER = "sweeper"
 """The lead that a worker must hold to rescue jobs of other workers by itself."""
 
 _NOTHING = Leases(frozenset(), frozenset())
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Promoted:
-    """How many jobs of each queue became ready, and when the next one is due.
-
-    `slots` are the keys of limits for whose permits the other due jobs wait now.
-    """
-
-    queues: dict[str, int]
-    next_due: datetime | None
-    slots: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """Whether this worker leads, and what it took back."""
-
-    leader: bool
-    leases: Leases
 
 
 def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[list[Job]]:

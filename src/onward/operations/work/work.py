@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any
@@ -15,8 +14,9 @@ from onward.core.jobs.job import COLUMNS, Job
 from onward.core.jobs.job import ENDED as ENDED_STATES
 from onward.core.jobs.payload import lenient
 from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Failed, Transition
-from onward.errors import InvalidSetting, LeaseLost, WorkerLost
+from onward.errors import InvalidSetting, WorkerLost
 from onward.operations.records.usage import record, spend
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 from onward.operations.work.leader import abdicate
@@ -45,41 +45,6 @@ _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
 _FRONT = (0, 0, "00000000-0000-0000-0000-000000000000")
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_LEASE = timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Leases:
-    """Which of the leases in a write were still held; a refused lease changed nothing."""
-
-    held: frozenset[JobId]
-    lost: frozenset[JobId]
-    cancel_requested: frozenset[JobId] = frozenset()
-    spent_orgs: frozenset[str] = frozenset()
-    """Orgs whose budget is spent, as far as these writes found out."""
-    tied: frozenset[JobId] = frozenset()
-    """Jobs that have ended with follow-up work pending, which `settle_ties` does."""
-    slots: frozenset[str] = frozenset()
-    """Keys of limits that may have a free permit, because a job ended or was released."""
-
-    def joined(self, more: Leases) -> Leases:
-        """Add the result of another write; a lease that either of them found held is not lost."""
-        held = self.held | more.held
-        return Leases(
-            held,
-            (self.lost | more.lost) - held,
-            self.cancel_requested | more.cancel_requested,
-            self.spent_orgs | more.spent_orgs,
-            self.tied | more.tied,
-            self.slots | more.slots,
-        )
-
-    def require(self) -> None:
-        """Raise LeaseLost if any lease was lost."""
-        if self.lost:
-            raise LeaseLost(
-                f"job {', '.join(sorted(self.lost))}: another worker holds it, or it has ended; "
-                "its result was refused and must not be written elsewhere"
-            )
 
 
 def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None = None) -> Operation[None]:

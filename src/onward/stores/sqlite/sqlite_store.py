@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from onward.connections.drivers.sqlite_async import AsyncSqlite
+from onward.core.upkeep.maintenance import Migration, Plan
 from onward.errors import InvalidSetting, StoreClosed
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
-from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations, statements
+from onward.stores.migrations import BUNDLED, check_prefix, plan, read_migrations, statements
 from onward.stores.sqlite.file import SqliteFile, translated
 from onward.stores.sqlite.threads import Reader, Writer
 

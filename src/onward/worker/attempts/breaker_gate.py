@@ -19,6 +19,7 @@ from onward.clients.client import AsyncClient
 from onward.core.failures.breaker import (
     QUEUE,
     Answer,
+    Standing,
     answer_of,
     check_provider,
     settings_of,
@@ -27,7 +28,6 @@ from onward.core.jobs.job import Job
 from onward.core.policy.rules import Rules
 from onward.core.work.lifecycle import Outcome, Released
 from onward.handlers.handler import Handler
-from onward.operations.failures.breakers import Standing
 from onward.worker.attempts.attempt import Running
 from onward.worker.attempts.breaker_changes import BreakerChanges
 from onward.worker.attempts.provider_queue import Line, Ticket

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
+from onward.core.limits.pause import Controls
+from onward.core.work.claim import Watch
 from onward.errors import StoreError, WorkerLost
-from onward.operations.limits.pauses import Controls
-from onward.operations.work.polls import Watch
 from onward.stores.wakeups import Wakeups
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.claiming.buffer import Buffer, Lane

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from onward.core.limits.queue_policy import QueueRule
-from onward.operations.work.policy_claim import RuledClaim
+from onward.core.work.claim import RuledClaim
 
 # If other workers run all jobs that the policy allows, this worker does not learn that one has ended.
 _ASK_AGAIN_SECONDS = 1.0

@@ -11,9 +11,8 @@ from datetime import timedelta
 from functools import partial
 
 from onward.clients.client import AsyncClient
-from onward.core.failures.alert import Sink, error_text
+from onward.core.failures.alert import Send, Sink, error_text
 from onward.logs import get_logger
-from onward.operations.failures.alerts import Send
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.outage import Outage
 

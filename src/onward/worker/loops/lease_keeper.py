@@ -17,9 +17,9 @@ from datetime import timedelta
 from typing import Any
 
 from onward.clients.sync.client import Client
+from onward.core.work.claim import Watch
 from onward.errors import WorkerLost
 from onward.logs import get_logger
-from onward.operations.work.polls import Watch
 from onward.worker.outage import Outage
 
 log = get_logger("onward.worker")

@@ -13,11 +13,12 @@ from itertools import groupby
 
 from onward.clients.client import AsyncClient
 from onward.core.policy.built_in import BUILT_IN
+from onward.core.schedules.firing import Fired
 from onward.core.upkeep.diagnosis import lasting, stamp
 from onward.handlers.handler import Handler
 from onward.handlers.start_hooks import StartHook
 from onward.logs import get_logger
-from onward.operations.schedules.fire import Fired, Known
+from onward.operations.schedules.fire import Known
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.loops.due_poll import Chores
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from onward.clients.sync.binding import Binding
-from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings
+from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Standing
 from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
-from onward.operations.failures.breakers import Standing
 
 
 class Breakers:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from onward.clients.sync.binding import Binding
+from onward.core.flows.graph import Graph
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.operations.flows import graph
-from onward.operations.flows.graph import Graph
 
 
 class Flows:

@@ -11,9 +11,8 @@ from onward.clients.sync.binding import Binding
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.work.wait import Awaited, Sent, Signal
+from onward.core.work.wait import KEEP, Awaited, NewSignal, Sent, Signal
 from onward.operations.flows import signals
-from onward.operations.flows.signals import NewSignal
 from onward.origin import ambient_org
 
 _ids = IdMaker(time.time_ns, os.urandom)
@@ -37,7 +36,7 @@ class Signals:
         payload: Any = None,
         *,
         org_id: str | None = None,
-        keep: Duration = signals.KEEP,
+        keep: Duration = KEEP,
     ) -> Sent:
         """Send a signal to every job of the org that waits for this event and key.
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from onward.clients.sync.binding import Binding
+from onward.core.jobs.ledger import Key, KeyPage
 from onward.operations.jobs import key_conflicts
-from onward.operations.jobs.key_conflicts import Key, KeyPage, Slot
+from onward.operations.jobs.key_conflicts import Slot
 
 
 class Keys:

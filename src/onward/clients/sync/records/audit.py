@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import check_kind, zoned
 from onward.core.jobs.job import Job
 from onward.core.policy.rules import Rules
-from onward.core.records.chain import ChainLink, Fault, Head, Walk
+from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.records.chain import AuditPruned, AuditVerified, ChainLink, Fault, Head, Sealed, Walk
 from onward.errors import AuditBroken, InvalidSetting, LeaseLost
 from onward.operations.records import audit, seal
-from onward.operations.records.audit import AuditFilter, AuditPage, AuditRecord
-from onward.operations.records.seal import AuditPruned, Sealed
 from onward.operations.statement import Row
 
 _PAGE = 1000
@@ -26,20 +26,6 @@ _STRIDE = 50_000
 _LOWEST = -(2**62)
 _MOST_FAULTS = 1000
 _NOT_GIVEN = "no row is given this number"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditVerified:
-    """What a walk along the chain found; it lists at most 1000 faults."""
-
-    links: int
-    head: Head
-    faults: tuple[Fault, ...]
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing was edited, removed, inserted or reordered."""
-        return not self.faults
 
 
 def _cutoffs(

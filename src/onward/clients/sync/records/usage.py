@@ -9,8 +9,8 @@ from uuid import UUID
 
 from onward.clients.sync.binding import Binding
 from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 from onward.operations.records import usage
-from onward.operations.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 
 
 class Usage:

@@ -15,12 +15,12 @@ from onward.clients.sync.binding import Binding
 from onward.clients.sync.records.artifacts import Artifacts
 from onward.clients.sync.records.audit import Audit
 from onward.core.inputs.checks import check_kind, whole
+from onward.core.upkeep.maintenance import Place, PruneRound, Tended
 from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
 from onward.operations.schedules import built_in_schedules
 from onward.operations.upkeep import prune, table_sizes
-from onward.operations.upkeep.prune import KINDS, Place, PruneRound, PruneStep, Walked
-from onward.operations.upkeep.table_sizes import Tended
+from onward.operations.upkeep.prune import KINDS, PruneStep, Walked
 from onward.stores.local_state import condition_of
 
 _MOST_AT_ONCE = 10_000

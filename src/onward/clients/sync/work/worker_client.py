@@ -16,15 +16,13 @@ from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
+from onward.core.work.claim import DueChores, Look, Watch
+from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
 from onward.errors import StoreError
 from onward.operations.flows import after_end, followers
 from onward.operations.schedules.fire import Known
 from onward.operations.work import due, leader, polls, rescue, work
-from onward.operations.work.due import DueChores
-from onward.operations.work.polls import Look, Watch
-from onward.operations.work.rescue import Promoted, Swept
-from onward.operations.work.work import Leases
 
 LEASE = timedelta(seconds=30)
 # The rounds of follow-up work in one call: few for a caller that has just ended a job, many for the loop of a

@@ -14,12 +14,12 @@ from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import owed_artifact
 from onward.core.policy.rules import Rules
+from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Succeeded
 from onward.errors import TransactionNotOpen
 from onward.handlers.clients import Clients, confined
 from onward.handlers.handler import Run
 from onward.handlers.handles.handle import Handle
-from onward.operations.work.work import Leases
 from onward.origin import running
 
 

@@ -18,11 +18,12 @@ from psycopg import errors
 from onward.connections.drivers.psycopg import PsycopgConnection
 from onward.connections.libpq.prepared import Direct
 from onward.connections.run import one_by_one, run
+from onward.core.upkeep.maintenance import Migration, Plan
 from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.operations.tenancy import set_org
 from onward.sql.catalogue import Database
-from onward.stores.migrations import BUNDLED, Migration, Plan, check_prefix, plan, read_migrations
+from onward.stores.migrations import BUNDLED, check_prefix, plan, read_migrations
 from onward.stores.postgres.sync.pool import Pool, Pooled
 
 T = TypeVar("T")
