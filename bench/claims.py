@@ -29,12 +29,12 @@ BATCH = 500
 
 def drained(client: Client) -> float:
     """Claim and finish all jobs, one after the other and without a worker; gives jobs a second."""
-    client.register("w", lease=timedelta(days=1))
+    client.worker.register("w", lease=timedelta(days=1))
     client.enqueue_many(new_job(number) for number in range(JOBS))
 
     def drain() -> None:
-        while jobs := client.claim("q:default", BATCH, worker_id="w"):
-            client.finish([(job, Succeeded()) for job in jobs]).require()
+        while jobs := client.worker.claim("q:default", BATCH, worker_id="w"):
+            client.worker.finish([(job, Succeeded()) for job in jobs]).require()
 
     return JOBS / seconds(drain)
 
@@ -45,11 +45,11 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
     yield Measure("postgres: claim 500 and finish 500, no worker", "jobs/s", rate, 0, "")
     with fresh_store(url) as store, psycopg.connect(url, autocommit=True) as connection:
         client = Client(store=store)
-        client.register("w", lease=timedelta(days=1))
+        client.worker.register("w", lease=timedelta(days=1))
         connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
         connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
         for _ in range(20):
-            client.claim("q:default", 100, worker_id="w")
+            client.worker.claim("q:default", 100, worker_id="w")
         fill(connection, store, 200_000)
         first = claims_of_100(client)
         connection.execute(f"ANALYZE {store.prefix}live".encode())
@@ -70,7 +70,7 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
 
 def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
     """Give the database's own time for a claim that finds nothing, planning included."""
-    Client(store=store).register("w", lease=timedelta(days=1))
+    Client(store=store).worker.register("w", lease=timedelta(days=1))
     asked = next(work.claim_rows("q:default", 100, worker_id="w"))
     assert isinstance(asked, Statement)
     query, values = postgres_call(catalogue("postgres", "arrays", store.prefix)["claim_jobs"], asked)
@@ -85,7 +85,7 @@ def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
 
 
 def claims_of_100(client: Client) -> float:
-    times = [seconds(lambda: client.claim("q:default", 100, worker_id="w")) for _ in range(20)]
+    times = [seconds(lambda: client.worker.claim("q:default", 100, worker_id="w")) for _ in range(20)]
     return statistics.median(times) * 1e3
 
 

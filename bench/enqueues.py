@@ -146,7 +146,7 @@ def fresh_client() -> Iterator[Client]:
         tempfile.TemporaryDirectory() as folder,
         Client(store=SqliteStore(Path(folder) / "ours.db")) as client,
     ):
-        client.count()
+        client.jobs.count()
         yield client
 
 

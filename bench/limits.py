@@ -61,11 +61,11 @@ SELECT array_agg(format_type(oid, NULL) ORDER BY at) FROM unnest(%s::oid[]) WITH
 def postgres(store: PostgresStore, jobs: int) -> float:
     """Drain a filled store within the server, commit by commit; gives jobs a second."""
     client = Client(store=store)
-    client.register(WORKER, lease=timedelta(days=1))
+    client.worker.register(WORKER, lease=timedelta(days=1))
     with psycopg.connect(store.url, autocommit=True) as connection:
-        sample = client.claim("q:default", 2, worker_id=WORKER)
+        sample = client.worker.claim("q:default", 2, worker_id=WORKER)
         make_procedure(connection, store.prefix, sample)
-        client.finish([(job, Succeeded()) for job in sample]).require()
+        client.worker.finish([(job, Succeeded()) for job in sample]).require()
         passed = seconds(lambda: connection.execute(f"CALL {store.prefix}bench_drain()".encode()))
     return (jobs - len(sample)) / passed
 

@@ -72,13 +72,13 @@ class Subject:
         app.client.migrate()
 
     def one(self, jobs: int, timer: Timer) -> None:
-        app.client.count()
+        app.client.jobs.count()
         with timer:
             for number in range(jobs):
                 noop.enqueue(n=number)
 
     def many(self, jobs: int, timer: Timer) -> None:
-        app.client.count()
+        app.client.jobs.count()
         with timer:
             app.enqueue_many(noop.build(n=number) for number in range(jobs))
 
@@ -95,7 +95,7 @@ class Subject:
 
 def keyed(jobs: int) -> None:
     """Enqueue a bulk in which every job has an idempotency key."""
-    app.client.count()
+    app.client.jobs.count()
     timer, start = Timer(), clock()
     with timer:
         app.enqueue_many(noop.using(key=f"k{start}:{number}").build(n=number) for number in range(jobs))
@@ -111,7 +111,7 @@ def callers(jobs: int) -> None:
 
     async def run() -> None:
         timer = Timer()
-        await app.aclient.count()
+        await app.aclient.jobs.count()
         with timer:
             await asyncio.gather(*(call(range(start, jobs, CALLERS)) for start in range(CALLERS)))
         say(jobs=jobs, seconds=timer.seconds)
@@ -134,7 +134,7 @@ def load(rate: int, seconds: int) -> None:
 
 def feed() -> None:
     """Enqueue as many at once as each line of the input says."""
-    app.client.count()
+    app.client.jobs.count()
     say(ready=True)
     for line in sys.stdin:
         send(int(line))

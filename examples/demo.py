@@ -41,7 +41,7 @@ def book(path: Path) -> None:
         confirm = jobs.confirm_booking.using(key=f"confirm:{number}")
         handle = confirm.using(tx=connection).enqueue(booking_id=number)
         end()
-        exists = handle.id in jobs.app.client.get_many([handle.id])
+        exists = handle.id in jobs.app.client.jobs.get_many([handle.id])
         print(f"  booking {number}: {end.__name__}, so its job {'exists' if exists else 'never existed'}")
     connection.close()
     again = confirm.enqueue(booking_id=2)
@@ -72,7 +72,7 @@ class Display:
         print(f"\r\x1b[2K  {text}" if self._terminal else f"  {text}", flush=True)
 
     def _look(self) -> None:
-        counts, now = jobs.app.client.count(), time.monotonic()
+        counts, now = jobs.app.client.jobs.count(), time.monotonic()
         states = {state: counts.total(state) for state in JobState}
         total, ended = sum(states.values()), sum(counts.ended.values())
         self.live = total - ended
@@ -133,8 +133,11 @@ def summarise(found: list[Job]) -> list[str]:
 def tell(job: Job) -> None:
     """Tell the story of one job, from its audit."""
     print(f"\n{job.job_type}: {job.state} after attempt {job.attempt} of {job.max_attempts}")
-    errors = {job.attempt: job.error, **{run.attempt: run.error for run in jobs.app.client.attempts(job.id)}}
-    for event in jobs.app.client.events(job.id):
+    errors = {
+        job.attempt: job.error,
+        **{run.attempt: run.error for run in jobs.app.client.jobs.attempts(job.id)},
+    }
+    for event in jobs.app.client.jobs.events(job.id):
         error = errors.get(event.attempt or 0) if event.event in {"job.failed", "job.deadlettered"} else None
         told = f"{error['class']}: {error['message']}" if error else event.worker_id or ""
         print(f"  {(event.at - job.created_at).total_seconds():6.2f} s  {event.event:<17} {told}".rstrip())
@@ -158,7 +161,7 @@ def main() -> int:
         finally:
             process.terminate()
             code = process.wait()
-        found = jobs.app.client.list_jobs(limit=1000).jobs
+        found = jobs.app.client.jobs.list(limit=1000).jobs
         wrong = summarise(found) + ([f"the worker's exit code: {code}"] if code else [])
         for job_type in ("renew_subscription", "convert_video", "import_orders"):
             tell(next(job for job in found if job.job_type == job_type))

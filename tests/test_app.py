@@ -143,7 +143,7 @@ def test_many_jobs_are_stored_at_once(app):
     work = app.job(at_the_top)
     handles = app.enqueue_many(work.using(key=f"k{n // 2}").build(n) for n in range(4))
     assert [handle.created for handle in handles] == [True, False, True, False]
-    assert app.client.count().total(JobState.QUEUED) == 2
+    assert app.client.jobs.count().total(JobState.QUEUED) == 2
     assert handles[0].refresh().payload == {"n": 0}
 
 
@@ -163,7 +163,7 @@ def test_the_client_can_be_bound_to_a_transaction(tmp_path):
         app.within(connection).enqueue(NewJob(job_type="work"))
         connection.rollback()
     connection.close()
-    assert app.client.list_jobs().jobs == []
+    assert app.client.jobs.list().jobs == []
     app.close()
 
 
@@ -229,7 +229,7 @@ def test_a_worker_runs_a_job_and_its_child(working):  # S0-33
 
     assert asyncio.run(drain()).succeeded == 2
     assert handle.result() is None
-    children = [job for job in working.client.list_jobs().jobs if job.parent_id == handle.id]
+    children = [job for job in working.client.jobs.list().jobs if job.parent_id == handle.id]
     assert [job.result for job in children] == [42]
 
 
@@ -255,7 +255,7 @@ async def test_a_lifespan_without_a_worker_closes_the_clients(working):
         client, shared = working.aclient, working.client
         handle = await working.double.aenqueue(3)
     with pytest.raises(StoreClosed):
-        await client.get(handle.id)
+        await client.jobs.get(handle.id)
     with pytest.raises(StoreClosed):
-        shared.get(handle.id)
+        shared.jobs.get(handle.id)
     assert handle.refresh().state == JobState.QUEUED

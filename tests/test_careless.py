@@ -50,35 +50,35 @@ MISTAKES: dict[str, Any] = {
     "tags as text": lambda client, job: client.enqueue(NewJob(job_type="t", tags="abc")),  # type: ignore[arg-type]
     "a naive time": lambda client, job: client.enqueue(NewJob(job_type="t", run_at=NAIVE)),
     "a naive now": lambda client, job: client.at(NAIVE).enqueue(JOB),
-    "text for now": lambda client, job: client.at("x").claim("q", worker_id="w"),
+    "text for now": lambda client, job: client.at("x").worker.claim("q", worker_id="w"),
     "a number for an actor": lambda client, job: client.acting_as(7).enqueue(JOB),
     "an actor without an id": lambda client, job: client.acting_as("user").enqueue(JOB),
-    "one end instead of a list": lambda client, job: client.finish((job, Succeeded())),
-    "a job without an outcome": lambda client, job: client.finish([job]),
-    "an id instead of a job": lambda client, job: client.finish([(job.id, Succeeded())]),
-    "no outcome": lambda client, job: client.finish([(job, "done")]),
-    "a word for a delay": lambda client, job: client.finish([(job, Snooze("soon"))]),
-    "a word for a wait": lambda client, job: client.finish([(job, Failed({}, after="soon"))]),
-    "a job instead of jobs": lambda client, job: client.release(job),
-    "ids to extend": lambda client, job: client.extend("w", [job.id]),
-    "seconds for a lease": lambda client, job: client.register("v", lease=30),
-    "no lease at all": lambda client, job: client.register("v", lease=timedelta()),
-    "a limit of zero": lambda client, job: client.claim("q", 0, worker_id="w"),
-    "a limit in text": lambda client, job: client.claim("q", "3", worker_id="w"),
-    "a huge limit": lambda client, job: client.claim("q", 10**30, worker_id="w"),
-    "a list of queues": lambda client, job: client.claim(["q"], worker_id="w"),
-    "a negative rescue": lambda client, job: client.rescue(-1),
-    "a text to promote": lambda client, job: client.promote("x"),
-    "a text as a filter": lambda client, job: client.list_jobs("dead"),
-    "no reason": lambda client, job: client.cancel(job.id, reason=None),
+    "one end instead of a list": lambda client, job: client.worker.finish((job, Succeeded())),
+    "a job without an outcome": lambda client, job: client.worker.finish([job]),
+    "an id instead of a job": lambda client, job: client.worker.finish([(job.id, Succeeded())]),
+    "no outcome": lambda client, job: client.worker.finish([(job, "done")]),
+    "a word for a delay": lambda client, job: client.worker.finish([(job, Snooze("soon"))]),
+    "a word for a wait": lambda client, job: client.worker.finish([(job, Failed({}, after="soon"))]),
+    "a job instead of jobs": lambda client, job: client.worker.release(job),
+    "ids to extend": lambda client, job: client.worker.extend("w", [job.id]),
+    "seconds for a lease": lambda client, job: client.worker.register("v", lease=30),
+    "no lease at all": lambda client, job: client.worker.register("v", lease=timedelta()),
+    "a limit of zero": lambda client, job: client.worker.claim("q", 0, worker_id="w"),
+    "a limit in text": lambda client, job: client.worker.claim("q", "3", worker_id="w"),
+    "a huge limit": lambda client, job: client.worker.claim("q", 10**30, worker_id="w"),
+    "a list of queues": lambda client, job: client.worker.claim(["q"], worker_id="w"),
+    "a negative rescue": lambda client, job: client.worker.rescue(-1),
+    "a text to promote": lambda client, job: client.worker.promote("x"),
+    "a text as a filter": lambda client, job: client.jobs.list("dead"),
+    "no reason": lambda client, job: client.jobs.cancel(job.id, reason=None),
     "a number of states to reset from": lambda client, job: client.enqueue(
         NewJob(job_type="t", key="k", on_conflict="reset", reset_from=5)  # type: ignore[arg-type]
     ),
-    "a word among ids": lambda client, job: client.get_many(["nope"]),
-    "an empty id": lambda client, job: client.get_many([""]),
-    "an id with a NUL": lambda client, job: client.get_many(["a\0b"]),
-    "an id instead of ids": lambda client, job: client.get_many(job.id),
-    "an empty cursor of jobs": lambda client, job: client.list_jobs(cursor=""),
+    "a word among ids": lambda client, job: client.jobs.get_many(["nope"]),
+    "an empty id": lambda client, job: client.jobs.get_many([""]),
+    "an id with a NUL": lambda client, job: client.jobs.get_many(["a\0b"]),
+    "an id instead of ids": lambda client, job: client.jobs.get_many(job.id),
+    "an empty cursor of jobs": lambda client, job: client.jobs.list(cursor=""),
     "an empty cursor of artifacts": lambda client, job: client.artifacts.list(cursor=""),
     "an empty cursor of a check": lambda client, job: client.artifacts.verify(cursor=""),
     "a huge cursor of the audit": lambda client, job: client.audit.list(cursor=2**70),
@@ -110,7 +110,7 @@ for hostile in ("a\0b", "\ud800"):
     }
     for field in ("job_type", "queue", "org_id", "project_id", "key", "subject", "correlation_id"):
         MISTAKES[f"jobs by {field} {hostile!a}"] = lambda client, job, asked={field: hostile}: (
-            client.list_jobs(JobFilter(**asked))
+            client.jobs.list(JobFilter(**asked))
         )
     for field in ("event", "action", "org_id", "actor_type", "actor_id"):
         MISTAKES[f"audit by {field} {hostile!a}"] = lambda client, job, asked={field: hostile}: (
@@ -120,22 +120,22 @@ for hostile in ("a\0b", "\ud800"):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_in_onwards_own_words_and_changes_nothing(client, mistake):
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(JOB)
-    [job] = client.claim("q:default", worker_id="w")
+    [job] = client.worker.claim("q:default", worker_id="w")
     with pytest.raises(OnwardError) as refused:
         MISTAKES[mistake](client, job)
     assert isinstance(refused.value, InvalidJob | InvalidSetting)
-    assert client.list_jobs().jobs == [job]
+    assert client.jobs.list().jobs == [job]
 
 
 def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
     # What PostgreSQL itself refuses, it punishes by refusing whatever comes next.
     with clean_schema(postgres_url) as store:
         client = Client(store=store)
-        client.register("w")
+        client.worker.register("w")
         client.enqueue(JOB)
-        [job] = client.claim("q:default", worker_id="w")
+        [job] = client.worker.claim("q:default", worker_id="w")
         with psycopg.connect(postgres_url) as connection, connection.transaction():
             for mistake, make in MISTAKES.items():
                 with pytest.raises(OnwardError):
@@ -151,22 +151,22 @@ def test_a_cursor_beyond_the_end_of_the_audit_is_its_end(client):
 
 @pytest.mark.parametrize("error", ["boom", ValueError("boom"), {"message": "boom"}])
 def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="t", max_attempts=1))
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Failed(error))]).require()
-    assert client.get(job.id).error["message"] == "boom"
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Failed(error))]).require()
+    assert client.jobs.get(job.id).error["message"] == "boom"
 
 
 def test_a_job_that_nobody_claimed_cannot_be_finished(client):
-    job = client.get(client.enqueue(JOB).id)
+    job = client.jobs.get(client.enqueue(JOB).id)
     with pytest.raises(LeaseLost, match="claim"):
-        client.finish([(job, Succeeded())])
-    assert client.get(job.id) == job
+        client.worker.finish([(job, Succeeded())])
+    assert client.jobs.get(job.id) == job
 
 
 def test_a_bound_client_does_not_outlive_its_transaction(client):
-    client.count()
+    client.jobs.count()
     store = client.store
     connection: Any = (
         sqlite3.connect(store.file.path, isolation_level=None)
@@ -180,12 +180,12 @@ def test_a_bound_client_does_not_outlive_its_transaction(client):
         connection.execute("COMMIT")
         with pytest.raises(TransactionNotOpen):
             bound.enqueue(JOB)
-    assert len(client.list_jobs().jobs) == 1
+    assert len(client.jobs.list().jobs) == 1
 
 
 def use_in_child(client: Client, answers: Any) -> None:
     try:
-        client.count()
+        client.jobs.count()
     except StoreClosed as refused:
         answers.put(str(refused))
     else:
@@ -194,7 +194,7 @@ def use_in_child(client: Client, answers: Any) -> None:
 
 def test_a_forked_child_is_told_to_open_its_own(client):
     # F13: two processes on one connection would read each other's answers.
-    client.count()
+    client.jobs.count()
     fork = multiprocessing.get_context("fork")
     answers = fork.SimpleQueue()
     child = fork.Process(target=use_in_child, args=(client, answers))
@@ -209,7 +209,7 @@ def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
     with clean_schema(postgres_url) as store:
         client = Client(store=store)
         cut_all(postgres_url, store)
-        assert client.count().cap
+        assert client.jobs.count().cap
         cut_all(postgres_url, store)
         stored = 0
         for _ in range(10):
@@ -218,7 +218,7 @@ def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
             except StoreUnreachable:
                 continue
         assert stored >= 9, "what cut one connection has cut them all, and one error is enough to learn it"
-        assert len(client.list_jobs().jobs) == stored
+        assert len(client.jobs.list().jobs) == stored
 
 
 def cut_all(url: str, store: PostgresStore) -> None:
@@ -238,7 +238,7 @@ sys.modules["greenlet"] = None
 from sqlalchemy import create_engine
 from onward import Client, NewJob
 with Client("sqlite:///app.db") as client:
-    client.count()
+    client.jobs.count()
     with create_engine("sqlite:///app.db").begin() as connection:
         print(client.within(connection).enqueue(NewJob(job_type="t")).created)
 """

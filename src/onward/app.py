@@ -340,7 +340,7 @@ class Onward:
         max_time = duration("max_seconds", max_seconds)
         started = time.monotonic()
         tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()
-        counts = await self.clients.current().count()
+        counts = await self.clients.current().jobs.count()
         return Tick(
             tally.processed,
             tally.succeeded,

@@ -175,6 +175,12 @@ class JobNotFound(OnwardError, LookupError):
     exit_code, status, code = 3, 404, "ON-JOB-002"
 
 
+class WorkerNotFound(OnwardError, LookupError):
+    """No worker of this id has registered, or its row has been pruned."""
+
+    exit_code, status, code = 3, 404, "ON-WRK-001"
+
+
 class JobNotEnded(OnwardError, TimeoutError):
     """The job had not ended when the time to wait for it was over."""
 

@@ -18,10 +18,10 @@ def actors(client: Client, event: str) -> list[tuple[str | None, str | None]]:
 
 def test_a_client_at_another_time_writes_and_reads_by_it(client):
     job_id = client.at(T).enqueue(NewJob(job_type="t", delay=HOUR)).id
-    assert client.get(job_id).created_at == T
-    assert client.get(job_id).run_at == T + HOUR
-    assert client.at(T + HOUR).look().next_due == T + HOUR
-    assert client.at(T).at(None).look().now < T
+    assert client.jobs.get(job_id).created_at == T
+    assert client.jobs.get(job_id).run_at == T + HOUR
+    assert client.at(T + HOUR).worker.look().next_due == T + HOUR
+    assert client.at(T).at(None).worker.look().now < T
 
 
 def test_a_time_without_a_zone_is_refused(client):
@@ -31,11 +31,11 @@ def test_a_time_without_a_zone_is_refused(client):
 
 def test_an_act_is_audited_with_the_bound_actor(client):
     ada = client.acting_as("user:ada")
-    ada.pause("queue", "q", reason="r")
-    ada.acting_as(("api_key", "k")).resume("queue", "q")
+    ada.queues.pause("q", reason="r")
+    ada.acting_as(("api_key", "k")).queues.resume("q")
     assert actors(client, "queue.paused") == [("user", "ada")]
     assert actors(client, "queue.resumed") == [("api_key", "k")]
-    client.close_gate(reason="r")
+    client.gate.close(reason="r")
     assert actors(client, "gate.closed") == [(None, None)]
 
 
@@ -44,21 +44,21 @@ def test_what_is_enqueued_belongs_to_the_bound_actor_unless_it_names_another(cli
     mine, other = ada.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", actor_type="system")])
     [alone] = [ada.enqueue(NewJob(job_type="t"))]
     batch = ada.batches.get(ada.batches.open())
-    assert [client.get(job.id).actor_type for job in (mine, other, alone)] == ["user", "system", "user"]
-    assert client.get(other.id).actor_id is None
+    assert [client.jobs.get(job.id).actor_type for job in (mine, other, alone)] == ["user", "system", "user"]
+    assert client.jobs.get(other.id).actor_id is None
     assert (batch.actor_type, batch.actor_id) == ("user", "ada")
     assert ("user", "ada") in actors(client, "job.enqueued")
 
 
 def test_the_bound_actor_comes_before_that_of_the_context(app: Onward):
     with app.context(actor="user:context"):
-        app.client.acting_as("user:bound").pause("queue", "q", reason="r")
-        app.client.pause("queue", "p", reason="r")
+        app.client.acting_as("user:bound").queues.pause("q", reason="r")
+        app.client.queues.pause("p", reason="r")
     assert actors(app.client, "queue.paused") == [("user", "context"), ("user", "bound")]
 
 
 def test_a_reading_of_the_audit_is_not_narrowed_to_the_acting_actor(app: Onward):
-    app.client.pause("queue", "q", reason="r")
+    app.client.queues.pause("q", reason="r")
     with app.context(actor="user:context"):
         assert actors(app.client, "queue.paused") == [(None, None)]
     assert actors(app.client.acting_as("user:ada"), "queue.paused") == [(None, None)]
@@ -77,8 +77,8 @@ def test_an_actor_that_is_too_long_is_refused(client):
 
 def test_what_is_enqueued_belongs_to_the_bound_project_and_to_no_other(client):
     bound = client.for_project("p1")
-    assert client.get(bound.enqueue(NewJob(job_type="t")).id).project_id == "p1"
-    assert client.get(bound.enqueue(NewJob(job_type="t", project_id="p1")).id).project_id == "p1"
+    assert client.jobs.get(bound.enqueue(NewJob(job_type="t")).id).project_id == "p1"
+    assert client.jobs.get(bound.enqueue(NewJob(job_type="t", project_id="p1")).id).project_id == "p1"
     with pytest.raises(NotAllowed, match="bound to project 'p1'"):
         bound.enqueue(NewJob(job_type="t", project_id="p2"))
     with pytest.raises(NotAllowed, match="bound to project 'p1'"):
@@ -89,9 +89,9 @@ def test_bindings_add_up_in_any_order_and_leave_the_first_client_as_it_was(clien
     one = client.for_org("acme").for_project("p").acting_as("user:ada").at(T)
     other = client.at(T).acting_as("user:ada").for_project("p").for_org("acme")
     for bound in (one, other):
-        job = client.get(bound.enqueue(NewJob(job_type="t")).id)
+        job = client.jobs.get(bound.enqueue(NewJob(job_type="t")).id)
         assert (job.org_id, job.project_id, job.actor_id, job.created_at) == ("acme", "p", "ada", T)
-    assert client.get(client.enqueue(NewJob(job_type="t")).id).org_id is None
+    assert client.jobs.get(client.enqueue(NewJob(job_type="t")).id).org_id is None
     elsewhere = client.enqueue(NewJob(job_type="t", org_id="other")).id
     with pytest.raises(JobNotFound):
-        one.get(elsewhere)
+        one.jobs.get(elsewhere)

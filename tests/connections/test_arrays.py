@@ -66,7 +66,7 @@ def test_a_bulk_on_a_callers_connection_arrives_in_its_encoding(postgres_url, en
     with clean_schema(postgres_url) as store, Client(store=store) as client:
         with psycopg.connect(postgres_url, client_encoding=encoding) as connection:
             made = client.within(connection).enqueue_many(jobs)
-        found = client.get_many([one.id for one in made])
+        found = client.jobs.get_many([one.id for one in made])
     stored = [(found[one.id].payload, found[one.id].key, found[one.id].priority) for one in made]
     assert stored == [(new.payload, new.key, new.priority) for new in jobs]
 
@@ -82,6 +82,6 @@ async def test_a_bulk_of_several_statements_keeps_what_each_job_has_of_its_own(p
     with clean_schema(postgres_url) as store:
         async with AsyncClient(store=open_async_store(store.url, schema=store.prefix.rstrip("."))) as client:
             made = await client.enqueue_many(jobs)
-            found = await client.get_many([one.id for one in made])
+            found = await client.jobs.get_many([one.id for one in made])
     stored = [(found[one.id].payload, found[one.id].org_id, found[one.id].tags) for one in made]
     assert stored == [(new.payload, new.org_id, new.tags) for new in jobs]

@@ -66,9 +66,9 @@ class Handling:
 def handling(request: pytest.FixtureRequest, address: Address, observer: Observer):
     kind: Kind = request.param
     app = Onward(f"sqlite:///{address.path}" if kind.database == "sqlite" else address.url)
-    app.client.register("w")
+    app.client.worker.register("w")
     app.client.enqueue(NewJob(job_type="work"))
-    [job] = app.client.claim("q:default", worker_id="w")
+    [job] = app.client.worker.claim("q:default", worker_id="w")
     running = Running(job, app.job(work).handler)
     with open_caller(kind, address) as caller:
         yield Handling(caller, app, job, Context(running, app.clients), running)

@@ -28,12 +28,12 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A client whose worker WORKER is registered for long, once for each database and module."""
     if request.param == "sqlite":
         with Client(f"sqlite:///{tmp_path_factory.mktemp('flows')}/onward.db") as client:
-            client.register(WORKER, lease=timedelta(days=1))
+            client.worker.register(WORKER, lease=timedelta(days=1))
             yield client
     else:
         with clean_schema(request.getfixturevalue("postgres_url")) as store:
             client = Client(store=store)
-            client.register(WORKER, lease=timedelta(days=1))
+            client.worker.register(WORKER, lease=timedelta(days=1))
             yield client
 
 
@@ -50,13 +50,13 @@ def new(job_type: str, **options) -> NewJob:
 
 def ready(client: Client) -> list[Job]:
     """Claim all that is ready."""
-    return client.claim(Queue.name, 1000, worker_id=WORKER)
+    return client.worker.claim(Queue.name, 1000, worker_id=WORKER)
 
 
 def run(client: Client, outcome: Callable[[Job], Outcome] = lambda _: Succeeded()) -> list[str]:
     """Claim and finish all that is ready; gives the job types."""
     jobs = ready(client)
-    client.finish([(job, outcome(job)) for job in jobs])
+    client.worker.finish([(job, outcome(job)) for job in jobs])
     return sorted(job.job_type for job in jobs)
 
 
@@ -65,4 +65,4 @@ def die(_job: Job | None = None) -> Outcome:
 
 
 def state(client: Client, job_id: str) -> str:
-    return str(client.get(job_id).state)
+    return str(client.jobs.get(job_id).state)

@@ -24,9 +24,9 @@ def test_a_job_runs_after_all_that_it_waits_for(working: Client) -> None:
 def test_one_of_two_parents_is_not_enough(working: Client) -> None:
     working.enqueue_flow(group(new("a"), new("b")).then(new("c")))
     first, second = ready(working)
-    working.finish([(first, Succeeded())])
+    working.worker.finish([(first, Succeeded())])
     assert ready(working) == []
-    working.finish([(second, Succeeded())])
+    working.worker.finish([(second, Succeeded())])
     assert run(working) == ["c"]
 
 
@@ -34,17 +34,17 @@ def test_what_follows_a_death_is_cancelled_with_the_reason_all_the_way_down(work
     dead, child, grandchild = working.enqueue_flow(new("a").then(new("b")).then(new("c")))
     run(working, die)
     assert state(working, dead.id) == "dead"
-    job = working.get(child.id)
+    job = working.jobs.get(child.id)
     assert job.state == "cancelled"
     assert job.error == {"reason": f"job {dead.id} (a), which it waited for, is dead", "cause": dead.id}
-    assert working.get(grandchild.id).error["cause"] == child.id
-    [event] = [event for event in working.events(child.id) if event.event == "job.cancelled"]
+    assert working.jobs.get(grandchild.id).error["cause"] == child.id
+    [event] = [event for event in working.jobs.events(child.id) if event.event == "job.cancelled"]
     assert event.detail["cause"] == dead.id
 
 
 def test_a_cancelled_job_takes_its_followers_along(working: Client) -> None:
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
-    working.cancel(first.id, reason="not needed")
+    working.jobs.cancel(first.id, reason="not needed")
     assert state(working, second.id) == "cancelled"
 
 
@@ -75,7 +75,7 @@ def test_who_waits_for_a_dead_job_that_is_discarded_is_cancelled(working: Client
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
     working.dead.discard([first.id], reason="of no use")
-    working.settle()
+    working.worker.settle()
     assert state(working, second.id) == "cancelled"
 
 
@@ -83,7 +83,7 @@ def test_who_waits_for_a_dead_job_waits_for_the_one_that_replaces_it(working: Cl
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
     letter = working.dead.fix(first.id, note="mended", patch={"n": 1})
-    working.settle()
+    working.worker.settle()
     assert state(working, second.id) == "blocked"
     assert run(working) == ["a"]
     assert run(working) == ["b"]
@@ -94,7 +94,7 @@ def test_a_follower_that_is_due_later_waits_for_its_time_as_well(working: Client
     _, second = working.enqueue_flow(new("a").then(new("b", delay=timedelta(hours=1))))
     run(working)
     assert state(working, second.id) == "scheduled"
-    working.at(datetime.now(UTC) + timedelta(hours=2)).promote()
+    working.at(datetime.now(UTC) + timedelta(hours=2)).worker.promote()
     assert run(working) == ["b"]
 
 
@@ -102,15 +102,15 @@ def test_a_follower_counts_as_ready_from_its_release_on(working: Client) -> None
     old = datetime.now(UTC) - timedelta(hours=3)
     _, second = working.at(old).enqueue_flow(new("a").then(new("b")))
     run(working)
-    assert working.get(second.id).run_at > old + timedelta(hours=2)
+    assert working.jobs.get(second.id).run_at > old + timedelta(hours=2)
 
 
 def test_a_job_may_wait_for_some_that_are_there_already(working: Client) -> None:
     a, b = working.enqueue_many([new("a"), new("b")])
     [taken, *_] = ready(working)
     assert working.enqueue(new("c", after=(a.id, b.id))).state == "blocked"
-    [other] = working.get_many([({a.id, b.id} - {taken.id}).pop()]).values()
-    working.finish([(taken, Succeeded()), (other, Succeeded())])
+    [other] = working.jobs.get_many([({a.id, b.id} - {taken.id}).pop()]).values()
+    working.worker.finish([(taken, Succeeded()), (other, Succeeded())])
     assert run(working) == ["c"]
 
 
@@ -194,12 +194,12 @@ def test_deleting_a_job_does_not_leave_its_followers_blocked(working: Client) ->
     first, second, third = working.enqueue_flow(
         new("a", subject="booking:1").then(new("b"), new("c", after_needs="ended"))
     )
-    working.drop_subject("booking:1", rule="delete")
+    working.jobs.drop_subject("booking:1", rule="delete")
     with pytest.raises(JobNotFound):
-        working.get(first.id)
-    working.settle()
+        working.jobs.get(first.id)
+    working.worker.settle()
     assert (state(working, second.id), state(working, third.id)) == ("cancelled", "queued")
-    assert "was removed" in working.get(second.id).error["reason"]
+    assert "was removed" in working.jobs.get(second.id).error["reason"]
 
 
 def test_a_parent_with_very_many_followers_is_settled_in_parts(working: Client, monkeypatch) -> None:
@@ -207,13 +207,13 @@ def test_a_parent_with_very_many_followers_is_settled_in_parts(working: Client, 
     waiting = [new(f"b{at}", after_failure="wait" if at % 2 else "cancel") for at in range(45)]
     first, *rest = working.enqueue_flow(new("a").then(*waiting))
     run(working, die)
-    while working.settle():
+    while working.worker.settle():
         pass
     states = [state(working, one.id) for one in rest]
     assert states == ["blocked" if at % 2 else "cancelled" for at in range(45)]
     working.dead.replay([first.id], reason="mended")
     assert run(working) == ["a"]
-    while working.settle():
+    while working.worker.settle():
         pass
     assert len(run(working)) == 22
 
@@ -224,7 +224,7 @@ def test_a_very_long_chain_is_cancelled_to_its_end(working: Client) -> None:
         flow = flow.then(new(f"j{at}"))
     *_, last = working.enqueue_flow(flow)
     run(working, die)
-    while working.settle():
+    while working.worker.settle():
         pass
     assert state(working, last.id) == "cancelled"
 
@@ -232,7 +232,7 @@ def test_a_very_long_chain_is_cancelled_to_its_end(working: Client) -> None:
 def test_a_cancelled_follower_that_is_reset_does_not_wait_again(working: Client) -> None:
     a = working.enqueue(new("a"))
     child = working.enqueue(new("b", key="reset", after=(a.id,)))
-    working.cancel(child.id, reason="not now")
+    working.jobs.cancel(child.id, reason="not now")
     working.enqueue(new("b", key="reset", on_conflict="reset", unique="forever"))
     assert run(working) == ["a", "b"]
     assert state(working, child.id) == "succeeded"

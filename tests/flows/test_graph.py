@@ -37,26 +37,26 @@ def store(client: Client, nodes: list[Node], ids: dict[int, str]) -> None:
 def run_some(client: Client, nodes: list[Node], rounds: int, at_once: int = 60) -> bool:
     """Claim and finish; False when nothing was ready."""
     for _ in range(rounds):
-        jobs = client.claim(QUEUE, at_once, worker_id=WORKER)
+        jobs = client.worker.claim(QUEUE, at_once, worker_id=WORKER)
         fates = [nodes[int(job.job_type[1:])].fate for job in jobs]
         ends = [Succeeded() if fate == "succeeded" else Failed("no", retryable=False) for fate in fates]
-        client.finish(list(zip(jobs, ends, strict=True)))
+        client.worker.finish(list(zip(jobs, ends, strict=True)))
         # As the loop of a worker does.
-        settled = client.settle()
+        settled = client.worker.settle()
         if not jobs and not settled:
             return False
     return True
 
 
 def states(client: Client, ids: dict[int, str]) -> list[str]:
-    found = client.get_many(list(ids.values()))
+    found = client.jobs.get_many(list(ids.values()))
     return [str(found[ids[place]].state) for place in range(len(ids))]
 
 
 @pytest.mark.parametrize("seed", [6, 40] if FULL else [6])
 def test_a_graph_of_a_thousand_jobs_ends_as_the_model_says(client: Client, seed: int) -> None:
     nodes = random_nodes(seed, 1000)
-    client.register(WORKER)
+    client.worker.register(WORKER)
     ids: dict[int, str] = {}
     store(client, nodes[:600], ids)
     run_some(client, nodes, rounds=4)
@@ -65,7 +65,7 @@ def test_a_graph_of_a_thousand_jobs_ends_as_the_model_says(client: Client, seed:
     waiting = [place for place, state in enumerate(states(client, ids)) if state in {"blocked", "queued"}]
     known = dict.fromkeys(random.Random(seed).sample(waiting, 12), "cancelled")
     for place in known:
-        client.cancel(ids[place], reason="not needed")
+        client.jobs.cancel(ids[place], reason="not needed")
 
     # The rest waits for jobs that run, that have ended, and for each other.
     store(client, nodes[600:800], ids)
@@ -78,7 +78,7 @@ def test_a_graph_of_a_thousand_jobs_ends_as_the_model_says(client: Client, seed:
     assert states(client, ids) == expected
     assert {"succeeded", "dead", "cancelled", "blocked"} == set(expected)
     for place in (place for place, state in enumerate(expected) if state == "cancelled"):
-        assert [event.event for event in client.events(ids[place])].count("job.cancelled") == 1
+        assert [event.event for event in client.jobs.events(ids[place])].count("job.cancelled") == 1
 
     # Replayed, the dead succeed; who waited for that runs, and who was cancelled stays so.
     before = {place: state for place, state in enumerate(expected) if state in {"succeeded", "cancelled"}}

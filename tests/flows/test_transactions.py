@@ -24,7 +24,7 @@ def test_a_flow_is_stored_with_the_callers_transaction_or_not_at_all(working: Cl
         kept = working.within(tx).enqueue_flow(new("c").then(new("d")))
         tx.commit()
     with pytest.raises(JobNotFound):
-        working.get(gone[0].id)
+        working.jobs.get(gone[0].id)
     assert [run(working), run(working)] == [["c"], ["d"]]
     assert state(working, kept[1].id) == "succeeded"
 
@@ -44,7 +44,7 @@ def postgres(postgres_url: str) -> Iterator[Client]:
     """A client on PostgreSQL: SQLite has one writer at a time, so nobody meets the lock of a row there."""
     with clean_schema(postgres_url) as store:
         client = Client(store=store)
-        client.register(WORKER, lease=timedelta(days=1))
+        client.worker.register(WORKER, lease=timedelta(days=1))
         yield client
 
 
@@ -56,11 +56,11 @@ def test_an_open_transaction_that_waits_for_a_running_job_holds_nobody_up(postgr
     with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
         child = client.within(tx).enqueue(new("b", after=(parent.id,)))
         # The worker finishes while the caller's transaction is still open.
-        leases = pool.submit(client.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        leases = pool.submit(client.worker.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
         assert leases.result(10).held == {parent.id}
         tx.commit()
     assert state(client, child.id) == "blocked"
-    assert client.settle() == 1
+    assert client.worker.settle() == 1
     assert state(client, child.id) == ("queued" if outcome == "succeeded" else "cancelled")
 
 
@@ -68,12 +68,12 @@ def test_a_parent_that_somebody_has_locked_is_followed_later(postgres: Client) -
     client = postgres
     parent = client.enqueue(new("a"))
     with open_transaction(client) as tx:
-        client.within(tx).cancel(parent.id, reason="perhaps")
+        client.within(tx).jobs.cancel(parent.id, reason="perhaps")
         child = client.enqueue(new("b", after=(parent.id,)))
         # It can't be tied yet, and nobody waits for that.
-        assert (child.state, client.settle()) == ("blocked", 0)
+        assert (child.state, client.worker.settle()) == ("blocked", 0)
         tx.rollback()
-    client.settle()
+    client.worker.settle()
     assert [run(client), run(client)] == [["a"], ["b"]]
 
 
@@ -85,16 +85,16 @@ def test_a_follower_that_a_caller_holds_keeps_no_end_waiting(postgres: Client, o
     [job] = ready(client)
     after = "queued" if outcome == "succeeded" else "cancelled"
     with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
-        client.within(tx).cancel(held.id, reason="perhaps")
-        leases = pool.submit(client.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        client.within(tx).jobs.cancel(held.id, reason="perhaps")
+        leases = pool.submit(client.worker.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
         assert leases.result(10).held == {parent.id}
         assert (state(client, held.id), state(client, free.id)) == ("blocked", after)
-        assert client.settle(patience=timedelta(microseconds=1)) == 0, (
+        assert client.worker.settle(patience=timedelta(microseconds=1)) == 0, (
             "a worker's loop need not ask again at once"
         )
         tx.rollback()
-    assert client.settle() == 1
-    assert (state(client, held.id), client.settle()) == (after, 0)
+    assert client.worker.settle() == 1
+    assert (state(client, held.id), client.worker.settle()) == (after, 0)
 
 
 def test_followers_that_are_stored_while_their_parents_end_are_all_released(working: Client) -> None:
@@ -124,9 +124,9 @@ def test_followers_that_are_stored_while_their_parents_end_are_all_released(work
             one.result(60)
         done.set()
         worker.result(60)
-    while run(working) or working.settle():
+    while run(working) or working.worker.settle():
         pass
-    states = {str(job.state) for job in working.get_many(children).values()}
+    states = {str(job.state) for job in working.jobs.get_many(children).values()}
     assert (len(children), states) == (36, {"succeeded"})
 
 
@@ -135,8 +135,8 @@ def test_two_parents_that_end_at_once_release_their_followers_once(working: Clie
     working.enqueue_flow(group(*[new(f"p{at}") for at in range(4)]).then(*[new("c") for _ in range(count)]))
     parents = ready(working)
     with ThreadPoolExecutor(4) as pool:
-        for one in [pool.submit(working.finish, [(job, Succeeded())]) for job in parents]:
+        for one in [pool.submit(working.worker.finish, [(job, Succeeded())]) for job in parents]:
             one.result(60)
-    while working.settle():
+    while working.worker.settle():
         pass
     assert len(ready(working)) == count

@@ -29,28 +29,28 @@ def test_a_closed_client_is_replaced_at_its_next_use(clients):
     first.migrate()
     clients.close()
     with pytest.raises(StoreClosed):
-        first.count()
-    assert clients.sync.count().live == {}
+        first.jobs.count()
+    assert clients.sync.jobs.count().live == {}
 
 
 def test_a_new_client_is_the_callers_own(clients):
     with clients.open() as one, clients.open() as other:
         assert one.store is not other.store
-    assert clients.sync.count().live == {}
+    assert clients.sync.jobs.count().live == {}
 
 
 def test_each_event_loop_has_a_client_of_its_own(clients):
     async def use():
         client = clients.current()
         assert client is clients.current()
-        await client.count()
+        await client.jobs.count()
         await clients.aclose()
         with pytest.raises(StoreClosed):
-            await client.count()
+            await client.jobs.count()
         assert clients.current() is not client
         await clients.aclose()
         async with clients.open_async() as own:
-            await own.count()
+            await own.jobs.count()
         return client
 
     assert asyncio.run(use()) is not asyncio.run(use())
@@ -69,7 +69,7 @@ def test_a_forked_child_opens_its_own_client(clients):
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert [job.job_type for job in clients.sync.list_jobs().jobs] == ["from_the_child"]
+    assert [job.job_type for job in clients.sync.jobs.list().jobs] == ["from_the_child"]
 
 
 def test_a_schema_names_the_tables(tmp_path, postgres_url):

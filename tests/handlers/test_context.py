@@ -52,9 +52,9 @@ class Attempt:
 @pytest.fixture
 def started(app: Onward):
     def started(**fields) -> tuple[Attempt, Context]:
-        app.client.register("w")
+        app.client.worker.register("w")
         app.client.enqueue(NewJob(job_type="parent", **fields))
-        [job] = app.client.claim("q:default", worker_id="w")
+        [job] = app.client.worker.claim("q:default", worker_id="w")
         run = Attempt(job)
         return run, Context(run, app.clients)
 

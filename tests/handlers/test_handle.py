@@ -21,10 +21,10 @@ def work(app: Onward):
 def end(client: Client, outcome) -> None:
     """Do what a worker does."""
     worker = f"worker-{uuid4()}"
-    client.register(worker)
-    [job] = client.claim("q:default", worker_id=worker)
-    client.finish([(job, outcome)]).require()
-    client.retire(worker)
+    client.worker.register(worker)
+    [job] = client.worker.claim("q:default", worker_id=worker)
+    client.worker.finish([(job, outcome)]).require()
+    client.worker.retire(worker)
 
 
 def test_a_result_is_given_once_the_job_has_succeeded(app, work):

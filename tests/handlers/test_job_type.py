@@ -37,7 +37,7 @@ def add(app: Onward):
 def test_an_enqueue_stores_the_arguments_and_what_the_definition_says(app, add):  # S0-32
     handle = add.enqueue(1, b=5)
     assert (handle.state, handle.created) == (JobState.QUEUED, True)
-    job = app.client.get(handle.id)
+    job = app.client.jobs.get(handle.id)
     assert (job.job_type, job.payload, job.category) == ("add", {"a": 1, "b": 5}, "notification")
     assert (job.queue, job.priority, job.max_attempts) == ("q:sums", 3, 4)
     assert job.timeout_micros == 30_000_000
@@ -46,7 +46,7 @@ def test_an_enqueue_stores_the_arguments_and_what_the_definition_says(app, add):
 @pytest.mark.anyio
 async def test_an_enqueue_can_be_awaited(app, add):
     handle = await add.using(priority=1).aenqueue(a=1)
-    job = await app.aclient.get(handle.id)
+    job = await app.aclient.jobs.get(handle.id)
     assert (job.payload, job.priority) == ({"a": 1}, 1)
     await app.aclose()
 
@@ -54,7 +54,7 @@ async def test_an_enqueue_can_be_awaited(app, add):
 def test_wrong_arguments_store_nothing(app, add):
     with pytest.raises(InvalidArguments):
         add.enqueue("1")
-    assert app.client.list_jobs().jobs == []
+    assert app.client.jobs.list().jobs == []
 
 
 def test_every_option_reaches_the_job(add):
@@ -136,9 +136,9 @@ def test_a_job_of_a_transaction_that_is_rolled_back_never_existed(tmp_path):
         connection.execute("BEGIN")
         kept = work.using(tx=connection).enqueue(2)
     connection.close()
-    assert app.client.get(kept.id).payload == {"n": 2}
+    assert app.client.jobs.get(kept.id).payload == {"n": 2}
     with pytest.raises(JobNotFound):
-        app.client.get(gone.id)
+        app.client.jobs.get(gone.id)
     app.close()
 
 

@@ -18,8 +18,8 @@ SECOND = timedelta(seconds=1)
 def declared(client: Client, **limits: Limit) -> Client:
     """Give a client of an application with these limits, which a worker has declared."""
     made = Client(store=client.store, rules=Rules(limits=limits))
-    made.limits.declare()
-    made.at(NOW).register("w", lease=timedelta(days=1))
+    made.worker.limits.declare()
+    made.at(NOW).worker.register("w", lease=timedelta(days=1))
     return made
 
 
@@ -34,13 +34,13 @@ def put(client: Client, key: str, count: int = 1, **about: object) -> list[str]:
 
 def states(client: Client, ids: Collection[str]) -> list[str]:
     """Read the states of jobs, in their order."""
-    found = client.get_many(ids)
+    found = client.jobs.get_many(ids)
     return [found[job_id].state.value for job_id in ids]
 
 
 def started(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> list[Job]:
     """Claim whatever is ready."""
-    return client.at(now).claim("q:default", 100, worker_id=worker_id)
+    return client.at(now).worker.claim("q:default", 100, worker_id=worker_id)
 
 
 def url_of(client: Client) -> str:
@@ -54,5 +54,5 @@ def work_off(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> li
     order: list[str] = []
     while jobs := started(client, now, worker_id=worker_id):
         order += [job.id for job in jobs]
-        client.at(now).finish([(job, Succeeded()) for job in jobs])
+        client.at(now).worker.finish([(job, Succeeded()) for job in jobs])
     return order

@@ -19,8 +19,8 @@ def test_who_holds_the_slots_is_named(client: Client):
     own = declared(client, sync=Limit(2))
     first, second, third = put(own, "sync/acme", 3)
     assert explained(own, third)[0] == "waits_for_slot"
-    own.at(NOW).limits.admit(["sync/acme"])
-    own.at(NOW).claim("q:default", 1, worker_id="w")
+    own.at(NOW).worker.limits.admit(["sync/acme"])
+    own.at(NOW).worker.claim("q:default", 1, worker_id="w")
     code, title = explained(own, third)
     assert code == "limit_reached"
     held = f"2 of 2 are held by {first} (running on w), {second} (queued)"
@@ -30,13 +30,13 @@ def test_who_holds_the_slots_is_named(client: Client):
 def test_a_rate_and_a_line_are_told(client: Client):
     own = declared(client, mail=Limit(rate="1/m"), line=Limit(ordered=True))
     _, late = put(own, "mail", 2)
-    own.at(NOW).limits.admit(["mail"])
+    own.at(NOW).worker.limits.admit(["mail"])
     started(own)
     assert explained(own, late) == ("limit_reached", "it waits for its turn: limit mail lets 1/m start")
     _, behind = put(own, "line/a", 2)
-    own.at(NOW).limits.admit(["line/a"])
+    own.at(NOW).worker.limits.admit(["line/a"])
     [job] = started(own)
-    own.at(NOW).finish([(job, Failed({"class": "E"}))])
+    own.at(NOW).worker.finish([(job, Failed({"class": "E"}))])
     assert explained(own, behind)[0] == "waits_in_line"
 
 
@@ -52,7 +52,7 @@ def test_a_limit_that_no_worker_knows_is_a_problem(client: Client):
 def test_a_check_warns_of_a_limit_for_which_jobs_have_waited_long(client: Client):
     own = declared(client, sync=Limit(1))
     put(own, "sync/acme", 3)
-    own.at(NOW).limits.admit(["sync/acme"])
+    own.at(NOW).worker.limits.admit(["sync/acme"])
     assert "limit_reached" not in {finding.code for finding in own.at(NOW).doctor.check()}
     [found] = [
         one

@@ -39,7 +39,7 @@ def worker(place: Place) -> Program:
 def runs(place: Place) -> list[tuple[datetime, datetime]]:
     """Every run of every job, by the database's record: from its start to its end."""
     ids = place.query(f"SELECT id FROM {place.client.store.prefix}ended")
-    found = [one for (job_id,) in ids for one in place.client.attempts(str(job_id))]
+    found = [one for (job_id,) in ids for one in place.client.jobs.attempts(str(job_id))]
     return [(one.started_at, one.ended_at) for one in found if one.started_at and one.ended_at]
 
 
@@ -69,8 +69,8 @@ def test_never_more_than_the_limit_run_at_once_though_workers_are_killed(place: 
             at = dice.randrange(PROCESSES)
             workers[at].send(signal.SIGKILL)
             workers[at] = stack.enter_context(worker(place))
-        until(lambda: ended(JOBS), 240, about=place.client.count)
-    assert place.client.count().total(JobState.SUCCEEDED) == JOBS
+        until(lambda: ended(JOBS), 240, about=place.client.jobs.count)
+    assert place.client.jobs.count().total(JobState.SUCCEEDED) == JOBS
     spans = runs(place)
     assert len(spans) >= JOBS
     assert most_at_once(spans) <= LIMIT

@@ -153,19 +153,19 @@ async def test_jobs_of_a_limit_that_was_taken_out_of_the_code_still_run(served: 
         done.append(1)
 
     limited: Any = work.build()
-    await served.aclient.limits.declare()
+    await served.aclient.worker.limits.declare()
     other = Onward(**_place(served))
 
     @other.job(name="work", limit=1)
     async def before() -> None: ...
 
-    await other.aclient.limits.declare()
+    await other.aclient.worker.limits.declare()
     await other.aenqueue_many(before.build() for _ in range(3))
     await other.aclose()
     await served.aclient.enqueue(limited)
     await drain(served)
     assert len(done) == 4
-    assert (await served.aclient.count()).total(JobState.BLOCKED) == 0
+    assert (await served.aclient.jobs.count()).total(JobState.BLOCKED) == 0
 
 
 def _place(app: Onward) -> dict[str, Any]:
@@ -181,7 +181,7 @@ async def test_after_an_admission_a_worker_knows_when_the_rate_has_more(served: 
 
     await served.aenqueue_many(work.build() for _ in range(3))
     admitter = Admitter(served.aclient, Outage())
-    await served.aclient.limits.declare()
+    await served.aclient.worker.limits.declare()
     made, again = await admitter._round("")
     assert made
     assert again is not None

@@ -22,6 +22,11 @@ BOB = "api_key:bob"
 SCOPES = [("queue", "q:default"), ("org", "acme"), ("job_type", "mail")]
 
 
+def paused_noun(client: Client, scope: str) -> Any:
+    """The noun of a client whose things a scope pauses."""
+    return {"queue": client.queues, "org": client.orgs, "job_type": client.job_types}[scope]
+
+
 def audit(client: Client) -> list[tuple[Any, ...]]:
     """Every line of the audit that belongs to no job, with its detail."""
     found = rows(
@@ -34,13 +39,13 @@ def audit(client: Client) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(("scope", "name"), SCOPES)
 def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client, scope, name):
-    assert client.controls() == Controls()
-    assert client.at(NOW).acting_as(ADA).pause(scope, name, reason="too many é")
-    [pause] = client.controls().pauses
+    assert client.gate.status() == Controls()
+    assert paused_noun(client.at(NOW).acting_as(ADA), scope).pause(name, reason="too many é")
+    [pause] = client.gate.status().pauses
     assert pause == Pause(scope, name, "too many é", "user", "ada", NOW)
-    assert client.controls().paused(scope) == {name}
-    assert client.at(LATER).acting_as(BOB).resume(scope, name, reason="fixed")
-    assert client.controls() == Controls()
+    assert client.gate.status().paused(scope) == {name}
+    assert paused_noun(client.at(LATER).acting_as(BOB), scope).resume(name, reason="fixed")
+    assert client.gate.status() == Controls()
     org, job_type = name if scope == "org" else None, name if scope == "job_type" else None
     assert audit(client) == [  # S4-1
         (f"{scope}.paused", "user", "ada", org, job_type, {"name": name, "reason": "too many é"}),
@@ -49,38 +54,38 @@ def test_a_pause_is_stored_with_its_reason_and_actor_until_it_is_resumed(client,
 
 
 def test_pausing_again_for_the_same_reason_changes_nothing(client):
-    client.at(NOW).acting_as(ADA).pause("queue", "q", reason="r")
-    assert not client.at(LATER).acting_as(BOB).pause("queue", "q", reason="r")
-    assert client.controls().pauses == {Pause("queue", "q", "r", "user", "ada", NOW)}
+    client.at(NOW).acting_as(ADA).queues.pause("q", reason="r")
+    assert not client.at(LATER).acting_as(BOB).queues.pause("q", reason="r")
+    assert client.gate.status().pauses == {Pause("queue", "q", "r", "user", "ada", NOW)}
     assert len(audit(client)) == 1
 
 
 def test_another_reason_replaces_the_first_and_the_pause_counts_from_its_beginning(client):
-    client.at(NOW).acting_as(ADA).pause("queue", "q", reason="r")
-    assert client.at(LATER).acting_as(BOB).pause("queue", "q", reason="worse")
-    assert client.controls().pauses == {Pause("queue", "q", "worse", "api_key", "bob", NOW)}
+    client.at(NOW).acting_as(ADA).queues.pause("q", reason="r")
+    assert client.at(LATER).acting_as(BOB).queues.pause("q", reason="worse")
+    assert client.gate.status().pauses == {Pause("queue", "q", "worse", "api_key", "bob", NOW)}
     assert [line[0] for line in audit(client)] == ["queue.paused", "queue.paused"]
 
 
 def test_resuming_what_is_not_paused_says_so_and_leaves_no_trace(client):
-    client.at(NOW).pause("queue", "q", reason="r")
-    assert not client.acting_as(ADA).resume("queue", "other")
-    assert not client.acting_as(ADA).resume("org", "q")
-    assert client.resume("queue", "q")
-    assert not client.resume("queue", "q")
+    client.at(NOW).queues.pause("q", reason="r")
+    assert not client.acting_as(ADA).queues.resume("other")
+    assert not client.acting_as(ADA).orgs.resume("q")
+    assert client.queues.resume("q")
+    assert not client.queues.resume("q")
     assert [line[0] for line in audit(client)] == ["queue.paused", "queue.resumed"]
 
 
 def test_the_gate_is_closed_and_opened_with_reason_and_actor(client):  # S1-17, S1-18
-    assert client.at(NOW).acting_as(ADA).close_gate(reason="the provider is down")
-    assert client.controls().gate == Gate("the provider is down", "user", "ada", NOW)
-    assert not client.at(LATER).acting_as(BOB).close_gate(reason="the provider is down")
-    assert client.at(LATER).acting_as(BOB).close_gate(reason="maintenance")
-    assert client.controls().gate == Gate("maintenance", "api_key", "bob", NOW)
-    assert client.controls().pauses == frozenset()
-    assert client.at(LATER).acting_as(ADA).open_gate()
-    assert not client.at(LATER).acting_as(ADA).open_gate()
-    assert client.controls().gate is None
+    assert client.at(NOW).acting_as(ADA).gate.close(reason="the provider is down")
+    assert client.gate.status().gate == Gate("the provider is down", "user", "ada", NOW)
+    assert not client.at(LATER).acting_as(BOB).gate.close(reason="the provider is down")
+    assert client.at(LATER).acting_as(BOB).gate.close(reason="maintenance")
+    assert client.gate.status().gate == Gate("maintenance", "api_key", "bob", NOW)
+    assert client.gate.status().pauses == frozenset()
+    assert client.at(LATER).acting_as(ADA).gate.open()
+    assert not client.at(LATER).acting_as(ADA).gate.open()
+    assert client.gate.status().gate is None
     assert audit(client) == [
         ("gate.closed", "user", "ada", None, None, {"reason": "the provider is down"}),
         ("gate.closed", "api_key", "bob", None, None, {"reason": "maintenance"}),
@@ -91,15 +96,15 @@ def test_the_gate_is_closed_and_opened_with_reason_and_actor(client):  # S1-17, 
 def test_a_pause_is_still_there_when_the_store_is_opened_again(tmp_path):  # S1-18
     url = f"sqlite:///{tmp_path}/onward.db"
     with Client(url) as client:
-        client.pause("org", "acme", reason="r")
-        client.close_gate(reason="r")
+        client.orgs.pause("acme", reason="r")
+        client.gate.close(reason="r")
     with Client(url) as client:
-        assert client.controls().paused("org") == {"acme"}
-        assert client.controls().gate is not None
+        assert client.gate.status().paused("org") == {"acme"}
+        assert client.gate.status().gate is not None
 
 
 def test_a_claim_passes_over_paused_orgs_and_job_types(client):
-    client.at(NOW).register("w")
+    client.at(NOW).worker.register("w")
     for job_type, org_id in [
         ("mail", "acme"),
         ("mail", None),
@@ -110,8 +115,8 @@ def test_a_claim_passes_over_paused_orgs_and_job_types(client):
         client.at(NOW).enqueue(NewJob(job_type=job_type, org_id=org_id))
 
     def claimed(**paused: Any) -> list[tuple[str, str | None]]:
-        jobs = client.at(NOW).claim("q:default", 10, worker_id="w", **paused)
-        client.at(NOW).release(jobs).require()
+        jobs = client.at(NOW).worker.claim("q:default", 10, worker_id="w", **paused)
+        client.at(NOW).worker.release(jobs).require()
         return sorted(((job.job_type, job.org_id) for job in jobs), key=str)
 
     assert len(claimed()) == 5
@@ -122,36 +127,38 @@ def test_a_claim_passes_over_paused_orgs_and_job_types(client):
 
 
 def test_a_claim_beside_pauses_keeps_the_order_the_limit_and_the_lease(client):
-    client.at(NOW).register("w")
+    client.at(NOW).worker.register("w")
     for priority in (9, 1, 5, 2):
         client.at(NOW).enqueue(NewJob(job_type="mail", priority=priority))
         client.at(NOW).enqueue(NewJob(job_type="paused", priority=priority))
-    jobs = client.at(NOW).claim("q:default", 3, worker_id="w", paused_types=["paused"])
+    jobs = client.at(NOW).worker.claim("q:default", 3, worker_id="w", paused_types=["paused"])
     assert [(job.job_type, job.priority) for job in jobs] == [("mail", 1), ("mail", 2), ("mail", 5)]
     assert {(job.attempt, job.lease, job.worker_id) for job in jobs} == {(1, 1, "w")}
-    assert [event.event for event in client.events(jobs[0].id)] == ["job.enqueued", "job.started"]
+    assert [event.event for event in client.jobs.events(jobs[0].id)] == ["job.enqueued", "job.started"]
     from onward import WorkerLost
 
     with pytest.raises(WorkerLost):
-        client.claim("q:default", worker_id="nobody", paused_orgs=["o"])
+        client.worker.claim("q:default", worker_id="nobody", paused_orgs=["o"])
 
 
 def test_what_runs_goes_on_when_it_is_paused(client):
-    client.at(NOW).register("w")
+    client.at(NOW).worker.register("w")
     client.at(NOW).enqueue(NewJob(job_type="mail"))
-    [job] = client.at(NOW).claim("q:default", worker_id="w")
-    client.at(NOW).pause("queue", "q:default", reason="r")
-    client.at(NOW).close_gate(reason="r")
-    assert client.at(NOW).extend("w", [job]).held == {job.id}
-    assert client.at(NOW).release([job]).held == {job.id}
+    [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
+    client.at(NOW).queues.pause("q:default", reason="r")
+    client.at(NOW).gate.close(reason="r")
+    assert client.at(NOW).worker.extend("w", [job]).held == {job.id}
+    assert client.at(NOW).worker.release([job]).held == {job.id}
 
 
 def test_a_paused_queue_still_shows_that_it_has_work(client):
     # To leave it alone is up to the worker, which knows of the pause by its watch.
     client.at(NOW).enqueue(NewJob(job_type="mail"))
-    client.at(NOW).register("w")
-    client.at(NOW).pause("queue", "q:default", reason="r")
-    assert client.at(NOW).look().ready - client.at(NOW).watch("w").paused("queue") == frozenset()
+    client.at(NOW).worker.register("w")
+    client.at(NOW).queues.pause("q:default", reason="r")
+    assert (
+        client.at(NOW).worker.look().ready - client.at(NOW).worker.watch("w").paused("queue") == frozenset()
+    )
 
 
 def test_a_pause_shares_the_fate_of_the_callers_transaction(client):
@@ -161,39 +168,38 @@ def test_a_pause_shares_the_fate_of_the_callers_transaction(client):
         if store.database == "sqlite"
         else (lambda: psycopg.connect(store.url))
     )
-    client.controls()
+    client.gate.status()
     with closing(connect()) as connection:
         within = client.within(connection)
-        assert within.pause("org", "acme", reason="r")
-        assert within.close_gate(reason="r")
-        assert within.controls().paused("org") == {"acme"}
+        assert within.orgs.pause("acme", reason="r")
+        assert within.gate.close(reason="r")
+        assert within.gate.status().paused("org") == {"acme"}
         connection.rollback()
-        assert client.controls() == Controls()
+        assert client.gate.status() == Controls()
         assert audit(client) == []
         within = client.within(connection)
-        assert within.acting_as(ADA).pause("org", "acme", reason="r")
+        assert within.acting_as(ADA).orgs.pause("acme", reason="r")
         connection.commit()
-    assert client.controls().paused("org") == {"acme"}
+    assert client.gate.status().paused("org") == {"acme"}
     assert [line[:3] for line in audit(client)] == [("org.paused", "user", "ada")]
 
 
-BAD: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = [
-    (InvalidSetting, "scope is 'team'; give 'queue', 'org' or 'job_type'", ("team", "a"), {"reason": "r"}),
-    (InvalidSetting, "scope is 'gate'", ("gate", "a"), {"reason": "r"}),
-    (InvalidJob, "queue is empty", ("queue", ""), {"reason": "r"}),
-    (InvalidJob, "org_id .* takes 300 bytes", ("org", "x" * 300), {"reason": "r"}),
-    (InvalidJob, "reason is empty", ("queue", "q"), {"reason": ""}),
-    (InvalidJob, "reason is a NoneType", ("queue", "q"), {"reason": None}),
-    (InvalidJob, "reason .* NUL", ("queue", "q"), {"reason": "a\0"}),
+BAD: list[tuple[type[Exception], str, tuple[str, str], dict[str, Any]]] = [
+    (InvalidJob, "queue is empty", ("queues", ""), {"reason": "r"}),
+    (InvalidJob, "org_id .* takes 300 bytes", ("orgs", "x" * 300), {"reason": "r"}),
+    (InvalidJob, "reason is empty", ("queues", "q"), {"reason": ""}),
+    (InvalidJob, "reason is a NoneType", ("queues", "q"), {"reason": None}),
+    (InvalidJob, "reason .* NUL", ("queues", "q"), {"reason": "a\0"}),
 ]
 
 
-@pytest.mark.parametrize(("error", "message", "arguments", "options"), BAD)
-def test_a_pause_that_says_nothing_is_refused(tmp_path, error, message, arguments, options):
+@pytest.mark.parametrize(("error", "message", "paused", "options"), BAD)
+def test_a_pause_that_says_nothing_is_refused(tmp_path, error, message, paused, options):
+    noun, name = paused
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
         with pytest.raises(error, match=message):
-            client.pause(*arguments, **options)
-        assert client.controls() == Controls()
+            getattr(client, noun).pause(name, **options)
+        assert client.gate.status() == Controls()
 
 
 BAD_ACTORS: list[tuple[type[Exception], str, Any]] = [
@@ -207,27 +213,27 @@ BAD_ACTORS: list[tuple[type[Exception], str, Any]] = [
 def test_a_pause_by_what_is_no_actor_is_refused(tmp_path, error, message, actor):
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
         with pytest.raises(error, match=message):
-            client.acting_as(actor).pause("queue", "q", reason="r")
-        assert client.controls() == Controls()
+            client.acting_as(actor).queues.pause("q", reason="r")
+        assert client.gate.status() == Controls()
 
 
 def test_the_gate_too_wants_a_reason(client):
     with pytest.raises(InvalidJob, match="reason is empty"):
-        client.close_gate(reason="")
+        client.gate.close(reason="")
     with pytest.raises(InvalidJob, match="reason is empty"):
-        client.open_gate(reason="")
+        client.gate.open(reason="")
     with pytest.raises(InvalidJob, match="reason is empty"):
-        client.resume("queue", "q", reason="")
+        client.queues.resume("q", reason="")
 
 
 def test_a_job_that_is_given_back_with_a_delay_waits_and_burns_no_attempt(client):  # R13
     # An unknown type, say: given back at once it would be the first to be claimed again.
-    client.at(NOW).register("w")
+    client.at(NOW).worker.register("w")
     client.at(NOW).enqueue(NewJob(job_type="unknown"))
-    [job] = client.at(NOW).claim("q:default", worker_id="w")
-    client.at(NOW).release([job], delay="5s").require()
-    assert client.at(NOW).claim("q:default", worker_id="w") == []
-    waiting = client.get(job.id)
+    [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
+    client.at(NOW).worker.release([job], delay="5s").require()
+    assert client.at(NOW).worker.claim("q:default", worker_id="w") == []
+    waiting = client.jobs.get(job.id)
     assert (waiting.state, waiting.attempt, waiting.run_at) == ("scheduled", 0, NOW + timedelta(seconds=5))
-    assert client.events(job.id)[-1].event == "job.released"
-    assert client.at(NOW).look().next_due == waiting.run_at
+    assert client.jobs.events(job.id)[-1].event == "job.released"
+    assert client.at(NOW).worker.look().next_due == waiting.run_at

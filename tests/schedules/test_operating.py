@@ -38,8 +38,8 @@ def test_a_schedule_is_stored_with_all_that_was_said(client):
     assert (schedule.source, schedule.org_id, schedule.payload) == ("database", "acme", {"kind": "sales"})
     assert schedule.next_at == T + 2 * HOUR
     assert client.schedules.list() == [schedule]
-    [job_id] = client.at(T + 2 * HOUR).schedules.fire(KNOWN).jobs["nightly"]
-    made = client.get(job_id)
+    [job_id] = client.at(T + 2 * HOUR).worker.schedules.fire(KNOWN).jobs["nightly"]
+    made = client.jobs.get(job_id)
     assert (made.org_id, made.priority, made.tags, made.payload) == ("acme", 2, ["t"], {"kind": "sales"})
 
 
@@ -73,11 +73,11 @@ def test_a_paused_schedule_fires_nothing_and_makes_up_for_nothing(client):
     pause = client.schedules.get("nightly").pause
     assert pause is not None
     assert (pause.reason, pause.actor_type, pause.actor_id, pause.at) == ("holidays", "user", "42", T)
-    assert client.at(T + 5 * HOUR).schedules.fire(KNOWN).jobs == {}
+    assert client.at(T + 5 * HOUR).worker.schedules.fire(KNOWN).jobs == {}
     assert client.at(T + 5 * HOUR).schedules.resume("nightly")
     assert not client.at(T + 5 * HOUR).schedules.resume("nightly")
-    assert client.at(T + 5 * HOUR).schedules.fire(KNOWN).jobs == {}
-    assert len(client.at(T + 6 * HOUR).schedules.fire(KNOWN).jobs["nightly"]) == 1
+    assert client.at(T + 5 * HOUR).worker.schedules.fire(KNOWN).jobs == {}
+    assert len(client.at(T + 6 * HOUR).worker.schedules.fire(KNOWN).jobs["nightly"]) == 1
     assert told(client) == ["schedule.added", "schedule.paused", "schedule.resumed"]
 
 
@@ -86,15 +86,15 @@ def test_a_pause_outlasts_a_change(client):
     client.at(T).schedules.pause("nightly", reason="holidays")
     changed = client.at(T).schedules.add("nightly", "report", every="2h")
     assert changed.pause is not None
-    assert client.at(T + 5 * HOUR).schedules.fire(KNOWN).jobs == {}
+    assert client.at(T + 5 * HOUR).worker.schedules.fire(KNOWN).jobs == {}
 
 
 def test_a_removed_schedule_is_gone_but_for_its_history(client):
     client.at(T).schedules.add("nightly", "report", every="1h")
-    client.at(T + HOUR).schedules.fire(KNOWN)
+    client.at(T + HOUR).worker.schedules.fire(KNOWN)
     client.at(T + HOUR).schedules.remove("nightly", reason="no more reports")
     assert client.schedules.list() == []
-    assert client.at(T + 2 * HOUR).schedules.fire(KNOWN).jobs == {}
+    assert client.at(T + 2 * HOUR).worker.schedules.fire(KNOWN).jobs == {}
     assert len(client.schedules.runs("nightly")) == 1
     for ask in (client.schedules.get, client.schedules.next_times):
         with pytest.raises(ScheduleNotFound, match="onward schedules list"):
@@ -107,21 +107,21 @@ def test_a_removed_schedule_is_gone_but_for_its_history(client):
 
 def test_what_code_defines_is_changed_there_alone(client):
     new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Rules(), source="code")
-    client.at(T).schedules.declare([new])
-    client.at(T).schedules.declare([new])
+    client.at(T).worker.schedules.declare([new])
+    client.at(T).worker.schedules.declare([new])
     with pytest.raises(InvalidSetting, match="is defined in code"):
         client.schedules.add("report", "report", every="2h")
     assert client.schedules.get("report").source == "code"
     assert told(client) == [], "new code is nobody's act"
     changed = checked_schedule("report", NewJob(job_type="report"), {"every": "2h"}, Rules(), source="code")
-    client.at(T).schedules.declare([changed])
+    client.at(T).worker.schedules.declare([changed])
     assert told(client) == ["schedule.changed"]
 
 
 def test_the_runs_of_all_schedules_are_told_together(client):
     for name in ("a", "b"):
         client.at(T).schedules.add(name, "report", every="1h")
-    client.at(T + HOUR).schedules.fire(KNOWN)
+    client.at(T + HOUR).worker.schedules.fire(KNOWN)
     assert {run.schedule for run in client.schedules.runs()} == {"a", "b"}
     assert len(client.schedules.runs(limit=1)) == 1
 
@@ -206,8 +206,8 @@ def test_the_strict_profile_has_schedules_for_maintenance_and_notifications(clie
 def test_a_scheduled_job_has_an_explicit_time(client):  # S4-66
     strict = Client(store=client.store, rules=STRICT)
     strict.at(T).schedules.add("n", strict_job("notification"), every="1h", jitter="5m")
-    [job_id] = strict.at(T + HOUR).schedules.fire(KNOWN).jobs["n"]
-    job = client.get(job_id)
+    [job_id] = strict.at(T + HOUR).worker.schedules.fire(KNOWN).jobs["n"]
+    job = client.jobs.get(job_id)
     assert T + HOUR < job.run_at < T + HOUR + timedelta(minutes=5)
     assert job.request_id == job.correlation_id == job.key
 

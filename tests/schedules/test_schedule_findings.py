@@ -106,7 +106,7 @@ def test_the_doctor_finds_the_schedules_of_which_not_all_is_well(client):
     client.at(at - MINUTE).schedules.add("fine", "report", every="1h", anchor=at)
     failing = NewJob(job_type="report", max_attempts=1)
     client.at(at - MINUTE).schedules.add("failing", failing, every="1h", anchor=at)
-    fired = client.at(at).schedules.fire(Known({"report"}))
+    fired = client.at(at).worker.schedules.fire(Known({"report"}))
     kill(client, fired.jobs["failing"][0])
     found = [one for one in client.doctor.check() if one.code == "silent_schedule"]
     assert {one.evidence["schedule"]: one.severity for one in found} == {
@@ -116,7 +116,7 @@ def test_the_doctor_finds_the_schedules_of_which_not_all_is_well(client):
 
 
 def kill(client: Client, job_id: str) -> None:
-    client.register("w")
-    jobs = {job.id: job for job in client.claim("q:default", 10, worker_id="w")}
-    client.finish([(jobs[job_id], Failed("it is gone"))])
-    client.release([job for job in jobs.values() if job.id != job_id])
+    client.worker.register("w")
+    jobs = {job.id: job for job in client.worker.claim("q:default", 10, worker_id="w")}
+    client.worker.finish([(jobs[job_id], Failed("it is gone"))])
+    client.worker.release([job for job in jobs.values() if job.id != job_id])

@@ -41,7 +41,7 @@ def test_five_schedulers_killed_at_random_for_ten_days_fire_every_slot_once(plac
         expected = client.schedules.get(name).timing.slots(BEGIN, BEGIN + DAYS, 10_000)
         runs = client.schedules.runs(name, limit=10_000)
         assert sorted(run.slot for run in runs) == list(expected)
-        jobs = client.get_many([str(run.job_id) for run in runs])
+        jobs = client.jobs.get_many([str(run.job_id) for run in runs])
         assert len(jobs) == len(expected)
     table = f"{client.store.prefix}live"
     keys = Counter(key for (key,) in place.query(f"SELECT key FROM {table}"))

@@ -44,7 +44,7 @@ def test_a_payload_with_a_secret_is_refused_with_its_path(client, payload, path)
     assert "hunter2" not in str(refused.value)
     assert STRIPE not in str(refused.value)
     assert isinstance(refused.value, PayloadRejected)
-    assert client.count().live == {}
+    assert client.jobs.count().live == {}
 
 
 @pytest.mark.parametrize(("payload", "path"), BAD)
@@ -55,7 +55,7 @@ def test_one_of_many_is_named_and_none_is_stored(client, payload, path, others):
         client.enqueue_many([*jobs, NewJob(job_type="t", payload=payload), *jobs])
     assert str(refused.value).startswith(f"jobs[5]: payload at {path} holds a secret (")
     assert "hunter2" not in str(refused.value)
-    assert client.count().live == {}
+    assert client.jobs.count().live == {}
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_the_callers_transaction_stays_usable(client, tmp_path):
             within.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", payload={"password": SECRET})])
         kept = within.enqueue(NewJob(job_type="t", payload={"password_ref": "vault:db"}))
         connection.commit()
-    assert client.get(kept.id).payload == {"password_ref": "vault:db"}
-    assert len(client.list_jobs().jobs) == 1
+    assert client.jobs.get(kept.id).payload == {"password_ref": "vault:db"}
+    assert len(client.jobs.list().jobs) == 1
 
 
 def test_a_redacted_payload_is_stored_without_its_secrets(client):
@@ -104,8 +104,12 @@ def test_a_redacted_payload_is_stored_without_its_secrets(client):
     many = redacting.enqueue_many(
         [NewJob(job_type="t", payload={"n": 1}), NewJob(job_type="t", payload={"token": SECRET})]
     )
-    assert client.get(one.id).payload == {"user": "ada", "auth": {"password": MASK}, "note": f"use {MASK}"}
-    assert [client.get(job.id).payload for job in many] == [{"n": 1}, {"token": MASK}]
+    assert client.jobs.get(one.id).payload == {
+        "user": "ada",
+        "auth": {"password": MASK},
+        "note": f"use {MASK}",
+    }
+    assert [client.jobs.get(job.id).payload for job in many] == [{"n": 1}, {"token": MASK}]
     assert payload["auth"] == {"password": SECRET}, "the caller's own is left as it is"
     assert "hunter2" not in stored(client)
 
@@ -113,7 +117,7 @@ def test_a_redacted_payload_is_stored_without_its_secrets(client):
 def test_secrets_are_allowed_for_a_reason(client):
     allowing = with_rules(client, secrets="allow", secrets_reason="the tables are encrypted")
     job = allowing.enqueue(NewJob(job_type="t", payload={"password": SECRET}, key=AWS))
-    assert client.get(job.id).payload == {"password": SECRET}
+    assert client.jobs.get(job.id).payload == {"password": SECRET}
     assert allowing.rules.secrets_of("t").reason == "the tables are encrypted"
 
 

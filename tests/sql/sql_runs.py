@@ -34,7 +34,7 @@ from onward.operations.records import artifacts, audit, seal, usage
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.operations.tenancy import set_org
 from onward.operations.upkeep import doctor
-from onward.operations.work import effects, leader, park, polls, rescue, work
+from onward.operations.work import effects, leader, park, polls, rescue, work, workers
 from onward.sql.catalogue import (
     Database,
 )
@@ -199,6 +199,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[SEALING], [(None, *RECORD)], [(1,)], [(2,)], [(1,)], [(1,)]],
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
+    "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
     "look": (polls.look, [[("q", None, None), (None, None, 1)]]),

@@ -98,7 +98,7 @@ def test_a_schema_newer_than_the_code_is_refused_everywhere(place, store):
     place.run(f"INSERT INTO {place.prefix}migrations (version, name) VALUES ({NEXT}, 'more')")
     with contextlib.closing(place.store()) as old:
         client = Client(store=old)
-        refusals = (old.plan, old.migrate, client.count, lambda: client.enqueue(NewJob(job_type="t")))
+        refusals = (old.plan, old.migrate, client.jobs.count, lambda: client.enqueue(NewJob(job_type="t")))
         for refused in refusals:
             with pytest.raises(
                 SchemaTooNew, match=f"schema is at version {NEXT}, this code knows {NEWEST}; upgrade onward"
@@ -112,7 +112,7 @@ async def test_a_schema_newer_than_the_code_is_refused_to_async_callers(place):
         await client.migrate()
     place.run(f"INSERT INTO {place.prefix}migrations (version, name) VALUES ({NEXT}, 'more')")
     async with AsyncClient(store=place.async_store()) as client:
-        for refused in (client.plan, client.migrate, client.count):
+        for refused in (client.plan, client.migrate, client.jobs.count):
             with pytest.raises(SchemaTooNew):
                 await refused()
 
@@ -144,7 +144,7 @@ def test_a_schema_behind_the_code_is_told_how_to_catch_up(place, store, tmp_path
             behind.check()
         if place.database == "postgres":
             with pytest.raises(SchemaBehind):
-                Client(store=new).count()
+                Client(store=new).jobs.count()
             new.migrate()
         assert Client(store=new).enqueue(NewJob(job_type="t")).created
     assert place.versions() == later(NEXT)
@@ -307,7 +307,7 @@ def test_two_prefixes_live_side_by_side_in_one_file(tmp_path):
     ):
         Client(store=one).enqueue(NewJob(job_type="t", key="k"))
         assert Client(store=two).enqueue(NewJob(job_type="t", key="k")).created
-        assert [len(Client(store=store).list_jobs().jobs) for store in (one, two)] == [1, 1]
+        assert [len(Client(store=store).jobs.list().jobs) for store in (one, two)] == [1, 1]
 
 
 def test_a_schema_may_have_a_name_that_ends_with_an_underscore(postgres_url):
@@ -316,8 +316,8 @@ def test_a_schema_may_have_a_name_that_ends_with_an_underscore(postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as listener, Client(store=place.store()) as client:
         client.migrate()
         client.protect_orgs()
-        client.register("w")
-        client.extend("w", [], idle=True)
+        client.worker.register("w")
+        client.worker.extend("w", [], idle=True)
         listener.execute(f"LISTEN {schema}".encode())
         client.enqueue(NewJob(job_type="t"))
         [note] = listener.notifies(timeout=SOON, stop_after=1)

@@ -17,14 +17,14 @@ from tests.tenancy.world import connected
 def test_a_job_without_an_org_gets_that_of_the_client_and_one_of_another_is_refused(client):
     # A17: what the client is confined to wins, a mismatch is refused, and nothing is written
     acme = client.for_org("acme")
-    assert acme.get(acme.enqueue(NewJob(job_type="t")).id).org_id == "acme"
+    assert acme.jobs.get(acme.enqueue(NewJob(job_type="t")).id).org_id == "acme"
     for refused in (
         lambda: acme.enqueue(NewJob(job_type="t", org_id="bolt")),
         lambda: acme.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", org_id="bolt")]),
     ):
         with pytest.raises(NotAllowed, match="org_id is 'bolt', and this client is confined to org 'acme'"):
             refused()
-    assert len(client.list_jobs().jobs) == 1
+    assert len(client.jobs.list().jobs) == 1
 
 
 def test_one_key_in_two_orgs_is_two_jobs(client):
@@ -44,7 +44,7 @@ def test_no_way_to_meet_a_key_reaches_the_holder_of_another_org(client, on_confl
     new = NewJob(job_type="t", key="k", on_conflict=on_conflict, payload={"of": "bolt"})
     own = client.for_org("bolt").enqueue(new)
     assert own.created
-    assert client.get(theirs.id).payload == {"of": "acme"}
+    assert client.jobs.get(theirs.id).payload == {"of": "acme"}
 
 
 def test_a_parent_of_another_org_is_refused_like_one_that_never_was(client):
@@ -54,9 +54,9 @@ def test_a_parent_of_another_org_is_refused_like_one_that_never_was(client):
     own = bolt.enqueue(NewJob(job_type="t")).id
     with pytest.raises(NotAllowed, match=f"parent_id {theirs} is no job of org 'bolt'"):
         bolt.enqueue_many([NewJob(job_type="t", parent_id=own), NewJob(job_type="t", parent_id=theirs)])
-    assert [job.id for job in bolt.list_jobs().jobs] == [own], "nothing was stored"
+    assert [job.id for job in bolt.jobs.list().jobs] == [own], "nothing was stored"
     child = bolt.enqueue(NewJob(job_type="t", parent_id=own))
-    assert bolt.get(child.id).parent_id == own
+    assert bolt.jobs.get(child.id).parent_id == own
 
 
 def test_a_large_call_is_looked_at_before_any_of_it_is_written(client):
@@ -65,24 +65,24 @@ def test_a_large_call_is_looked_at_before_any_of_it_is_written(client):
     jobs = [NewJob(job_type="t") for _ in range(2600)]
     with pytest.raises(NotAllowed):
         bolt.enqueue_many([*jobs, NewJob(job_type="t", parent_id=parent)])
-    assert bolt.count().live == {}
+    assert bolt.jobs.count().live == {}
     bolt.enqueue_many(jobs)
-    assert sum(bolt.count().live["q:default"].values()) == 2600
+    assert sum(bolt.jobs.count().live["q:default"].values()) == 2600
 
 
 def test_a_job_of_all_is_not_shown_to_an_org(client):
     made = client.enqueue(NewJob(job_type="t")).id
     with pytest.raises(JobNotFound):
-        client.for_org("acme").get(made)
-    assert client.for_org("acme").list_jobs().jobs == []
-    assert client.get(made).org_id is None
+        client.for_org("acme").jobs.get(made)
+    assert client.for_org("acme").jobs.list().jobs == []
+    assert client.jobs.get(made).org_id is None
 
 
 def test_a_filter_for_another_org_finds_nothing(client):
     client.enqueue(NewJob(job_type="t", org_id="acme"))
-    assert client.for_org("bolt").list_jobs(JobFilter(org_id="acme")).jobs == []
-    assert client.for_org("bolt").count("acme").live == {}
-    assert len(client.for_org("acme").list_jobs().jobs) == 1
+    assert client.for_org("bolt").jobs.list(JobFilter(org_id="acme")).jobs == []
+    assert client.for_org("bolt").jobs.count("acme").live == {}
+    assert len(client.for_org("acme").jobs.list().jobs) == 1
 
 
 @pytest.mark.parametrize("org", [None, "", ["acme"], 7, "a\0b", "x" * 300])
@@ -95,17 +95,17 @@ def test_what_is_no_org_is_refused_and_none_never_means_all(client, org):
 @pytest.mark.parametrize("org", [["acme"], 7])
 def test_a_listing_is_not_narrowed_by_what_is_no_org(client, org):
     with pytest.raises(InvalidSetting, match="org_id"):
-        client.for_org("acme").list_jobs(JobFilter(org_id=org))
+        client.for_org("acme").jobs.list(JobFilter(org_id=org))
     with pytest.raises(InvalidJob, match="org_id"):
-        client.for_org("acme").count(org)
+        client.for_org("acme").jobs.count(org)
 
 
 def test_an_empty_org_names_no_org(client):
     client.enqueue(NewJob(job_type="t"))
     client.enqueue(NewJob(job_type="t", org_id="acme"))
-    assert client.list_jobs(JobFilter(org_id="")).jobs == []
+    assert client.jobs.list(JobFilter(org_id="")).jobs == []
     with pytest.raises(InvalidJob, match="org_id is empty"):
-        client.count("")
+        client.jobs.count("")
 
 
 def test_a_client_of_one_org_gives_none_of_another(client):
@@ -129,28 +129,28 @@ def test_without_tenancy_there_is_no_org_to_be_confined_to(tmp_path):
 
 def test_a_client_of_one_org_may_pause_that_org_and_nothing_else(client):
     acme = client.for_org("acme")
-    client.pause("org", "bolt", reason="not paid")
-    client.pause("queue", "q:default", reason="for all")
-    assert acme.pause("org", "acme", reason="holiday")
-    assert {(pause.scope, pause.name) for pause in acme.controls().pauses} == {
+    client.orgs.pause("bolt", reason="not paid")
+    client.queues.pause("q:default", reason="for all")
+    assert acme.orgs.pause("acme", reason="holiday")
+    assert {(pause.scope, pause.name) for pause in acme.gate.status().pauses} == {
         ("queue", "q:default"), ("org", "acme"),
     }  # fmt: skip
-    assert acme.resume("org", "acme")
+    assert acme.orgs.resume("acme")
     for refused in (
-        lambda: acme.resume("org", "bolt"),
-        lambda: acme.resume("queue", "q:default"),
-        lambda: acme.pause("job_type", "acme", reason="r"),
-        acme.open_gate,
+        lambda: acme.orgs.resume("bolt"),
+        lambda: acme.queues.resume("q:default"),
+        lambda: acme.job_types.pause("acme", reason="r"),
+        acme.gate.open,
     ):
         with pytest.raises(NotAllowed):
             refused()
-    assert len(client.controls().pauses) == 2
+    assert len(client.gate.status().pauses) == 2
 
 
 def test_closing_a_client_of_one_org_leaves_the_database_open(client):
     with client.for_org("acme") as acme:
         acme.enqueue(NewJob(job_type="t"))
-    assert len(client.list_jobs().jobs) == 1
+    assert len(client.jobs.list().jobs) == 1
 
 
 def test_bound_to_a_transaction_it_stays_confined_whichever_came_first(client):
@@ -159,10 +159,10 @@ def test_bound_to_a_transaction_it_stays_confined_whichever_came_first(client):
         for bound in (client.for_org("bolt").within(tx), client.within(tx).for_org("bolt")):
             assert bound.org_id == "bolt"
             with pytest.raises(JobNotFound):
-                bound.cancel(theirs, reason="mine now")
-            assert bound.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
+                bound.jobs.cancel(theirs, reason="mine now")
+            assert bound.jobs.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
         tx.rollback()
-    assert [job.id for job in client.list_jobs().jobs] == [theirs]
+    assert [job.id for job in client.jobs.list().jobs] == [theirs]
 
 
 @pytest.mark.parametrize(
@@ -180,18 +180,18 @@ def test_bound_to_a_time_an_actor_or_a_project_it_stays_confined_whichever_came_
     for bound in (bind(client.for_org("bolt")), bind(client).for_org("bolt")):
         assert bound.org_id == "bolt"
         with pytest.raises(JobNotFound):
-            bound.cancel(theirs, reason="mine now")
+            bound.jobs.cancel(theirs, reason="mine now")
         with pytest.raises(NotAllowed, match="confined to org 'bolt'"):
             bound.for_org("acme")
-        assert bound.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
-    assert client.get(theirs).state == JobState.QUEUED
+        assert bound.jobs.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
+    assert client.jobs.get(theirs).state == JobState.QUEUED
 
 
 def test_in_the_audit_an_act_of_a_confined_client_names_its_org(client):
     bolt = client.for_org("bolt")
     made = bolt.enqueue(NewJob(job_type="t")).id
-    bolt.cancel(made, reason="r")
-    bolt.pause("org", "bolt", reason="r")
+    bolt.jobs.cancel(made, reason="r")
+    bolt.orgs.pause("bolt", reason="r")
     named = rows(client, "SELECT DISTINCT org_id FROM {prefix}audit")
     assert named == [("bolt",)]
 
@@ -200,11 +200,11 @@ async def test_an_async_client_is_confined_alike(app, anyio_backend):
     try:
         acme, bolt = app.aclient.for_org("acme"), app.aclient.for_org("bolt")
         made = await acme.enqueue(NewJob(job_type="t"))
-        assert (await acme.get(made.id)).org_id == "acme"
+        assert (await acme.jobs.get(made.id)).org_id == "acme"
         with pytest.raises(JobNotFound):
-            await bolt.get(made.id)
+            await bolt.jobs.get(made.id)
         with pytest.raises(NotAllowed):
-            await bolt.claim("q:default", worker_id="w")
+            await bolt.worker.claim("q:default", worker_id="w")
     finally:
         await app.aclose()
 
@@ -215,11 +215,11 @@ async def test_an_async_client_is_confined_alike(app, anyio_backend):
         (lambda acme: acme.keys.prune(), "this concerns all orgs"),
         (lambda acme: acme.audit.verify(), "this concerns all orgs"),
         (
-            lambda acme: acme.pause("queue", "q", reason="r"),
+            lambda acme: acme.queues.pause("q", reason="r"),
             "to pause or resume queue 'q' concerns more than one org",
         ),
         (
-            lambda acme: acme.close_gate(reason="r"),
+            lambda acme: acme.gate.close(reason="r"),
             "to pause or resume the gate concerns more than one org",
         ),
     ],

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 async def run_all(app: Onward) -> dict[str, Job]:
     """Run what waits in the queue of the tests; gives all jobs by their type."""
     await app.worker(drain=True, concurrency=2, queues={"q:default": 1}).run()
-    jobs = (await app.aclient.list_jobs()).jobs
+    jobs = (await app.aclient.jobs.list()).jobs
     await app.aclose()
     return {job.job_type: job for job in jobs}
 
@@ -32,17 +32,17 @@ async def test_the_client_of_a_handler_sees_the_org_of_its_job_alone(app):
     @app.job
     def looks(ctx: Context, other: str) -> None:
         seen.append(ctx.client.org_id)
-        seen.append({job.org_id for job in ctx.client.list_jobs().jobs})
+        seen.append({job.org_id for job in ctx.client.jobs.list().jobs})
         with pytest.raises(JobNotFound):
-            ctx.client.cancel(other, reason="not mine")
+            ctx.client.jobs.cancel(other, reason="not mine")
 
     @app.job
     async def looks_too(ctx: Context, other: str) -> None:
-        seen.append((await ctx.aclient.get(ctx.job.id)).org_id)
+        seen.append((await ctx.aclient.jobs.get(ctx.job.id)).org_id)
         with pytest.raises(JobNotFound):
-            await ctx.aclient.get(other)
+            await ctx.aclient.jobs.get(other)
         with pytest.raises(NotAllowed):
-            await ctx.aclient.promote()
+            await ctx.aclient.worker.promote()
 
     looks.using(org_id="acme").enqueue(other=theirs)
     looks_too.using(org_id="acme").enqueue(other=theirs)
@@ -58,7 +58,7 @@ async def test_a_job_of_no_org_has_the_client_of_the_application(app):
     @app.job
     def looks(ctx: Context, other: str) -> str | None:
         assert ctx.client.org_id is None
-        return ctx.client.get(other).org_id
+        return ctx.client.jobs.get(other).org_id
 
     looks.enqueue(other=theirs)
     assert (await run_all(app))["looks"].result == "bolt"

@@ -32,9 +32,9 @@ TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, RULES)
 SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
-    "acting_as": [lambda c, o: c.acting_as(f"user:{c.org_id}").get(o.queued)],
-    "at": [lambda c, o: c.at(NOW).get(o.queued)],
-    "attempts": [lambda c, o: c.attempts(o.retrying)],
+    "acting_as": [lambda c, o: c.acting_as(f"user:{c.org_id}").jobs.get(o.queued)],
+    "at": [lambda c, o: c.at(NOW).jobs.get(o.queued)],
+    "jobs.attempts": [lambda c, o: c.jobs.attempts(o.retrying)],
     "batches.close": [lambda c, o: c.batches.close(o.open_batch)],
     "batches.enqueue": [
         lambda c, o: len(c.batches.enqueue([NewJob(job_type="t", org_id=o.org_id)]).jobs),
@@ -47,14 +47,18 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.batches.list(name=f"batch of {o.org_id}"),
     ],
     "batches.open": [lambda c, o: len(c.batches.open(on_success=NewJob(job_type="t", org_id=o.org_id)))],
-    "cancel": [lambda c, o: c.cancel(o.spare, **WHY)],
-    "cancel_batch": [lambda c, o: c.cancel_batch(o.batch, **WHY)],
-    "cancel_flow": [lambda c, o: c.cancel_flow(o.held, **WHY)],
-    "cancel_subject": [lambda c, o: c.cancel_subject(f"end {o.org_id[::-1]}", **WHY)],
-    "cancel_where": [lambda c, o: c.cancel_where(JobFilter(subject=f"stop {o.org_id[::-1]}"), **WHY)],
-    "controls": [lambda c, o: [pause for pause in c.controls().pauses if o.org_id in pause.name]],
-    "count": [lambda c, o: c.count(o.org_id)],
-    "drop_subject": [lambda c, o: c.drop_subject(o.new("doomed").subject, rule="cancel", org_id=o.org_id)],
+    "jobs.cancel": [lambda c, o: c.jobs.cancel(o.spare, **WHY)],
+    "batches.cancel": [lambda c, o: c.batches.cancel(o.batch, **WHY)],
+    "flows.cancel": [lambda c, o: c.flows.cancel(o.held, **WHY)],
+    "jobs.cancel_subject": [lambda c, o: c.jobs.cancel_subject(f"end {o.org_id[::-1]}", **WHY)],
+    "jobs.cancel_where": [
+        lambda c, o: c.jobs.cancel_where(JobFilter(subject=f"stop {o.org_id[::-1]}"), **WHY),
+    ],
+    "gate.status": [lambda c, o: [pause for pause in c.gate.status().pauses if o.org_id in pause.name]],
+    "jobs.count": [lambda c, o: c.jobs.count(o.org_id)],
+    "jobs.drop_subject": [
+        lambda c, o: c.jobs.drop_subject(o.new("doomed").subject, rule="cancel", org_id=o.org_id),
+    ],
     "enqueue": [
         lambda c, o: c.enqueue(NewJob(job_type="t", org_id=o.org_id)).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", parent_id=o.queued)).state,
@@ -72,20 +76,20 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: len(c.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", org_id=o.org_id)])),
         lambda c, o: len(c.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", parent_id=o.dead)])),
     ],
-    "events": [lambda c, o: c.events(o.dead)],
+    "jobs.events": [lambda c, o: c.jobs.events(o.dead)],
     "for_org": [lambda c, o: c.for_org(o.org_id).org_id],
-    "for_project": [lambda c, o: c.for_project("p").get(o.queued)],
-    "get": [lambda c, o: c.get(o.queued), lambda c, o: c.get(o.succeeded)],
-    "get_many": [lambda c, o: c.get_many([o.running, o.dead])],
-    "list_jobs": [
-        lambda c, o: c.list_jobs(JobFilter(org_id=o.org_id)),
-        lambda c, o: c.list_jobs(JobFilter(key=o.key("succeeded"))),
-        lambda c, o: c.list_jobs(JobFilter(job_type=f"type of {o.org_id}", state="dead")),
-        lambda c, o: c.list_jobs(JobFilter(subject=f"subject of {o.org_id}"), limit=1000),
+    "for_project": [lambda c, o: c.for_project("p").jobs.get(o.queued)],
+    "jobs.get": [lambda c, o: c.jobs.get(o.queued), lambda c, o: c.jobs.get(o.succeeded)],
+    "jobs.get_many": [lambda c, o: c.jobs.get_many([o.running, o.dead])],
+    "jobs.list": [
+        lambda c, o: c.jobs.list(JobFilter(org_id=o.org_id)),
+        lambda c, o: c.jobs.list(JobFilter(key=o.key("succeeded"))),
+        lambda c, o: c.jobs.list(JobFilter(job_type=f"type of {o.org_id}", state="dead")),
+        lambda c, o: c.jobs.list(JobFilter(subject=f"subject of {o.org_id}"), limit=1000),
     ],
-    "pause": [lambda c, o: c.pause("org", o.org_id, reason=o.org_id)],
+    "orgs.pause": [lambda c, o: c.orgs.pause(o.org_id, reason=o.org_id)],
     # Paused again, for those who look at what is paused.
-    "resume": [lambda c, o: (c.resume("org", o.org_id), c.pause("org", o.org_id, **WHY))],
+    "orgs.resume": [lambda c, o: (c.orgs.resume(o.org_id), c.orgs.pause(o.org_id, **WHY))],
     "dead.discard": [lambda c, o: c.dead.discard([o.discardable], **WHY)],
     "dead.fix": [lambda c, o: c.dead.fix(o.fixable, note="why", patch={"n": 1}).reason],
     "dead.discard_all": [lambda c, o: c.dead.discard_all(subject=f"to discard of {o.org_id}", **WHY)],
@@ -115,11 +119,11 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "dead.origin": [lambda c, o: c.dead.origin(o.successor)],
     "dead.replay": [lambda c, o: c.dead.replay([o.replayable], **WHY)],
-    "effects.begin": [lambda c, o: c.effects.begin(running_job(c, o), "mail").state],
-    "effects.done": [lambda c, o: c.effects.done(running_job(c, o), begun(c))],
+    "worker.effects.begin": [lambda c, o: c.worker.effects.begin(running_job(c, o), "mail").state],
+    "worker.effects.done": [lambda c, o: c.worker.effects.done(running_job(c, o), begun(c))],
     "effects.list": [lambda c, o: c.effects.list(o.running)],
-    "effects.read": [lambda c, o: c.effects.read(o.running, "mail")],
-    "effects.remember": [lambda c, o: c.effects.remember(running_job(c, o), "step", {"n": 1})],
+    "worker.effects.read": [lambda c, o: c.worker.effects.read(o.running, "mail")],
+    "worker.effects.remember": [lambda c, o: c.worker.effects.remember(running_job(c, o), "step", {"n": 1})],
     "effects.reset": [lambda c, o: c.effects.reset(o.running, "resettable", **WHY).state],
     "doctor.explain": [lambda c, o: c.doctor.explain(o.queued), lambda c, o: c.doctor.explain(o.dead)],
     "flows.children": [lambda c, o: c.flows.children(o.dead)],
@@ -140,7 +144,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.audit.list(AuditFilter(org_id=o.org_id)),
         lambda c, o: c.audit.list(AuditFilter(job_id=o.succeeded)),
     ],
-    "audit.note": [lambda c, o: c.audit.note(running_job(c, o), "noted") > 0],
+    "worker.note": [lambda c, o: c.worker.note(running_job(c, o), "noted") > 0],
     "artifacts.add": [lambda c, o: c.artifacts.add(running_job(c, o), "file", text="new").size],
     "artifacts.check": [lambda c, o: c.artifacts.check(o.token)],
     "artifacts.delete": [lambda c, o: c.artifacts.delete(o.doomed_artifact, **WHY)],
@@ -162,7 +166,9 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.signals.awaited(org_id=o.org_id),
         lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}"),
     ],
-    "signals.find": [lambda c, o: c.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}")],
+    "worker.signals.find": [
+        lambda c, o: c.worker.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}"),
+    ],
     "signals.list": [
         lambda c, o: c.signals.list(org_id=o.org_id),
         lambda c, o: c.signals.list("signal", f"kept of {o.org_id}"),
@@ -175,15 +181,15 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
 
 # Nothing of these tells what belongs to whom; what they give is looked through for the other org's name.
 ABOUT_ALL: dict[str, Call] = {
-    "controls": lambda c, _: c.controls(),
-    "count": lambda c, _: c.count(),
-    "list_jobs": lambda c, _: c.list_jobs(limit=1000),
+    "gate.status": lambda c, _: c.gate.status(),
+    "jobs.count": lambda c, _: c.jobs.count(),
+    "jobs.list": lambda c, _: c.jobs.list(limit=1000),
     "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),
     "dead.replay_all": lambda c, _: c.dead.replay_all(dry_run=True, **WHY),
     "dead.list": lambda c, _: (
         c.dead.list(resolved=None, limit=1000),
-        c.list_jobs(JobFilter(queue="q:deadletter")),
+        c.jobs.list(JobFilter(queue="q:deadletter")),
     ),
     "keys.list": lambda c, _: c.keys.list(limit=1000),
     "audit.export": lambda c, _: list(c.audit.export()),
@@ -199,68 +205,75 @@ ABOUT_ALL: dict[str, Call] = {
 }
 
 REFUSED: dict[str, Call] = {
-    "alerts.gather": lambda c, _: c.at(LATER).alerts.gather(),
+    "worker.alerts.gather": lambda c, _: c.at(LATER).worker.alerts.gather(),
     "alerts.list": lambda c, _: c.alerts.list(),
     "alerts.mute": lambda c, _: c.alerts.mute("0123456789ab", **WHY),
-    "alerts.observe": lambda c, _: c.alerts.observe([]),
-    "alerts.prepare": lambda c, _: c.alerts.prepare(["log"]),
-    "alerts.prune": lambda c, _: c.alerts.prune(),
-    "alerts.settle": lambda c, _: c.alerts.settle(SENT),
-    "alerts.take": lambda c, _: c.alerts.take("log", hold=timedelta(seconds=1)),
+    "worker.alerts.observe": lambda c, _: c.worker.alerts.observe([]),
+    "worker.alerts.prepare": lambda c, _: c.worker.alerts.prepare(["log"]),
+    "worker.alerts.prune": lambda c, _: c.worker.alerts.prune(),
+    "worker.alerts.settle": lambda c, _: c.worker.alerts.settle(SENT),
+    "worker.alerts.take": lambda c, _: c.worker.alerts.take("log", hold=timedelta(seconds=1)),
     "alerts.unmute": lambda c, _: c.alerts.unmute("0123456789ab"),
-    "abdicate": lambda c, _: c.abdicate(WORKER),
-    "chores": lambda c, _: c.chores(Known({"t"})),
-    "claim": lambda c, o: c.claim(f"queue of {o.org_id}", worker_id=WORKER),
-    "close_gate": lambda c, _: c.close_gate(**WHY),
-    "extend": lambda c, _: c.extend(WORKER, []),
-    "finish": lambda c, o: c.finish([(running_job(c, o), Succeeded())]),
-    "held": lambda c, _: c.held(WORKER),
-    "lead": lambda c, _: c.lead("something", WORKER),
-    "look": lambda c, _: c.look(),
+    "worker.abdicate": lambda c, _: c.worker.abdicate(WORKER),
+    "worker.chores": lambda c, _: c.worker.chores(Known({"t"})),
+    "worker.claim": lambda c, o: c.worker.claim(f"queue of {o.org_id}", worker_id=WORKER),
+    "gate.close": lambda c, _: c.gate.close(**WHY),
+    "worker.extend": lambda c, _: c.worker.extend(WORKER, []),
+    "worker.finish": lambda c, o: c.worker.finish([(running_job(c, o), Succeeded())]),
+    "worker.held": lambda c, _: c.worker.held(WORKER),
+    "worker.lead": lambda c, _: c.worker.lead("something", WORKER),
+    "worker.look": lambda c, _: c.worker.look(),
     "migrate": lambda c, _: c.migrate(),
-    "open_gate": lambda c, _: c.open_gate(),
-    "pause": lambda c, o: c.pause("queue", f"queue of {o.org_id}", **WHY),
+    "gate.open": lambda c, _: c.gate.open(),
+    "job_types.pause": lambda c, o: c.job_types.pause(f"type of {o.org_id}", **WHY),
+    "job_types.resume": lambda c, o: c.job_types.resume(f"type of {o.org_id}"),
+    "queues.pause": lambda c, o: c.queues.pause(f"queue of {o.org_id}", **WHY),
+    "queues.resume": lambda c, o: c.queues.resume(f"queue of {o.org_id}"),
+    "workers.list": lambda c, _: c.workers.list(),
+    "workers.running": lambda c, _: c.workers.running(WORKER),
+    "workers.show": lambda c, _: c.workers.show(WORKER),
     "plan": lambda c, _: c.plan(),
-    "promote": lambda c, _: c.at(LATER).promote(),
+    "worker.promote": lambda c, _: c.at(LATER).worker.promote(),
     "protect_orgs": lambda c, _: c.protect_orgs(enable=False),
-    "register": lambda c, o: c.register(f"worker of {o.org_id}"),
-    "release": lambda c, o: c.release([running_job(c, o)]),
-    "rescue": lambda c, _: c.at(NOW + timedelta(days=2000)).rescue(),
-    "rescue_worker": lambda c, _: c.rescue_worker(WORKER),
-    "resume": lambda c, o: c.resume("job_type", f"type of {o.org_id}"),
-    "retire": lambda c, _: c.retire(WORKER),
-    "settle": lambda c, _: c.settle(),
-    "sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).sweep(WORKER),
-    "watch": lambda c, _: c.watch(WORKER),
-    "write": lambda c, o: c.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
+    "worker.register": lambda c, o: c.worker.register(f"worker of {o.org_id}"),
+    "worker.release": lambda c, o: c.worker.release([running_job(c, o)]),
+    "worker.rescue": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.rescue(),
+    "worker.rescue_worker": lambda c, _: c.worker.rescue_worker(WORKER),
+    "worker.retire": lambda c, _: c.worker.retire(WORKER),
+    "worker.settle": lambda c, _: c.worker.settle(),
+    "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
+    "worker.watch": lambda c, _: c.worker.watch(WORKER),
+    "worker.write": lambda c, o: c.worker.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
     "artifacts.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).artifacts.prune(),
     "doctor.check": lambda c, _: c.doctor.check(),
-    "breakers.answered": lambda c, o: c.breakers.answered(f"crm:{o.org_id}", None, Answer(pushed_back=True)),
-    "breakers.ask": lambda c, o: c.breakers.ask(f"crm:{o.org_id}", WORKER),
+    "worker.breakers.answered": lambda c, o: c.worker.breakers.answered(
+        f"crm:{o.org_id}", None, Answer(pushed_back=True)
+    ),
+    "worker.breakers.ask": lambda c, o: c.worker.breakers.ask(f"crm:{o.org_id}", WORKER),
     "breakers.close": lambda c, o: c.breakers.close(f"crm:{o.org_id}", **WHY),
     "breakers.get": lambda c, o: c.breakers.get(f"crm:{o.org_id}"),
     "breakers.list": lambda c, _: c.breakers.list(),
     "breakers.open": lambda c, o: c.breakers.open(f"crm:{o.org_id}", **WHY),
-    "limits.admit": lambda c, o: c.limits.admit([f"sync/{o.org_id}"]),
-    "limits.declare": lambda c, _: c.limits.declare({"sync": Limit(1)}),
-    "limits.find": lambda c, o: c.limits.find(keys=[f"sync/{o.org_id}"]),
-    "limits.forget": lambda c, _: c.limits.forget(),
+    "worker.limits.admit": lambda c, o: c.worker.limits.admit([f"sync/{o.org_id}"]),
+    "worker.limits.declare": lambda c, _: c.worker.limits.declare({"sync": Limit(1)}),
+    "worker.limits.find": lambda c, o: c.worker.limits.find(keys=[f"sync/{o.org_id}"]),
+    "worker.limits.forget": lambda c, _: c.worker.limits.forget(),
     "limits.get": lambda c, _: c.limits.get("sync"),
     "limits.list": lambda c, _: c.limits.list(),
     "limits.reset": lambda c, _: c.limits.reset("sync", **WHY),
     "limits.set": lambda c, _: c.limits.set("sync", concurrency=1, **WHY),
-    "queues.claim": lambda c, o: c.queues.claim(f"queue of {o.org_id}", worker_id=WORKER),
-    "queues.declare": lambda c, _: c.queues.declare(),
+    "worker.claim_ruled": lambda c, o: c.worker.claim_ruled(f"queue of {o.org_id}", worker_id=WORKER),
+    "worker.declare_queues": lambda c, _: c.worker.declare_queues(),
     "queues.get": lambda c, o: c.queues.get(f"queue of {o.org_id}"),
     "queues.limit": lambda c, o: c.queues.limit(f"queue of {o.org_id}", concurrency=1, **WHY),
     "queues.list": lambda c, _: c.queues.list(),
     "queues.reset": lambda c, o: c.queues.reset(f"queue of {o.org_id}", **WHY),
     "schedules.add": lambda c, o: c.schedules.add("own", NewJob(job_type="t", org_id=o.org_id), every="1m"),
-    "schedules.declare": lambda c, _: c.schedules.declare([TIMED]),
-    "schedules.fire": lambda c, _: c.at(LATER).schedules.fire(Known({"t"})),
+    "worker.schedules.declare": lambda c, _: c.worker.schedules.declare([TIMED]),
+    "worker.schedules.fire": lambda c, _: c.at(LATER).worker.schedules.fire(Known({"t"})),
     "schedules.get": lambda c, o: c.schedules.get(f"schedule of {o.org_id}"),
     "schedules.list": lambda c, _: c.schedules.list(),
     "schedules.next_times": lambda c, o: c.schedules.next_times(f"schedule of {o.org_id}"),
@@ -270,14 +283,14 @@ REFUSED: dict[str, Call] = {
     "schedules.resume": lambda c, o: c.schedules.resume(f"schedule of {o.org_id}", **WHY),
     "schedules.run_now": lambda c, o: c.schedules.run_now(f"schedule of {o.org_id}", **WHY),
     "schedules.runs": lambda c, o: c.schedules.runs(f"schedule of {o.org_id}"),
-    "maintenance.declare": lambda c, _: c.maintenance.declare(),
+    "worker.schedules.declare_built_in": lambda c, _: c.worker.schedules.declare_built_in(),
     "maintenance.keep_place": lambda c, _: c.maintenance.keep_place({}),
     "maintenance.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).maintenance.prune(),
     "maintenance.read_place": lambda c, _: c.maintenance.read_place(),
     "maintenance.report": lambda c, _: c.maintenance.report(),
     "maintenance.tend": lambda c, _: c.maintenance.tend(),
     "signals.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).signals.prune(),
-    "signals.wake": lambda c, _: c.signals.wake(),
+    "worker.signals.wake": lambda c, _: c.worker.signals.wake(),
     "keys.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).keys.prune(),
     "usage.prune": lambda c, _: c.usage.prune(before=NOW + timedelta(days=2000)),
     "usage.set_budget": lambda c, o: c.usage.set_budget(o.org_id, limit_micros=1, period="day"),
@@ -298,13 +311,13 @@ def group_of(owner: Owner) -> str:
 
 def running_job(client: Client, owner: Owner) -> Job:
     """Give a running job as its worker would have it: the own, or one that was made to look like one."""
-    own = client.list_jobs(JobFilter(state="running")).jobs[0]
+    own = client.jobs.list(JobFilter(state="running")).jobs[0]
     return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
 
 
 def begun(client: Client) -> Effect:
     """Give an effect that the own running job has begun."""
-    return client.effects.begin(client.list_jobs(JobFilter(state="running")).jobs[0], "begun")
+    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running")).jobs[0], "begun")
 
 
 def closed(file: IO[bytes]) -> bytes:
@@ -312,16 +325,16 @@ def closed(file: IO[bytes]) -> bytes:
         return file.read()
 
 
-def operations() -> set[str]:
+def operations(of: type = Client) -> set[str]:
     """Name every public operation of a client and of its parts."""
     found: set[str] = set()
-    for name in dir(Client):
-        value = getattr(Client, name)
+    for name in dir(of):
+        value = getattr(of, name)
         if name.startswith("_") or name in PARTS:
             continue
         if isinstance(value, property):
             part = get_type_hints(value.fget)["return"]
-            found |= {f"{name}.{one}" for one in vars(part) if not one.startswith("_")}
+            found |= {f"{name}.{one}" for one in operations(part)}
         else:
             found.add(name)
     return found

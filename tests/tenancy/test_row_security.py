@@ -50,7 +50,7 @@ def careless(world: World) -> Iterator[PostgresStore]:
 
 def of_nobody(world: World) -> dict[str, None]:
     """Give the live jobs that have no org."""
-    return {job.id: None for job in world.all.list_jobs(limit=1000).jobs if job.org_id is None}
+    return {job.id: None for job in world.all.jobs.list(limit=1000).jobs if job.org_id is None}
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def test_without_an_org_a_session_sees_only_what_has_none(world, careless, setti
 
 
 def test_the_owner_of_the_tables_sees_all(world, application):
-    assert world.all.get(world.a.queued).org_id == A.org_id
-    assert world.all.for_org(A.org_id).get(world.a.queued).org_id == A.org_id
+    assert world.all.jobs.get(world.a.queued).org_id == A.org_id
+    assert world.all.for_org(A.org_id).jobs.get(world.a.queued).org_id == A.org_id
 
 
 def test_where_a_statement_forgot_its_org_the_policy_still_holds(world, application):
@@ -172,11 +172,11 @@ def test_clients_of_several_orgs_share_connections_and_see_each_their_own(world,
     with Client(store=store) as client:
         a, b = client.for_org(A.org_id), client.for_org(B.org_id)
         for _ in range(2):
-            assert a.get(world.a.dead).org_id == A.org_id
-            assert b.get(world.own.dead).org_id == B.org_id
-            assert {job.org_id for job in client.list_jobs().jobs} == {None}
+            assert a.jobs.get(world.a.dead).org_id == A.org_id
+            assert b.jobs.get(world.own.dead).org_id == B.org_id
+            assert {job.org_id for job in client.jobs.list().jobs} == {None}
             with pytest.raises(JobNotFound):
-                b.get(world.a.dead)
+                b.jobs.get(world.a.dead)
 
 
 def test_behind_a_pooler_the_org_is_set_for_one_transaction_only(world, application):
@@ -186,7 +186,7 @@ def test_behind_a_pooler_the_org_is_set_for_one_transaction_only(world, applicat
     store.pooler = True
     with Client(store=store) as client:
         b = client.for_org(B.org_id)
-        assert b.get(world.own.dead).org_id == B.org_id
+        assert b.jobs.get(world.own.dead).org_id == B.org_id
         b.enqueue_many([NewJob(job_type="t", key="pooled 1"), NewJob(job_type="t", key="pooled 2")])
         with store.pool.connection() as connection:
             shown = connection.execute(f"SELECT current_setting('{store.prefix}org', true)".encode())
@@ -198,10 +198,10 @@ def test_within_a_transaction_the_org_is_set_until_its_end(world, application):
     with psycopg.connect(application.url) as tx:
         b = client.for_org(B.org_id).within(tx)
         assert b.org_id == B.org_id
-        assert b.get(world.own.queued).org_id == B.org_id
-        assert client.within(tx).list_jobs().jobs[0].org_id is None
+        assert b.jobs.get(world.own.queued).org_id == B.org_id
+        assert client.within(tx).jobs.list().jobs[0].org_id is None
         made = b.enqueue(NewJob(job_type="t", key="within"))
-        assert b.get(made.id).org_id == B.org_id
+        assert b.jobs.get(made.id).org_id == B.org_id
         tx.rollback()
         rows = tx.execute(f"SELECT id::text, org_id FROM {application.prefix}live".encode()).fetchall()
         assert dict(rows) == of_nobody(world)
@@ -210,12 +210,12 @@ def test_within_a_transaction_the_org_is_set_until_its_end(world, application):
 async def test_an_async_client_is_confined_alike(world, application, anyio_backend):
     store = AsyncPostgresStore(application.url, schema=application.prefix.rstrip("."), row_security=True)
     async with AsyncClient(store=store) as client:
-        assert (await client.for_org(B.org_id).get(world.own.dead)).org_id == B.org_id
+        assert (await client.for_org(B.org_id).jobs.get(world.own.dead)).org_id == B.org_id
         with pytest.raises(JobNotFound):
-            await client.for_org(B.org_id).get(world.a.dead)
+            await client.for_org(B.org_id).jobs.get(world.a.dead)
         async with await psycopg.AsyncConnection.connect(application.url) as tx:
             bound = client.within(tx).for_org(B.org_id)
-            assert (await bound.get(world.own.dead)).org_id == B.org_id
+            assert (await bound.jobs.get(world.own.dead)).org_id == B.org_id
 
 
 def test_a_client_of_none_sees_and_changes_nothing_of_any_org(world, application):
@@ -223,9 +223,9 @@ def test_a_client_of_none_sees_and_changes_nothing_of_any_org(world, application
         store=PostgresStore(application.url, schema=application.prefix.rstrip("."), row_security=True)
     ) as client:
         with pytest.raises(JobNotFound):
-            client.get(world.a.dead)
+            client.jobs.get(world.a.dead)
         with pytest.raises(JobNotFound):
-            client.cancel(world.a.dead, reason="no")
+            client.jobs.cancel(world.a.dead, reason="no")
         assert client.enqueue(NewJob(job_type="t", key="of nobody")).created
         assert not client.enqueue(NewJob(job_type="t", key="of nobody")).created
     assert world.rows_of_a() == world.before
@@ -282,8 +282,8 @@ def test_sqlite_has_no_row_security_and_says_so(tmp_path):
 def test_an_application_hands_the_setting_to_its_clients(world, application):
     app = Onward(application.url, schema=application.prefix.rstrip("."), row_security=True)
     try:
-        assert app.client.for_org(B.org_id).get(world.own.dead).org_id == B.org_id
-        assert {job.org_id for job in app.client.list_jobs().jobs} == {None}
+        assert app.client.for_org(B.org_id).jobs.get(world.own.dead).org_id == B.org_id
+        assert {job.org_id for job in app.client.jobs.list().jobs} == {None}
     finally:
         app.close()
 
@@ -307,7 +307,7 @@ def _enqueue_in_every_way(owner: Client, application: PostgresStore) -> None:
     with psycopg.connect(application.url) as tx:
         made.append(report.using(tx=tx, org_id=A.org_id).enqueue(n=5))
     assert all(handle.created for handle in made)
-    assert len(owner.list_jobs(JobFilter(org_id=A.org_id, job_type="report")).jobs) == 5
+    assert len(owner.jobs.list(JobFilter(org_id=A.org_id, job_type="report")).jobs) == 5
     with pytest.raises(NotAllowed, match="2 orgs"):
         app.enqueue_many([report.using(org_id=org).build(n=6) for org in (A.org_id, B.org_id)])
     app.close()

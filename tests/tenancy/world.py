@@ -134,11 +134,11 @@ class World:
 def inhabited(client: Client, confined: Client | None = None) -> World:
     """Fill the tables of a client with what two orgs, and the whole, have."""
     a, b = Owner(A.org_id, {}), Owner(B.org_id, {})
-    client.register(WORKER, lease=timedelta(days=1000))
+    client.worker.register(WORKER, lease=timedelta(days=1000))
     client.enqueue(NewJob(job_type="global", payload={"of": "all"}))
     for owner in (a, b):
         _settle(client, owner)
-    client.close_gate(reason="for all to see")
+    client.gate.close(reason="for all to see")
     world = World(client, (confined or client).for_org(b.org_id), a, b)
     world.before = world.rows_of_a()
     return world
@@ -149,7 +149,9 @@ def _settle(client: Client, owner: Owner) -> None:
         later: dict[str, Any] = {"run_at": LATER} if name == "scheduled" else {}
         later |= {"subject": f"{name} of {owner.org_id}"} if name in {*MANY, "parked"} else {}
         owner.jobs[name] = client.at(NOW).enqueue(owner.new(name, **later)).id
-    claimed = {job.id: job for job in client.at(NOW).claim(f"queue of {owner.org_id}", 50, worker_id=WORKER)}
+    claimed = {
+        job.id: job for job in client.at(NOW).worker.claim(f"queue of {owner.org_id}", 50, worker_id=WORKER)
+    }
     job = {name: claimed[job_id] for name, job_id in owner.jobs.items() if job_id in claimed}
     failed = Failed({"class": "Error", "message": owner.org_id})
     outcomes: dict[str, Outcome] = {
@@ -161,7 +163,7 @@ def _settle(client: Client, owner: Owner) -> None:
     }
     usage = (Usage.checked(f"unit of {owner.org_id}", 2, 30),)
     ends = [RULES.end_of(job[name], outcome, 0.5, usage) for name, outcome in outcomes.items()]
-    client.at(NOW).write(ends).require()
+    client.at(NOW).worker.write(ends).require()
     client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
@@ -170,12 +172,12 @@ def _settle(client: Client, owner: Owner) -> None:
     fixed = client.at(NOW).dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"})
     owner.jobs["successor"] = str(fixed.successor_id)
     for name in ("mail", "resettable"):
-        begun = client.at(NOW).effects.begin(job["running"], name)
-        client.at(NOW).effects.done(job["running"], begun, {"of": owner.org_id})
+        begun = client.at(NOW).worker.effects.begin(job["running"], name)
+        client.at(NOW).worker.effects.done(job["running"], begun, {"of": owner.org_id})
     client.signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id}, org_id=owner.org_id)
-    client.at(NOW).release([job[name] for name in ("queued", "held", "spare", "doomed")])
-    client.at(NOW).cancel(owner.held, reason=owner.org_id)
-    client.at(NOW).pause("org", owner.org_id, reason=f"by {owner.org_id}")
+    client.at(NOW).worker.release([job[name] for name in ("queued", "held", "spare", "doomed")])
+    client.at(NOW).jobs.cancel(owner.held, reason=owner.org_id)
+    client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")
     _batch(client, owner)
 
 

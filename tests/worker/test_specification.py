@@ -65,7 +65,7 @@ async def test_a_job_that_dies_is_told_once_in_the_audit_and_in_the_log(app, cap
     with caplog.at_level(logging.INFO, logger="onward"):
         tally = await drain(app)
     assert (tally.dead, tally.retried) == (1, 2)
-    events = [event.event for event in await app.aclient.events(handle.id)]
+    events = [event.event for event in await app.aclient.jobs.events(handle.id)]
     assert events.count("job.deadlettered") == 1
     assert events[-1] == "job.deadlettered"
 

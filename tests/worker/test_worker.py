@@ -47,8 +47,8 @@ async def test_it_runs_async_and_sync_handlers_and_keeps_their_results(app):  # 
     assert [await job.aresult() for job in jobs] == [14, 21]
     assert (tally.processed, tally.succeeded) == (2, 2)
     assert [thread is threading.main_thread() for thread in threads] in ([True, False], [False, True])
-    found = app.client.get(jobs[0].id)
-    assert [event.event for event in app.client.events(found.id)] == [
+    found = app.client.jobs.get(jobs[0].id)
+    assert [event.event for event in app.client.jobs.events(found.id)] == [
         "job.enqueued",
         "job.started",
         "job.succeeded",
@@ -66,7 +66,7 @@ async def test_hundreds_of_jobs_are_each_run_once(app):
     tally = await drain(app, concurrency=7)
     assert sorted(seen) == list(range(1200))
     assert tally.succeeded == 1200
-    assert app.client.count().total(JobState.SUCCEEDED) == 1200
+    assert app.client.jobs.count().total(JobState.SUCCEEDED) == 1200
 
 
 async def test_the_ways_in_which_a_handler_may_end(app):  # S0-50
@@ -96,7 +96,7 @@ async def test_the_ways_in_which_a_handler_may_end(app):  # S0-50
         jobs = {way: await job_type.aenqueue(way=way) for way in ends}
         tally = await drain(app)
         assert (tally.succeeded, tally.retried, tally.dead, tally.cancelled) == (1, 6, 1, 1)
-        found = {way: app.client.get(job.id) for way, job in jobs.items()}
+        found = {way: app.client.jobs.get(job.id) for way, job in jobs.items()}
         assert found["skip"].skipped
         # Neither to wait for a time nor for a provider costs an attempt.
         assert (found["snooze"].state, found["snooze"].attempt) == (JobState.SCHEDULED, 0)
@@ -127,7 +127,11 @@ async def test_a_failed_attempt_is_followed_by_another(app):  # S0-3
     job = await flaky.aenqueue()
     await drain(app)
     assert await job.aresult() == "attempt 3"
-    assert [attempt.outcome for attempt in app.client.attempts(job.id)] == ["failed", "failed", "succeeded"]
+    assert [attempt.outcome for attempt in app.client.jobs.attempts(job.id)] == [
+        "failed",
+        "failed",
+        "succeeded",
+    ]
 
 
 async def test_a_payload_that_does_not_fit_the_signature_is_dead_at_once(app):
@@ -137,7 +141,7 @@ async def test_a_payload_that_does_not_fit_the_signature_is_dead_at_once(app):
 
     enqueued = app.client.enqueue(NewJob(job_type="greet", payload={"nam": "Ada"}))
     assert (await drain(app)).dead == 1
-    error = app.client.get(enqueued.id).error
+    error = app.client.jobs.get(enqueued.id).error
     assert error["reason"] == "invalid_arguments"
     assert 'Did you mean "name"?' in error["message"]
 
@@ -146,7 +150,7 @@ async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(a
     # R13, S0-55: during a rolling deploy another worker may know it.
     enqueued = app.client.enqueue(NewJob(job_type="of_tomorrow"))
     assert (await drain(app)).released == 1
-    job = app.client.get(enqueued.id)
+    job = app.client.jobs.get(enqueued.id)
     assert (job.state, job.attempt) == (JobState.SCHEDULED, 0)
     assert job.error["class"] == "UnknownJobType"
 
@@ -165,9 +169,9 @@ async def test_what_is_paused_waits_and_then_runs(app):  # S1-16
         ran.append(n)
 
     client = app.client
-    client.pause("queue", "q:exports", reason="tests")
-    client.pause("org", "acme", reason="tests")
-    client.pause("job_type", "other", reason="tests")
+    client.queues.pause("q:exports", reason="tests")
+    client.orgs.pause("acme", reason="tests")
+    client.job_types.pause("other", reason="tests")
 
     @app.job
     async def other() -> None:
@@ -179,15 +183,15 @@ async def test_what_is_paused_waits_and_then_runs(app):  # S1-16
         await other.aenqueue()
         await work.aenqueue(n=3)
         await until(lambda: ran == [3])
-        client.acting_as("user:ada").close_gate(reason="an incident")
+        client.acting_as("user:ada").gate.close(reason="an incident")
         await until(lambda: worker.parts.claimer.controls.gate is not None)
         await work.aenqueue(n=4)
-        client.resume("queue", "q:exports")
-        client.resume("org", "acme")
-        client.resume("job_type", "other")
+        client.queues.resume("q:exports")
+        client.orgs.resume("acme")
+        client.job_types.resume("other")
         await until(lambda: not worker.parts.claimer.controls.pauses)
         assert ran == [3]
-        client.open_gate()
+        client.gate.open()
         await until(lambda: len(ran) == 5)
 
 
@@ -216,8 +220,8 @@ async def test_only_the_named_queues_are_served(app):
     here = await work.using(queue="mine").aenqueue()
     there = await work.aenqueue()
     await drain(app, queues={"mine": None})
-    assert app.client.get(here.id).state == JobState.SUCCEEDED
-    assert app.client.get(there.id).state == JobState.QUEUED
+    assert app.client.jobs.get(here.id).state == JobState.SUCCEEDED
+    assert app.client.jobs.get(there.id).state == JobState.QUEUED
 
 
 async def test_it_ends_by_itself_after_so_many_jobs(app):
@@ -228,7 +232,7 @@ async def test_it_ends_by_itself_after_so_many_jobs(app):
     async with asyncio.timeout(SOON):
         tally = await app.worker(max_jobs=7).run()
     assert tally.succeeded == 7
-    assert app.client.count().total(JobState.QUEUED) == 13
+    assert app.client.jobs.count().total(JobState.QUEUED) == 13
 
 
 async def test_what_a_job_sets_in_context_variables_is_its_own(app):

@@ -101,8 +101,8 @@ def find_job(client: Client, name: str) -> JobId:
     begun: list[JobId] = []
     # A page begins below its cursor, so the highest id itself needs a lookup of its own.
     with suppress(JobNotFound):
-        begun.append(client.get(highest).id)
-    begun += [job.id for job in client.list_jobs(limit=2, cursor=highest).jobs if job.id >= low]
+        begun.append(client.jobs.get(highest).id)
+    begun += [job.id for job in client.jobs.list(limit=2, cursor=highest).jobs if job.id >= low]
     if not begun:
         raise JobNotFound(f"no job begins with {name!r:.80}; it was never enqueued here, or has been removed")
     if len(begun) > 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -11,10 +12,14 @@ import msgspec
 
 from onward.connections import AsyncConnection, adapt_async, require_tables, run_async
 from onward.core.jobs.actor import Actor
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob, micros
 from onward.core.policy.rules import AUDIT_LEVELS, Rules
+from onward.errors import OnwardError
+from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
 from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
+from onward.operations.walk import FollowUp, Rest, Step, Walk
 from onward.origin import ambient_actor
 from onward.stores import AsyncStore
 
@@ -121,3 +126,34 @@ class AsyncBinding:
         if self.store.row_security:
             await run_async(set_org(org), self._tx)
         return await run_async(made(), self._tx)
+
+    async def walk(self, steps: Walk[T]) -> T:
+        """Run a walk, each of its steps in a transaction of its own."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._take(step)
+                except OnwardError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def _take(self, step: Step | Rest | FollowUp) -> Any:
+        match step:
+            case Rest():
+                return await asyncio.sleep(step.seconds)
+            case FollowUp():
+                return await self.follow_up(step.ids, step.slots)
+        return await self.run(step.make, write=step.write, atomic=step.atomic)
+
+    async def follow_up(self, ids: Collection[JobId], slots: Collection[str] = ()) -> None:
+        """Do the follow-up work of ends that were just written.
+
+        It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
+        would block others; for a client of one org; and while the database is unreachable.
+        """
+        if (ids or slots) and not self.is_within and self.org_id is None and not self.store.row_security:
+            await self.walk(after_end.follow_up(ids, slots, self.rules))

@@ -1,180 +1,253 @@
-"""The async client: every operation on jobs, on Onward's own store or within the caller's transaction."""
+"""The async client: operations by noun, on Onward's own store or within the caller's transaction."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, repeat
-from uuid import UUID
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Self
 
-from onward.clients.enqueue_groups import AsyncGathering
-from onward.clients.jobs.cancelling import AsyncCancelling
-from onward.core.flows.flow import Flow, group
-from onward.core.inputs.checks import check_kind
-from onward.core.jobs.filters import Counts, JobFilter, Page
-from onward.core.jobs.history import Attempt, Dropped, Event
-from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
-from onward.core.limits.pause import Controls, Scope
-from onward.core.policy.category import OnSubjectDelete
+from onward.clients.binding import AsyncBinding, Bound
+from onward.clients.failures.alerts import AsyncAlerts
+from onward.clients.failures.breakers import AsyncBreakers
+from onward.clients.failures.dead import AsyncDead
+from onward.clients.flows.batches import AsyncBatches
+from onward.clients.flows.flows import AsyncFlows
+from onward.clients.flows.signals import AsyncSignals
+from onward.clients.jobs.enqueuing import AsyncEnqueuing
+from onward.clients.jobs.jobs import AsyncJobs
+from onward.clients.jobs.keys import AsyncKeys
+from onward.clients.limits.gate import AsyncGate, AsyncJobTypes, AsyncOrgs
+from onward.clients.limits.limits import AsyncLimits
+from onward.clients.limits.queues import AsyncQueues
+from onward.clients.records.artifacts import AsyncArtifacts
+from onward.clients.records.audit import AsyncAudit
+from onward.clients.records.usage import AsyncUsage
+from onward.clients.schedules import AsyncSchedules
+from onward.clients.upkeep.doctor import AsyncDoctor
+from onward.clients.upkeep.maintenance import AsyncMaintenance
+from onward.clients.work.effects import AsyncEffects
+from onward.clients.work.worker_client import AsyncWorkerClient
+from onward.clients.work.workers import AsyncWorkers
+from onward.core.flows.flow import Flow
+from onward.core.inputs.checks import zoned
+from onward.core.jobs.actor import Actor, ActorLike
+from onward.core.jobs.job import Enqueued, NewJob
 from onward.core.policy.rules import DEFAULT_RULES, Rules
-from onward.errors import JobNotFound
-from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, subjects
-from onward.operations.limits import pauses
-from onward.operations.tenancy import org_of
-from onward.origin import inherit
-from onward.stores import AsyncStore
-
-_PART = 2500
-
-_ids = IdMaker(time.time_ns, os.urandom)
+from onward.core.upkeep.maintenance import Plan
+from onward.operations.tenancy import check_org, check_project
+from onward.stores import AsyncStore, open_async_store
 
 
-class AsyncClient(AsyncCancelling):
-    """Enqueue, claim, finish and inspect jobs."""
+class AsyncClient:
+    """A database, the settings of an application, and the operations on them, by noun."""
 
     def __init__(
         self, url: str | None = None, *, store: AsyncStore | None = None, rules: Rules = DEFAULT_RULES
     ) -> None:
-        super().__init__(url, store=store, rules=rules)
-        gathers = not self.store.row_security
-        # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
-        # origin on to the jobs of the other callers.
-        self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
+        self._bind(AsyncBinding(store or open_async_store(url), rules))
+
+    def _bind(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._enqueuing = AsyncEnqueuing(binding)
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
-        [job] = inherit(self._binding.placed([job]), self.rules)
-        several = enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules)
-        if self._gathering is None or several or self._binding.is_within or self.bound.instant is not None:
-            return await self._enqueue_one(job, atomic=several)
-        return await self._gathering.ask(job)
-
-    async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
-        job_id = _ids.make()
-        # In a caller's transaction the ledger does not note a repeated request: the key's row would stay
-        # locked until the commit.
-        noted = not self._binding.is_within
-        return await self._run(
-            lambda: enqueue.enqueue(job, job_id, self.rules, noted=noted),
-            atomic=atomic,
-            org_id=org_of([job]) if self.store.row_security else None,
-        )
+        return await self._enqueuing.enqueue(job)
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
-        check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return await self._enqueue_all(list(inherit(self._binding.placed(jobs), self.rules)))
+        return await self._enqueuing.enqueue_many(jobs)
 
     async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
-        whole = group(flow)
-        jobs = list(inherit(self._binding.placed(whole.jobs), self.rules))
-        ids = _ids.make_many(len(jobs))
-        return await self._enqueue_all(whole.placed(jobs, ids), ids)
+        return await self._enqueuing.enqueue_flow(flow)
 
-    async def _enqueue_all(
-        self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None
-    ) -> list[Enqueued]:
-        ids = ids or _ids.promise(len(jobs))
-        org = org_of(jobs) if self.store.row_security else None
-        if self._binding.is_within:
-            return await self._run(
-                lambda: enqueue.enqueue_many(jobs, ids, self.rules, noted=False), org_id=org
-            )
-        # After a deadlock the call is repeated as one statement, which locks its keys in order.
-        sizes = chain([_PART], repeat(None))
-        return await self._run(
-            lambda: enqueue.enqueue_many(jobs, ids, self.rules, at_once=next(sizes)),
-            atomic=len(jobs) > _PART or self._takes_several(jobs),
-            org_id=org,
+    @property
+    def store(self) -> AsyncStore:
+        """The database that this client works on."""
+        return self._binding.store
+
+    @property
+    def rules(self) -> Rules:
+        """The settings of the application that this client belongs to."""
+        return self._binding.rules
+
+    @property
+    def org_id(self) -> str | None:
+        """The org to which this client is confined; None for a client of all orgs."""
+        return self._binding.org_id
+
+    @property
+    def bound(self) -> Bound:
+        """What holds for every call of this client: org, project, actor and time."""
+        return self._binding.bound
+
+    async def __aenter__(self) -> Self:
+        """Return the client; leaving the block closes it."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the store."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the store; a client confined to an org leaves it open for the other clients."""
+        if self.org_id is None:
+            await self.store.close()
+
+    def within(self, tx: object) -> Self:
+        """Return this client bound to the caller's open transaction.
+
+        The client never commits, rolls back or swallows an error: the caller's transaction decides.
+        """
+        return self._like(self._binding.within(tx))
+
+    def for_org(self, org_id: str) -> Self:
+        """Return this client confined to one org: jobs of other orgs, or of none, do not exist for it."""
+        check_org(org_id, self.org_id, self.rules)
+        return self._like(self._binding.having(org_id=org_id))
+
+    def for_project(self, project_id: str) -> Self:
+        """Return this client bound to one project: what it enqueues belongs to that project."""
+        check_project(project_id, self.bound.project_id)
+        return self._like(self._binding.having(project_id=project_id))
+
+    def acting_as(self, actor: ActorLike) -> Self:
+        """Return this client acting for `actor`, such as "user:42": the audit names it for every act."""
+        return self._like(self._binding.having(actor=Actor.of(actor)))
+
+    def at(self, instant: datetime | None) -> Self:
+        """Return this client at a fixed time, for tests; None restores the database's clock."""
+        return self._like(
+            self._binding.having(instant=None if instant is None else zoned("instant", instant))
         )
 
-    def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
-        """Whether storing these jobs may need more than one statement."""
-        if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
-            return True
-        return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self.rules) for job in jobs)
+    async def migrate(self) -> Plan:
+        """Bring the schema up to this code; return the plan as it stood before."""
+        self._binding.require_all_orgs("migrate")
+        return await self.store.migrate()
 
-    async def get(self, job_id: JobId | UUID) -> Job:
-        """Read a job, live or ended; raises JobNotFound."""
-        asked = normalise_id(job_id)
-        found = await self._run(lambda: inspect.get_many([asked]), write=False)
-        if asked not in found:
-            raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        return found[asked]
+    async def plan(self) -> Plan:
+        """Compare the schema with this code; changes nothing."""
+        self._binding.require_all_orgs("plan")
+        return await self.store.plan()
 
-    async def get_many(self, ids: Collection[JobId]) -> dict[JobId, Job]:
-        """Read jobs by id, live or ended; an unknown id is absent from the answer."""
-        return await self._run(lambda: inspect.get_many(ids), write=False)
+    async def protect_orgs(self, *, enable: bool = True) -> None:
+        """Make PostgreSQL itself keep the orgs apart, for every role but the owner of the tables."""
+        self._binding.require_all_orgs("protect_orgs")
+        await self.store.protect_orgs(enable=enable)
 
-    async def list_jobs(
-        self, where: JobFilter | None = None, *, limit: int = 50, cursor: JobId | None = None
-    ) -> Page:
-        """Read a page of jobs, newest first."""
-        chosen = where or JobFilter()
-        return await self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor), write=False)
+    @property
+    def alerts(self) -> AsyncAlerts:
+        """The alerts: what operators were told or will be told, and which alerts are muted."""
+        return AsyncAlerts(self._binding)
 
-    async def count(self, org_id: str | None = None) -> Counts:
-        """Count live jobs by queue and state, and ended jobs up to a cap."""
-        return await self._run(lambda: inspect.count(org_id), write=False)
+    @property
+    def artifacts(self) -> AsyncArtifacts:
+        """The files that jobs read and produce."""
+        return AsyncArtifacts(self._binding)
 
-    async def attempts(self, job_id: JobId | UUID) -> list[Attempt]:
-        """Read all attempts of a job, oldest first, including the one that runs now."""
-        asked = normalise_id(job_id)
-        return await self._run(lambda: inspect.attempts_of(asked), write=False)
+    @property
+    def audit(self) -> AsyncAudit:
+        """The audit: read, export, seal, verify and prune it."""
+        return AsyncAudit(self._binding)
 
-    async def events(self, job_id: JobId | UUID) -> list[Event]:
-        """Read the audit events of a job, oldest first."""
-        asked = normalise_id(job_id)
-        return await self._run(lambda: inspect.events_of(asked), write=False)
+    @property
+    def batches(self) -> AsyncBatches:
+        """The batches: make them, and follow their progress."""
+        return AsyncBatches(self._binding)
 
-    async def cancel(self, job_id: JobId | UUID, *, reason: str) -> JobState:
-        """Cancel a waiting job at once, or ask a running one to give way; return its state now."""
-        asked = normalise_id(job_id)
-        stopped = await self._run(lambda: cancel.stop([asked], reason=reason))
-        if asked not in stopped.states:
-            raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        await self._settle_some(stopped.tied, slots=stopped.slots)
-        return stopped.states[asked]
+    @property
+    def breakers(self) -> AsyncBreakers:
+        """The circuit breakers: which jobs are held because their provider pushes back."""
+        return AsyncBreakers(self._binding)
 
-    async def drop_subject(
-        self,
-        subject: str,
-        *,
-        rule: OnSubjectDelete | None = None,
-        org_id: str | None = None,
-        reason: str = "its subject was deleted",
-    ) -> Dropped:
-        """Cancel, delete or keep the jobs of a subject that is gone.
+    @property
+    def dead(self) -> AsyncDead:
+        """The dead letters: look at them, and replay, discard or fix them."""
+        return AsyncDead(self._binding)
 
-        Each category decides for its jobs, unless `rule` gives one policy for all of them.
-        """
-        return await self._run(
-            lambda: subjects.drop_subject(subject, self.rules, rule=rule, org_id=org_id, reason=reason),
-            atomic=True,
-        )  # fmt: skip
+    @property
+    def doctor(self) -> AsyncDoctor:
+        """The diagnosis of why jobs do not run."""
+        return AsyncDoctor(self._binding)
 
-    async def pause(self, scope: Scope, name: str, *, reason: str) -> bool:
-        """Stop claims of a queue, an org or a job type; running jobs go on.
+    @property
+    def effects(self) -> AsyncEffects:
+        """The effects and remembered steps of handlers: look at them, and reset them."""
+        return AsyncEffects(self._binding)
 
-        Return False if it is paused for that reason already; another reason replaces the first one.
-        """
-        return await self._run(lambda: pauses.pause(scope, name, reason=reason))
+    @property
+    def flows(self) -> AsyncFlows:
+        """The flows: which jobs wait for which."""
+        return AsyncFlows(self._binding)
 
-    async def resume(self, scope: Scope, name: str, *, reason: str | None = None) -> bool:
-        """End a pause; False if there was none."""
-        return await self._run(lambda: pauses.resume(scope, name, reason=reason))
+    @property
+    def gate(self) -> AsyncGate:
+        """The gate: stop the claims of all workers, and see what holds claims back."""
+        return AsyncGate(self._binding)
 
-    async def close_gate(self, *, reason: str) -> bool:
-        """Stop all claims; running jobs go on. Return False if it is closed for that reason already."""
-        return await self._run(lambda: pauses.close_gate(reason=reason))
+    @property
+    def job_types(self) -> AsyncJobTypes:
+        """The job types: pause and resume them."""
+        return AsyncJobTypes(self._binding)
 
-    async def open_gate(self, *, reason: str | None = None) -> bool:
-        """Let workers claim again; False if the gate was open."""
-        return await self._run(lambda: pauses.open_gate(reason=reason))
+    @property
+    def jobs(self) -> AsyncJobs:
+        """The jobs: find them, read what happened to them, and cancel them."""
+        return AsyncJobs(self._binding)
 
-    async def controls(self) -> Controls:
-        """Read the gate, the pauses, and the orgs that have spent their budget."""
-        return await self._run(pauses.controls, write=False)
+    @property
+    def keys(self) -> AsyncKeys:
+        """The ledger of idempotency keys."""
+        return AsyncKeys(self._binding)
+
+    @property
+    def limits(self) -> AsyncLimits:
+        """The limits: how many jobs that share something run at once or start in a period."""
+        return AsyncLimits(self._binding)
+
+    @property
+    def maintenance(self) -> AsyncMaintenance:
+        """The maintenance: remove rows past their retention, and report the sizes of tables."""
+        return AsyncMaintenance(self._binding, self.audit, self.artifacts)
+
+    @property
+    def orgs(self) -> AsyncOrgs:
+        """The orgs: pause and resume them."""
+        return AsyncOrgs(self._binding)
+
+    @property
+    def queues(self) -> AsyncQueues:
+        """The queues: how many jobs run at once, how fast they start, and which are paused."""
+        return AsyncQueues(self._binding)
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """The schedules: add, pause, run and remove them, and read their runs."""
+        return AsyncSchedules(self._binding)
+
+    @property
+    def signals(self) -> AsyncSignals:
+        """The signals: send them, and see which jobs wait for them."""
+        return AsyncSignals(self._binding)
+
+    @property
+    def usage(self) -> AsyncUsage:
+        """What attempts have used and cost, and the budgets of orgs."""
+        return AsyncUsage(self._binding)
+
+    @property
+    def worker(self) -> AsyncWorkerClient:
+        """What only workers do: hold a lease, claim jobs, and write their ends."""
+        return AsyncWorkerClient(self._binding)
+
+    @property
+    def workers(self) -> AsyncWorkers:
+        """The workers: which there are, and what each serves."""
+        return AsyncWorkers(self._binding)
+
+    def _like(self, binding: AsyncBinding) -> Self:
+        made = object.__new__(type(self))
+        made._bind(binding)
+        return made

@@ -90,7 +90,7 @@ class Ending:
                 "stopped before all results could be written; their jobs will be rescued and run again"
             )
         if parts.outage.lasts:
-            look = asyncio.ensure_future(parts.client.look())
+            look = asyncio.ensure_future(parts.client.worker.look())
             await asyncio.wait({look}, timeout=_LAST_WRITES)
             if not look.done() or look.exception() is not None:
                 look.cancel()

@@ -80,7 +80,7 @@ class Parts:
         """Register the worker, declare what its code defines, and start the loops; the claimer is first."""
         await self.keeper.start()
         if self.client.rules.queues:
-            await self.client.queues.declare()
+            await self.client.worker.declare_queues()
         await self.scheduler.begin(self.claimer.ready, self._settings.on_start)
         self.executor.start()
         return [asyncio.create_task(loop, name=f"onward {name}") for name, loop in self._loops().items()]

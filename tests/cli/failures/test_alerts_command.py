@@ -26,15 +26,15 @@ def group(folder) -> str:
     """A database with an alert that a sink did not take; gives its fingerprint."""
     now = datetime.now(UTC) + timedelta(seconds=1)
     with Client(f"sqlite:///{folder}/onward.db") as client:
-        client.at(now).register("w")
+        client.at(now).worker.register("w")
         client.at(now).enqueue(NewJob(job_type="mail"))
-        [job] = client.at(now).claim("q:default", worker_id="w")
-        client.at(now).finish([(job, Failed({"class": "E", "message": "no\nway"}, retryable=False))])
-        client.at(now).alerts.gather()
-        client.at(now).alerts.prepare(["hook"])
-        send = client.at(now).alerts.take("hook", hold=timedelta(seconds=1))
+        [job] = client.at(now).worker.claim("q:default", worker_id="w")
+        client.at(now).worker.finish([(job, Failed({"class": "E", "message": "no\nway"}, retryable=False))])
+        client.at(now).worker.alerts.gather()
+        client.at(now).worker.alerts.prepare(["hook"])
+        send = client.at(now).worker.alerts.take("hook", hold=timedelta(seconds=1))
         assert send is not None
-        client.at(now).alerts.settle(send, "it is away", wait=timedelta(hours=1))
+        client.at(now).worker.alerts.settle(send, "it is away", wait=timedelta(hours=1))
         return client.alerts.list()[0].fingerprint
 
 

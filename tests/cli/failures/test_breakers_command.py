@@ -23,7 +23,7 @@ def test_breakers_are_listed_for_people_and_for_programs(onward, client):
         == "no provider has ever pushed back, and nobody has opened a breaker\n"
     )
     for _ in range(3):
-        client.breakers.answered("crm", None, Answer(pushed_back=True, status=503))
+        client.worker.breakers.answered("crm", None, Answer(pushed_back=True, status=503))
     client.acting_as("user:ada").breakers.open("mail", reason="their maintenance")
     crm, mail = onward("breakers", "list").out.splitlines()
     assert crm.startswith("crm  open  until 20")

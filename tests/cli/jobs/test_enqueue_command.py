@@ -34,7 +34,7 @@ def app(folder):
 
 def stored() -> Job:
     with Client("sqlite:///jobs.db") as client:
-        [job] = client.list_jobs().jobs
+        [job] = client.jobs.list().jobs
         return job
 
 
@@ -60,7 +60,7 @@ def test_an_app_that_asks_for_it_is_told_who_enqueues(onward, folder):  # S4-21
     own = ("--project", "p", "--actor", "api_key:k", "--request-id", "r")
     ran = onward("enqueue", "fails", "--org", "acme", *own, "--json")
     with Client("sqlite:///jobs.db") as client:
-        job = client.get(json.loads(ran.out)["id"])
+        job = client.jobs.get(json.loads(ran.out)["id"])
     assert (job.project_id, job.actor_type, job.actor_id, job.request_id) == ("p", "api_key", "k", "r")
 
 

@@ -12,10 +12,10 @@ from onward import Client, Limit, NewJob
 @pytest.fixture
 def client(folder):
     with Client(f"sqlite:///{folder}/onward.db") as client:
-        client.limits.declare({"sync": Limit(2), "mail": Limit(rate="1/s", burst=3, ordered=True)})
+        client.worker.limits.declare({"sync": Limit(2), "mail": Limit(rate="1/s", burst=3, ordered=True)})
         for _ in range(3):
             client.enqueue(NewJob(job_type="t", limit_key="sync/acme"))
-        client.limits.admit(["sync/acme"])
+        client.worker.limits.admit(["sync/acme"])
         yield client
 
 

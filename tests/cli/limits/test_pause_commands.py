@@ -21,7 +21,7 @@ def client(folder):
 def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  # S0-83
     ran = onward("gate", "close", "--reason", "deploy")
     assert (ran.code, ran.out, ran.err) == (0, "", "the gate is closed\n")
-    gate = client.controls().gate
+    gate = client.gate.status().gate
     assert gate is not None
     assert (gate.reason, gate.actor_type) == ("deploy", "cli")
     assert gate.actor_id == f"{getpass.getuser()}@{socket.gethostname()}"
@@ -29,7 +29,7 @@ def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  #
         onward("gate", "close", "--reason", "deploy").err == "the gate was closed for that reason already\n"
     )
     assert onward("gate", "open", "--actor", "user:ada", "--reason", "done").err == "the gate is open\n"
-    assert client.controls().gate is None
+    assert client.gate.status().gate is None
     assert onward("gate", "open").err == "the gate was open already\n"
     [event] = client.audit.list(limit=1).records
     assert (event.event, event.actor_type, event.actor_id) == ("gate.opened", "user", "ada")
@@ -38,7 +38,7 @@ def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  #
 def test_the_state_of_the_gate_is_told(onward, client):
     assert onward("gate", "status").out == "open\n"
     assert json.loads(onward("gate", "status", "--json").out) == {"open": True}
-    client.acting_as("user:ada").close_gate(reason="deploy")
+    client.acting_as("user:ada").gate.close(reason="deploy")
     assert onward("gate", "status").out.endswith("user:ada  deploy\n")
     told = json.loads(onward("gate", "status", "--json").out)
     assert (told["open"], told["reason"], told["actor_id"]) == (False, "deploy", "ada")
@@ -55,12 +55,12 @@ def test_the_state_of_the_gate_is_told(onward, client):
 )
 def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, words, scope, name):
     assert onward("queues", "pause", *words, "--reason", "slow").err == f"{name} is paused\n"
-    [pause] = client.controls().pauses
+    [pause] = client.gate.status().pauses
     assert (pause.scope, pause.name, pause.reason, pause.actor_type) == (scope, name, "slow", "cli")
     again = onward("queues", "pause", *words, "--reason", "slow")
     assert again.err == f"{name} was paused for that reason already\n"
     assert onward("queues", "resume", *words, "--actor", "user:ada").err == f"{name} goes on\n"
-    assert client.controls().pauses == frozenset()
+    assert client.gate.status().pauses == frozenset()
     assert onward("queues", "resume", *words).err == f"{name} was not paused\n"
 
 
@@ -79,8 +79,8 @@ def test_a_pause_needs_its_reason(onward, client):
 def test_queues_are_listed_with_what_waits_and_what_is_paused(onward, client):
     client.enqueue(NewJob(job_type="t", queue="q:mail"))
     client.enqueue(NewJob(job_type="t", queue="q:mail"))
-    client.acting_as("user:ada").pause("queue", "q:other", reason="slow")
-    client.pause("org", "acme", reason="unpaid")
+    client.acting_as("user:ada").queues.pause("q:other", reason="slow")
+    client.orgs.pause("acme", reason="unpaid")
     mail, other, acme = onward("queues", "list").out.splitlines()
     assert mail == "q:mail  2 queued"
     assert other.startswith("q:other  nothing waits  paused since ")
@@ -121,7 +121,7 @@ def test_an_app_that_can_not_be_imported_stops_no_operator_who_names_the_databas
         refused = onward(*words)
         assert (refused.code, refused.out) == (2, "")
         assert "Traceback" in refused.err
-    assert client.controls().gate is not None
+    assert client.gate.status().gate is not None
 
 
 def test_a_queue_is_bounded_and_reset(onward, client):

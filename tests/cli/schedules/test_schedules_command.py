@@ -31,7 +31,7 @@ def add_nightly(client):
 
 
 def fire(client, at):
-    fired = client.at(at).schedules.fire(Known({"report"}))
+    fired = client.at(at).worker.schedules.fire(Known({"report"}))
     assert fired.jobs
     return fired.jobs["nightly"]
 
@@ -89,8 +89,8 @@ def test_the_history_says_what_became_of_each_run(onward, client):
     add_nightly(client)
     assert onward("schedules", "history", "nightly").err == "nightly has not run yet\n"
     [first] = fire(client, _NIGHT)
-    client.cancel(first, reason="not tonight")
-    client.settle([first])
+    client.jobs.cancel(first, reason="not tonight")
+    client.worker.settle()
     [second] = fire(client, _NIGHT + timedelta(days=1))
     heading, newest, oldest = onward("schedules", "history", "nightly").out.splitlines()
     assert heading.split() == ["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"]
@@ -105,12 +105,12 @@ def test_a_schedule_is_run_now_beside_its_times(onward, client):
     before = client.schedules.get("nightly").next_at
     ran = onward("schedules", "run", "nightly", "--reason", "the numbers were wrong", "--actor", "user:ada")
     assert ran.code == 0
-    assert client.get(ran.out.strip()).job_type == "report"
+    assert client.jobs.get(ran.out.strip()).job_type == "report"
     assert client.schedules.get("nightly").next_at == before
     [_, line] = onward("schedules", "history", "nightly").out.splitlines()
     assert line.split()[3:6] == ["hand", "not", "ended"]
     told = json.loads(onward("schedules", "run", "nightly", "--json").out)
-    assert client.get(told["job_id"]).job_type == "report"
+    assert client.jobs.get(told["job_id"]).job_type == "report"
     newest, oldest = [record for record in client.audit.list().records if record.event == "schedule.run_now"]
     assert (oldest.actor_id, oldest.detail["reason"]) == ("ada", "the numbers were wrong")
     assert newest.actor_type == "cli"  # whoever says nothing
@@ -153,7 +153,7 @@ def test_the_history_of_a_removed_schedule_is_told_in_utc(onward, client):
 
 def test_who_removes_what_code_defines_is_told_that_it_comes_back(onward, client):
     new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Rules(), source="code")
-    client.schedules.declare([new])
+    client.worker.schedules.declare([new])
     said = onward("schedules", "remove", "report", "--reason", "no more reports")
     assert said.err == (
         "report is removed\ncode defines it: it comes back when a worker starts; "

@@ -35,14 +35,14 @@ def test_what_mends_it_names_the_app_that_was_named(onward, client, monkeypatch,
 
 
 def test_a_queue_that_works_ends_with_0(onward, client):
-    client.register("w")
+    client.worker.register("w")
     ran = onward("doctor")
     assert ran.code == 0
     assert "✗" not in ran.out
 
 
 def test_programs_get_one_document_with_the_evidence(onward, client):
-    client.acting_as("user:ada").close_gate(reason="deploy \x1b[31m")
+    client.acting_as("user:ada").gate.close(reason="deploy \x1b[31m")
     ran = onward("doctor", "--json", "--deep")
     assert ran.code == 1
     shown = json.loads(ran.out)
@@ -76,9 +76,9 @@ def test_a_job_is_explained_by_its_id_or_by_its_subject_and_type(onward, client)
     asked = NewJob(job_type="send_customer_confirmation", subject="booking:42")
     job_id = client.enqueue(asked).id
     client.enqueue(NewJob(job_type="send_invoice", subject="booking:42", priority=9))
-    client.register("w")
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Failed("no key", retryable=False))]).require()
+    client.worker.register("w")
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Failed("no key", retryable=False))]).require()
     by_subject = ("--subject", "booking:42", "--job-type", "send_customer_confirmation")
     for words in ((job_id,), by_subject):
         ran = onward("doctor", *words)
@@ -104,22 +104,22 @@ def test_contradictory_words_are_refused(onward, client):
 )
 def test_what_is_pasted_into_a_shell_mends_what_it_names(onward, client, name):
     client.enqueue(NewJob(job_type="mail", queue=name))
-    client.pause("queue", name, reason="why")
+    client.queues.pause(name, reason="why")
     client.breakers.open(name, reason="why")
     for line in onward("doctor").out.splitlines():
         if line.endswith(("[queue_paused]", "[breaker_open]")):
             pasted = line.rpartition(" → ")[2].rpartition("  [")[0].removeprefix("onward ")
             said = subprocess.run(["bash", "-c", f"printf '%s\\0' {pasted}"], capture_output=True, check=True)
             assert onward(*said.stdout.decode().split("\0")[:-1]).code == 0
-    assert client.controls().pauses == frozenset()
+    assert client.gate.status().pauses == frozenset()
     assert {breaker.forced for breaker in client.breakers.list()} == {False}
 
 
 def test_only_the_place_of_the_app_takes_its_name(onward, client, folder):
     (folder / "shop.py").write_text("from onward import Onward\napp = Onward()\n")
-    client.register("w", info={"queues": {}})
+    client.worker.register("w", info={"queues": {}})
     client.enqueue(NewJob(job_type="mail", queue="the APP"))
-    client.pause("queue", "the APP", reason="why")
+    client.queues.pause("the APP", reason="why")
     said = onward("doctor", "--app", "shop:app").out
     assert "onward queues resume --app shop:app 'the APP'" in said
     assert "onward worker shop:app -q 'the APP'" in said
@@ -134,7 +134,7 @@ def test_what_mends_it_names_the_app_that_was_found(onward, client, folder):
 def test_what_mends_it_is_about_the_same_database(onward, client, folder):
     missing = onward("doctor", "--url", "sqlite:///other.db")
     assert "→ onward migrate --url sqlite:///other.db  [database_missing]" in missing.out
-    client.pause("queue", "-x", reason="why")
+    client.queues.pause("-x", reason="why")
     said = onward("doctor", "--url", f"sqlite:///{folder}/onward.db").out
     assert f"onward queues resume --url sqlite:///{folder}/onward.db -- -x" in said
     refused = onward("doctor", "--url", "postgresql://app:hunter2hunter2@127.0.0.1:1/app", "--json")

@@ -34,7 +34,7 @@ def test_it_makes_its_database_runs_jobs_and_starts_again_with_changed_code(fold
         dev.wait_for("ready in ")
         second = client.enqueue(NewJob(job_type="greet", payload={"name": "ada"})).id
         dev.wait_for(f"✓ greet {second}")
-        assert [client.get(job_id).result for job_id in (first, second)] == ["hello ada", "good day ada"]
+        assert [client.jobs.get(job_id).result for job_id in (first, second)] == ["hello ada", "good day ada"]
 
         dev.send(signal.SIGINT)
         assert dev.end() == 0

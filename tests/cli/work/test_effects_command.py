@@ -13,12 +13,14 @@ from onward import AuditFilter, Client, Effect, NewJob
 def done(folder) -> Effect:
     """A database with a job that has sent something, and remembers a step."""
     with Client(f"sqlite:///{folder}/onward.db") as client:
-        client.register("w")
+        client.worker.register("w")
         client.enqueue(NewJob(job_type="t"))
-        [job] = client.claim("q:default", worker_id="w")
-        client.effects.done(job, client.effects.begin(job, "send"), {"password": "hunter2hunter2", "n": 1})
-        client.effects.remember(job, "total", 5)
-        effect = client.effects.read(job.id, "send")
+        [job] = client.worker.claim("q:default", worker_id="w")
+        client.worker.effects.done(
+            job, client.worker.effects.begin(job, "send"), {"password": "hunter2hunter2", "n": 1}
+        )
+        client.worker.effects.remember(job, "total", 5)
+        effect = client.worker.effects.read(job.id, "send")
         assert effect is not None
         return effect
 
@@ -66,4 +68,4 @@ def test_an_effect_is_reset_by_its_name_for_a_reason(onward, done, folder):  # S
         assert (first.actor_type, first.actor_id, first.detail["reason"]) == ("user", "ada", "bounced")
         assert second.actor_type == "cli"
         assert "@" in str(second.actor_id)
-        assert client.effects.read(done.job_id, "send").generation == 2
+        assert client.worker.effects.read(done.job_id, "send").generation == 2

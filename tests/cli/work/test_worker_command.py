@@ -68,7 +68,7 @@ def test_it_drains_and_ends_by_itself(folder, jobs):
     ids = [put(jobs, "quick", payload={"number": number}) for number in range(20)]
     with Program(folder, "worker", "app:app", "--drain", "--json") as worker:
         assert worker.end() == 0
-    assert [jobs.get(job_id).result for job_id in ids] == list(range(20))
+    assert [jobs.jobs.get(job_id).result for job_id in ids] == list(range(20))
     assert json.loads(worker.lines[-1])["succeeded"] == 20
     assert worker.lines[0].endswith("· worker · Ctrl-C stops")
     assert worker.lines[1] == "  database   sqlite ./jobs.db (schema 1)"
@@ -96,15 +96,15 @@ def test_it_ends_after_so_many_jobs(folder, jobs):
     ids = [put(jobs, "quick") for _ in range(10)]
     with Program(folder, "worker", "app:app", "--max-jobs", "3", "--concurrency", "1") as worker:
         assert worker.end() == 0
-    assert sum(jobs.get(job_id).state == JobState.SUCCEEDED for job_id in ids) == 3
+    assert sum(jobs.jobs.get(job_id).state == JobState.SUCCEEDED for job_id in ids) == 3
 
 
 def test_it_serves_only_the_queues_that_it_was_given(folder, jobs):
     left, ran = put(jobs, "quick"), put(jobs, "quick", queue="q:critical")
     with Program(folder, "worker", "app", "-q", "q:critical=2", "--drain") as worker:
         assert worker.end() == 0
-    assert jobs.get(ran).state == JobState.SUCCEEDED
-    assert jobs.get(left).state == JobState.QUEUED
+    assert jobs.jobs.get(ran).state == JobState.SUCCEEDED
+    assert jobs.jobs.get(left).state == JobState.QUEUED
     assert "q:critical (at most 2)" in worker.output
 
 
@@ -125,8 +125,8 @@ def test_one_signal_lets_short_jobs_end_and_gives_long_ones_back_unburnt(folder,
         worker.wait_for("began short")
         worker.send(number)
         assert worker.end() == 0
-    assert jobs.get(short).state == JobState.SUCCEEDED
-    given_back = jobs.get(long)
+    assert jobs.jobs.get(short).state == JobState.SUCCEEDED
+    given_back = jobs.jobs.get(long)
     assert (given_back.state, given_back.attempt) == (JobState.QUEUED, 0)
     assert "giving back what still runs (jobs: 1)" in worker.output
     assert "Traceback" not in worker.output
@@ -140,7 +140,7 @@ def test_a_second_signal_gives_back_at_once_and_the_exit_code_names_it(folder, j
         worker.wait_for("stopping")
         worker.send(signal.SIGINT)
         assert worker.end() == 130
-    assert (jobs.get(job_id).state, jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
+    assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in worker.output
 
 
@@ -216,9 +216,9 @@ def test_a_job_of_a_process_that_was_killed_runs_again_at_once(folder, either):
         assert again != killed
         supervisor.send(signal.SIGTERM)
         assert supervisor.end() == 0
-    job = either.get(job_id)
+    job = either.jobs.get(job_id)
     assert (job.state, job.attempt) == (JobState.SUCCEEDED, 2)
-    assert "was ended by SIGKILL" in either.attempts(job_id)[0].error["message"]
+    assert "was ended by SIGKILL" in either.jobs.attempts(job_id)[0].error["message"]
     assert f"process {killed} was ended by SIGKILL" in supervisor.output
     assert f"took back what process {killed} had (jobs: 1)" in supervisor.output
     assert "2 processes of 10 slots" in supervisor.output
@@ -229,8 +229,8 @@ def test_several_processes_drain_together(folder, jobs):
     dead = put(jobs, "dies")
     with Program(folder, "worker", "app:app", "--processes", "2", "--drain") as supervisor:
         assert supervisor.end() == 6
-    assert {jobs.get(job_id).state for job_id in ids} == {JobState.SUCCEEDED}
-    assert jobs.get(dead).state == JobState.DEAD
+    assert {jobs.jobs.get(job_id).state for job_id in ids} == {JobState.SUCCEEDED}
+    assert jobs.jobs.get(dead).state == JobState.DEAD
 
 
 def test_workers_stop_in_order_when_their_supervisor_was_killed(folder, jobs):
@@ -240,7 +240,7 @@ def test_workers_stop_in_order_when_their_supervisor_was_killed(folder, jobs):
         supervisor.send(signal.SIGKILL)
         # Its output ends when the last child does.
         assert supervisor.end() == -signal.SIGKILL
-    assert jobs.get(job_id).state == JobState.SUCCEEDED
+    assert jobs.jobs.get(job_id).state == JobState.SUCCEEDED
 
 
 def test_a_stop_that_is_signalled_to_parent_and_children_alike_counts_once(folder, jobs):
@@ -250,7 +250,7 @@ def test_a_stop_that_is_signalled_to_parent_and_children_alike_counts_once(folde
         supervisor.send(signal.SIGTERM)
         os.kill(child, signal.SIGTERM)
         assert supervisor.end() == 0
-    assert (jobs.get(job_id).state, jobs.get(job_id).attempt) == (JobState.SUCCEEDED, 1)
+    assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.SUCCEEDED, 1)
 
 
 def test_a_second_signal_to_the_supervisor_makes_its_children_give_back_at_once(folder, jobs):
@@ -261,7 +261,7 @@ def test_a_second_signal_to_the_supervisor_makes_its_children_give_back_at_once(
         supervisor.wait_for("stopping")
         supervisor.send(signal.SIGINT)
         assert supervisor.end() == 130
-    assert (jobs.get(job_id).state, jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
+    assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in supervisor.output
 
 

@@ -20,7 +20,7 @@ BUSY = Failed({"class": "Busy", "message": "the line is busy"}, retryable=False)
 
 def ready(client: Client) -> Client:
     """Give the worker of these tests its lease."""
-    client.at(T).register("w", lease=timedelta(days=3650))
+    client.at(T).worker.register("w", lease=timedelta(days=3650))
     return client
 
 
@@ -35,11 +35,11 @@ def only(client: Client, **where: Any) -> GroupedAlert:
 
 def messages(client: Client, now: datetime = T, sink: str = SINK) -> list[Alert]:
     """Give what a sink would be told now, as if it took all."""
-    client.at(now).alerts.prepare([sink])
+    client.at(now).worker.alerts.prepare([sink])
     taken: list[Alert] = []
-    while (send := client.at(now).alerts.take(sink, hold=HOLD)) is not None:
+    while (send := client.at(now).worker.alerts.take(sink, hold=HOLD)) is not None:
         taken.append(send.alert)
-        assert client.at(now).alerts.settle(send)
+        assert client.at(now).worker.alerts.settle(send)
     return taken
 
 

@@ -71,7 +71,7 @@ def test_a_missing_scope_is_an_integration_error_with_a_link_to_the_scopes(clien
     # S3-23, S3-30
     ready(client)
     job = die(client, outcome=MISSING_SCOPES, job_type="hubspot.sync_contact", category="hubspot")
-    client.at(T).alerts.gather()
+    client.at(T).worker.alerts.gather()
     [told] = messages(client)
     assert text_of(told) == UNRECOVERABLE_TEXT.format(job=job.id, group=told.fingerprint)
     assert (told.kind, told.status, told.link) == ("integration_error", 403, SCOPES)
@@ -83,12 +83,12 @@ def test_after_the_last_retry_the_job_is_dead_and_somebody_is_told_of_its_retrie
     now = T
     die(client, outcome=AWAY, job_type="hubspot.sync_contact", category="hubspot")
     for _ in range(5):
-        assert client.at(now).alerts.gather() == 0, "it is tried again, and nobody has to know"
+        assert client.at(now).worker.alerts.gather() == 0, "it is tried again, and nobody has to know"
         now += timedelta(hours=2)
-        client.at(now).promote()
-        [job] = client.at(now).claim("q:default", worker_id="w")
-        client.at(now).finish([(job, AWAY)])
-    client.at(now).alerts.gather()
+        client.at(now).worker.promote()
+        [job] = client.at(now).worker.claim("q:default", worker_id="w")
+        client.at(now).worker.finish([(job, AWAY)])
+    client.at(now).worker.alerts.gather()
     [told] = messages(client, now)
     assert text_of(told) == EXHAUSTED_TEXT.format(job=job.id, group=told.fingerprint)
     assert (told.attempt, told.max_attempts) == (6, 6)

@@ -43,7 +43,7 @@ def test_when_the_worker_that_tries_is_killed_another_tries(place: Place, provid
     hang = threading.Event()
     provider.status, provider.slow = 200, lambda: len(provider.calls) == 1 and hang.wait(20)
     settings = BreakerSettings.of(failures=1, hold="0.1s")
-    place.client.breakers.answered("crm", None, Answer(pushed_back=True), settings)
+    place.client.worker.breakers.answered("crm", None, Answer(pushed_back=True), settings)
     jobs = place.client.enqueue_many(process_jobs.call.build(url=provider.url) for _ in range(30))
     try:
         with worker(place) as first, worker(place) as second:
@@ -53,9 +53,9 @@ def test_when_the_worker_that_tries_is_killed_another_tries(place: Place, provid
             assert len(provider.calls) == 1, "of two processes one tries"
             os.kill(pid_of(trying), signal.SIGKILL)
             # Its own job and those that waited with it are stuck with its lease; the others go on.
-            until(lambda: place.client.count().total(JobState.SUCCEEDED) >= 10)
+            until(lambda: place.client.jobs.count().total(JobState.SUCCEEDED) >= 10)
             assert place.client.breakers.get("crm").clean
     finally:
         hang.set()
-    found = place.client.get_many([job.id for job in jobs]).values()
+    found = place.client.jobs.get_many([job.id for job in jobs]).values()
     assert {job.attempt for job in found if job.state == JobState.SUCCEEDED} == {1}

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def states(app: Onward, jobs: list) -> list[tuple[str, int]]:
-    found = app.client.get_many([job.id for job in jobs])
+    found = app.client.jobs.get_many([job.id for job in jobs])
     return [(found[job.id].state.value, found[job.id].attempt) for job in jobs]
 
 
@@ -41,7 +41,7 @@ async def test_one_call_at_first_then_more_and_a_well_provider_leaves_no_trace(a
         await asyncio.sleep(0.05)
         assert (len(provider.calls), provider.most_at_once) == (1, 1), "nine slots wait for the first answer"
         gate.set()
-        await until(lambda: app.client.count().total(JobState.SUCCEEDED) == 40)
+        await until(lambda: app.client.jobs.count().total(JobState.SUCCEEDED) == 40)
     assert provider.most_at_once > 2
     assert set(states(app, jobs)) == {("succeeded", 1)}
     assert app.client.breakers.list() == []
@@ -130,7 +130,7 @@ async def test_a_name_that_is_none_fails_its_job_and_no_other(app, named):
     jobs = [await call.aenqueue(bad=bad) for bad in (True, False)]
     tally = await drain(app)
     assert (tally.succeeded, tally.retried) == (1, 1)
-    assert app.client.get(jobs[0].id).error["class"] in {"InvalidSetting", "InvalidJob"}
+    assert app.client.jobs.get(jobs[0].id).error["class"] in {"InvalidSetting", "InvalidJob"}
 
 
 async def test_a_queue_has_a_breaker_if_one_is_asked_for(app, provider):
@@ -187,11 +187,13 @@ async def test_who_closes_a_breaker_has_its_jobs_run_at_once(app, caplog):
     caplog.set_level("INFO", "onward.worker")
     async with app.worker():
         await until(lambda: app.client.breakers.get("crm").state == "open")
-        await until(lambda: app.client.count().total(JobState.RUNNING) == 0)
+        await until(lambda: app.client.jobs.count().total(JobState.RUNNING) == 0)
         app.client.breakers.close("crm", reason="they are back")
         await until(lambda: len(ran) == 7)
         await until(lambda: "is closed" in caplog.text)
-    assert app.client.count().total(JobState.SCHEDULED) == 3, "those were told themselves when to come back"
+    assert app.client.jobs.count().total(JobState.SCHEDULED) == 3, (
+        "those were told themselves when to come back"
+    )
     lines = [record.getMessage() for record in caplog.records if "the breaker of" in record.getMessage()]
     assert len(lines) == 2
     assert lines[0].startswith("the breaker of crm is open until 20")
@@ -222,7 +224,7 @@ async def test_two_workers_let_one_through_together(app, provider):
         await asyncio.to_thread(fetch, provider.url)
 
     settings = app.breaker("crm", failures=1, hold="0.2s")
-    app.client.breakers.answered("crm", None, Answer(pushed_back=True), settings)
+    app.client.worker.breakers.answered("crm", None, Answer(pushed_back=True), settings)
     await app.aenqueue_many(call.build() for _ in range(20))
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
@@ -270,7 +272,7 @@ async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_
         jobs = [await one.aenqueue() for one in (in_thread, on_loop, in_thread, on_loop)]
         await until(lambda: len(worker.parts.executor.runs) == 5)
         for job in jobs[:2]:
-            app.client.cancel(job.id, reason="not any more")
+            app.client.jobs.cancel(job.id, reason="not any more")
         await until(lambda: states(app, jobs[:2]) == [("cancelled", 1)] * 2)
         await asyncio.sleep(0.6)
         gate.set()
@@ -349,7 +351,7 @@ async def test_an_end_is_written_also_when_its_breaker_can_not_be(app, provider,
 
 
 async def test_who_can_not_ask_for_a_turn_waits_for_it(app, provider, caplog):
-    app.client.breakers.answered("crm", None, Answer(pushed_back=True))
+    app.client.worker.breakers.answered("crm", None, Answer(pushed_back=True))
     provider.status = 200
 
     @app.job(provider="crm")

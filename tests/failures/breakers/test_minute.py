@@ -41,7 +41,7 @@ def move_back(client: Client, by: timedelta) -> None:
 
 def next_time(client: Client) -> timedelta:
     """Tell how long nothing happens."""
-    look = client.look()
+    look = client.worker.look()
     times = [] if look.next_due is None else [look.next_due]
     times += [held.until for held in client.breakers.list() if held.state == "open" and held.until]
     return max(timedelta(), min(times, default=look.now + MINUTE) - look.now) + SPREAD
@@ -81,13 +81,13 @@ async def test_at_most_five_calls_reach_a_provider_that_answers_429_for_a_minute
     await live_through(app, MINUTE, workers)
     # Each worker may have one call under way when the third answer opens the breaker; one more tries.
     assert 3 <= len(provider.calls) <= max(5, 3 + workers)
-    found = app.client.get_many([job.id for job in jobs]).values()
+    found = app.client.jobs.get_many([job.id for job in jobs]).values()
     assert {(job.state in ENDED, job.attempt) for job in found} == {(False, 0)}, "no attempt is lost"
     assert sum(job.waits for job in found) == len(provider.calls)
     # The minute is over: all of them get through, each in its first attempt.
     provider.status = 200
     move_back(app.client, 3 * SPREAD)
-    while app.client.count().total(JobState.SUCCEEDED) < 50:
+    while app.client.jobs.count().total(JobState.SUCCEEDED) < 50:
         await live_through(app, MINUTE, workers)
-    assert {job.attempt for job in app.client.get_many([job.id for job in jobs]).values()} == {1}
+    assert {job.attempt for job in app.client.jobs.get_many([job.id for job in jobs]).values()} == {1}
     assert app.client.breakers.get("crm").clean

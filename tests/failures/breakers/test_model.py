@@ -51,7 +51,7 @@ class History:
         self.asked += 1
         turn = f"w/{self.asked}"
         before = self.client.at(self.now).breakers.get(self.name)
-        told = self.client.at(self.now).breakers.ask(self.name, turn, SETTINGS)
+        told = self.client.at(self.now).worker.breakers.ask(self.name, turn, SETTINGS)
         expected = {"closed": {"go", "turn", "wait"}, "open": {"held"}, "half_open": {"turn", "wait"}}
         assert told.entry in expected[before.state]
         if self.forced_until is not None and self.now < self.forced_until:
@@ -75,7 +75,7 @@ class History:
             # A worker says nothing of a good answer that it got without a turn.
             return
         before = self.client.at(self.now).breakers.get(self.name)
-        self.client.at(self.now).breakers.answered(self.name, turn, answer, SETTINGS)
+        self.client.at(self.now).worker.breakers.answered(self.name, turn, answer, SETTINGS)
         after = self.client.at(self.now).breakers.get(self.name)
         held = self.forced_until is not None and self.now < self.forced_until
         if answer.pushed_back:
@@ -129,8 +129,8 @@ def test_whoever_asks_whenever_at_most_five_calls_of_a_minute_are_let_through(
     after = None if retry_after is None else timedelta(seconds=retry_after)
     for number, gap in enumerate(gaps):
         turn = f"w/{number}"
-        if client.at(now).breakers.ask(name, turn).entry in {"go", "turn"}:
+        if client.at(now).worker.breakers.ask(name, turn).entry in {"go", "turn"}:
             calls.append(now)
-            client.at(now).breakers.answered(name, turn, Answer(pushed_back=True, retry_after=after))
+            client.at(now).worker.breakers.answered(name, turn, Answer(pushed_back=True, retry_after=after))
         now += timedelta(seconds=gap)
     assert all(sum(at <= other < at + timedelta(minutes=1) for other in calls) <= 5 for at in calls)

@@ -28,25 +28,29 @@ def events(client: Client) -> list[tuple[str, str | None, object]]:
 
 def push_back(client: Client, count: int = 3, name: str = "crm", now: datetime = NOW) -> None:
     for _ in range(count):
-        client.at(now).breakers.answered(name, None, BACK)
+        client.at(now).worker.breakers.answered(name, None, BACK)
 
 
 def test_a_provider_that_never_pushed_back_has_no_row(client):
     assert client.breakers.get("crm") == Breaker(name="crm")
-    assert client.breakers.ask("crm", "a").entry == "go"
-    assert client.breakers.answered("crm", None, GOOD).entry == "go"
-    assert client.breakers.answered("crm", None, Answer()).entry == "go"
+    assert client.worker.breakers.ask("crm", "a").entry == "go"
+    assert client.worker.breakers.answered("crm", None, GOOD).entry == "go"
+    assert client.worker.breakers.answered("crm", None, Answer()).entry == "go"
     assert client.breakers.list() == []
 
 
 def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
     push_back(client)
-    held = client.at(NOW + SECOND).breakers.ask("crm", "a")
+    held = client.at(NOW + SECOND).worker.breakers.ask("crm", "a")
     assert (held.entry, held.wait) == ("held", 19 * SECOND)
     late = NOW + 20 * SECOND
     assert client.at(late).breakers.get("crm").state == "half_open"
-    assert [client.at(late).breakers.ask("crm", who).entry for who in "abc"] == ["turn", "wait", "wait"]
-    assert client.at(late).breakers.answered("crm", "a", GOOD).entry == "go"
+    assert [client.at(late).worker.breakers.ask("crm", who).entry for who in "abc"] == [
+        "turn",
+        "wait",
+        "wait",
+    ]
+    assert client.at(late).worker.breakers.answered("crm", "a", GOOD).entry == "go"
     assert client.at(late).breakers.get("crm") == Breaker(name="crm")
     opened, closed = events(client)
     why = "3 answers in a row pushed back, the last with status 503"
@@ -65,8 +69,8 @@ def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
 def test_a_try_that_fails_is_held_longer_and_is_no_new_line_in_the_audit(client):
     push_back(client)
     late = NOW + 20 * SECOND
-    client.at(late).breakers.ask("crm", "a")
-    again = client.at(late).breakers.answered("crm", "a", BACK)
+    client.at(late).worker.breakers.ask("crm", "a")
+    again = client.at(late).worker.breakers.answered("crm", "a", BACK)
     assert (again.entry, again.wait) == ("held", 40 * SECOND)
     [seen] = client.at(late).breakers.list()
     assert (seen.state, seen.holds, seen.opened_at) == ("open", 1, NOW)
@@ -76,7 +80,7 @@ def test_a_try_that_fails_is_held_longer_and_is_no_new_line_in_the_audit(client)
 def test_an_operator_opens_and_closes_it_for_a_reason(client):
     forced = client.at(NOW).acting_as("user:7").breakers.open("crm", reason="their maintenance")
     assert (forced.state, forced.until, forced.forced, forced.actor_id) == ("open", None, True, "7")
-    held = client.at(NOW + timedelta(days=30)).breakers.ask("crm", "a")
+    held = client.at(NOW + timedelta(days=30)).worker.breakers.ask("crm", "a")
     assert (held.entry, held.wait) == ("held", None)
     assert client.at(NOW).acting_as("user:8").breakers.close("crm", reason="over")
     assert client.at(NOW).breakers.get("crm") == Breaker(name="crm")
@@ -95,9 +99,9 @@ def test_an_operator_opens_it_for_a_time_after_which_one_is_let_through(client):
     one = client.at(NOW).breakers.open("crm", reason="r", for_="10m")
     two = client.at(NOW).breakers.open("crm", reason="r", until=NOW + timedelta(minutes=20))
     assert (one.until, two.until) == (NOW + timedelta(minutes=10), NOW + timedelta(minutes=20))
-    assert client.at(two.until - SECOND).breakers.ask("crm", "a").entry == "held"
-    assert client.at(two.until).breakers.ask("crm", "a").entry == "turn"
-    assert client.at(two.until).breakers.answered("crm", "a", BACK).entry == "held"
+    assert client.at(two.until - SECOND).worker.breakers.ask("crm", "a").entry == "held"
+    assert client.at(two.until).worker.breakers.ask("crm", "a").entry == "turn"
+    assert client.at(two.until).worker.breakers.answered("crm", "a", BACK).entry == "held"
     assert not client.at(two.until).breakers.get("crm").forced, "from here on the provider holds it"
 
 
@@ -158,11 +162,11 @@ def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client)
 
     def count(_: int) -> None:
         start.wait(10)
-        client.at(NOW).breakers.answered("crm", None, BACK, settings)
+        client.at(NOW).worker.breakers.answered("crm", None, BACK, settings)
 
     def ask(who: int) -> str:
         start.wait(10)
-        return str(client.at(NOW).breakers.ask("crm", str(who), settings).entry)
+        return str(client.at(NOW).worker.breakers.ask("crm", str(who), settings).entry)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(count, range(8)))
@@ -171,14 +175,14 @@ def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client)
 
 
 def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
-    client.at(NOW).register("w")
+    client.at(NOW).worker.register("w")
     push_back(client, 1, "counted")
     push_back(client, 3, "held")
     push_back(client, 3, "over", now=NOW - timedelta(minutes=5))
     client.at(NOW).breakers.open("forced", reason="r")
     push_back(client, 1, "fine")
-    client.at(NOW).breakers.answered("fine", None, GOOD)
-    watch = client.at(NOW + SECOND).watch("w")
+    client.at(NOW).worker.breakers.answered("fine", None, GOOD)
+    watch = client.at(NOW + SECOND).worker.watch("w")
     nothing = timedelta()
     assert watch.breakers == {"counted": nothing, "held": 19 * SECOND, "over": nothing, "forced": None}
     assert (watch.alive, watch.pauses, watch.gate) == (True, frozenset(), None)
@@ -187,7 +191,7 @@ def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
 def test_what_is_open_is_not_missed_behind_what_is_closed(client):
     for name in ("a", "b", "c"):
         push_back(client, 1, name)
-        client.at(NOW).breakers.answered(name, None, GOOD)
+        client.at(NOW).worker.breakers.answered(name, None, GOOD)
     push_back(client, 3, "z")
     push_back(client, 1, "y")
     assert [held.name for held in client.at(NOW).breakers.list(limit=1)] == ["z"]

@@ -54,8 +54,8 @@ async def test_jobs_of_a_key_that_the_claim_can_not_pass_over_come_back_one_afte
     async def call() -> None: ...
 
     await call.using(org_id="acme").aenqueue()
-    app.client.register("w")
-    [job] = app.client.claim("q:default", worker_id="w")
+    app.client.worker.register("w")
+    [job] = app.client.worker.claim("q:default", worker_id="w")
     breakers = breakers_of(app)
     line = breakers._line("crm:acme")
     line.allowed = 0
@@ -82,8 +82,8 @@ async def test_what_the_claim_can_not_pass_over_is_never_given_back_for_long(app
     breakers, app_jobs = breakers_of(app), {}
     for job_type in (keyed, named):
         await job_type.aenqueue()
-    app.client.register("w")
-    app_jobs = {job.job_type: job for job in app.client.claim("q:default", 2, worker_id="w")}
+    app.client.worker.register("w")
+    app_jobs = {job.job_type: job for job in app.client.worker.claim("q:default", 2, worker_id="w")}
     for left in (timedelta(hours=1), None):
         breakers._line("crm:acme").hold(left)
         breakers._line("crm").hold(left)
@@ -102,13 +102,13 @@ async def test_a_turn_for_which_nobody_waits_any_more_is_given_back(app):
     @app.job(provider="crm")
     async def call() -> None: ...
 
-    await app.aclient.breakers.answered("crm", None, Answer(pushed_back=True))
+    await app.aclient.worker.breakers.answered("crm", None, Answer(pushed_back=True))
     breakers = breakers_of(app)
     line = breakers._line("crm")
     line.doubt()
     await breakers._ask(line)
     await breakers.close()
-    assert (await app.aclient.breakers.ask("crm", "other")).entry == "turn"
+    assert (await app.aclient.worker.breakers.ask("crm", "other")).entry == "turn"
 
 
 async def test_of_two_leases_of_one_job_in_one_process_each_gives_back_its_place(app):
@@ -116,8 +116,8 @@ async def test_of_two_leases_of_one_job_in_one_process_each_gives_back_its_place
     async def call() -> None: ...
 
     await call.aenqueue()
-    app.client.register("w")
-    [job] = app.client.claim("q:default", worker_id="w")
+    app.client.worker.register("w")
+    [job] = app.client.worker.claim("q:default", worker_id="w")
     breakers = breakers_of(app)
     line = breakers._line("crm")
     line.allowed = 2
@@ -142,7 +142,7 @@ async def test_lines_of_which_nothing_is_known_any_more_are_forgotten(app, monke
 
 
 async def test_a_breaker_that_can_not_be_asked_is_told_of_once(app, provider, caplog):
-    app.client.breakers.answered("crm", None, Answer(pushed_back=True))
+    app.client.worker.breakers.answered("crm", None, Answer(pushed_back=True))
 
     @app.job(provider="crm")
     async def call() -> None: ...

@@ -33,16 +33,16 @@ DAY = timedelta(days=1)
 
 
 def enqueue(client: Client, category: str) -> str:
-    client.at(NOW).register("w", lease=1000 * DAY)
+    client.at(NOW).worker.register("w", lease=1000 * DAY)
     return client.at(NOW).enqueue(NewJob(job_type="t", category=category, queue="q:default")).id
 
 
 def attempt(client: Client, error: BaseException, now: datetime) -> Job:
     """Claim the one job that is due, have it raise this, and give it as it is then."""
-    client.at(now).promote()
-    [job] = client.at(now).claim("q:default", worker_id="w")
-    client.at(now).finish([(job, classify(error, now=now))]).require()
-    return client.get(job.id)
+    client.at(now).worker.promote()
+    [job] = client.at(now).worker.claim("q:default", worker_id="w")
+    client.at(now).worker.finish([(job, classify(error, now=now))]).require()
+    return client.jobs.get(job.id)
 
 
 def test_a_job_whose_feature_is_switched_off_is_a_success_that_did_nothing(app: Onward):
@@ -178,12 +178,12 @@ def test_a_deadline_ends_the_waiting_for_a_provider(app: Onward):
         ran.append(1)
 
     then, client = datetime.now(UTC) - 120 * MINUTE, app.client
-    client.at(then).register("w", lease=DAY)
+    client.at(then).worker.register("w", lease=DAY)
     client.at(then).enqueue(NewJob(job_type="t", deadline=then + 60 * MINUTE))
     waiting = attempt(client, RateLimited(after="90m"), then)
     assert (waiting.state, waiting.waits) == (JobState.SCHEDULED, 1)
     app.tick()
-    dead = client.get(waiting.id)
+    dead = client.jobs.get(waiting.id)
     assert (dead.state, dead.error["reason"]) == (JobState.DEAD, "deadline_passed")
     assert (dead.error["rule"], ran) == ("deadline_passed", [])
 
@@ -208,4 +208,4 @@ def test_ends_that_no_rule_was_asked_about_have_a_name_too(app: Onward):
     wrong = app.client.enqueue(NewJob(job_type="nonsense", payload={"number": "x"}))
     app.tick()
     assert (odd.refresh().error or {})["rule"] == "invalid_outcome"
-    assert app.client.get(wrong.id).error["rule"] == "invalid_arguments"
+    assert app.client.jobs.get(wrong.id).error["rule"] == "invalid_arguments"

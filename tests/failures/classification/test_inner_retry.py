@@ -34,9 +34,9 @@ class Waiting(Attempt):
 
 
 def attempt(app: Onward, name: str = "hubspot") -> tuple[Waiting, Context]:
-    app.client.register("w")
+    app.client.worker.register("w")
     app.client.enqueue(NewJob(job_type="t", category=name, queue="q:default"))
-    [job] = app.client.claim("q:default", worker_id="w")
+    [job] = app.client.worker.claim("q:default", worker_id="w")
     run = Waiting(job)
     return run, Context(run, app.clients)
 

@@ -76,7 +76,7 @@ def test_every_row_of_the_table_is_what_becomes_of_a_job(app: Onward, server: Pr
         job = handle.refresh()
         error = job.error or {}
         # The back-off and a provider's wait are counted from the end of the attempt, by the database's clock.
-        ended = app.client.attempts(job.id)[0].ended_at
+        ended = app.client.jobs.attempts(job.id)[0].ended_at
         # One that waits for a second only may have become ready meanwhile.
         waits = job.state in WAITING
         wait = job.run_at - ended if waits and ended is not None else None

@@ -13,5 +13,5 @@ from tests.work.leases.dying_processes import T
 
 @pytest.fixture
 def client(client: Client) -> Client:
-    client.at(T).register("w", lease=timedelta(days=3650))
+    client.at(T).worker.register("w", lease=timedelta(days=3650))
     return client

@@ -19,16 +19,16 @@ def die_of(client: Client, message: str, *, error: str = "Bounced", now: datetim
     client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)))
     job = claim(client, now)
     dead = Failed({"class": error, "message": message, **about}, retryable=False)
-    client.at(now).finish([(job, dead)]).require()
+    client.at(now).worker.finish([(job, dead)]).require()
     return job.id
 
 
 def fails(client: Client, job: Job, error: Any, now: datetime) -> Job:
     """Fail an attempt, and claim the next one if there is any."""
-    client.at(now).finish([(job, Failed(error, after=1))]).require()
-    client.at(now + SECOND).promote()
-    taken = client.at(now + SECOND).claim("q:default", 1, worker_id="w")
-    return taken[0] if taken else client.get(job.id)
+    client.at(now).worker.finish([(job, Failed(error, after=1))]).require()
+    client.at(now + SECOND).worker.promote()
+    taken = client.at(now + SECOND).worker.claim("q:default", 1, worker_id="w")
+    return taken[0] if taken else client.jobs.get(job.id)
 
 
 def kill(client: Client, count: int, **options: Any) -> list[str]:
@@ -36,7 +36,7 @@ def kill(client: Client, count: int, **options: Any) -> list[str]:
     news = [NewJob(**({"job_type": "mail", "payload": {"n": n}} | options)) for n in range(count)]
     ids = [made.id for made in client.at(T).enqueue_many(news)]
     for _ in range(0, count, 100):
-        taken = client.at(T).claim("q:default", 100, worker_id="w")
+        taken = client.at(T).worker.claim("q:default", 100, worker_id="w")
         dead = Failed({"class": "Bounced", "message": "no such mailbox"}, retryable=False)
-        client.at(T).finish([(job, dead) for job in taken]).require()
+        client.at(T).worker.finish([(job, dead) for job in taken]).require()
     return sorted(ids)

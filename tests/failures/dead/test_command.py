@@ -21,7 +21,7 @@ WHY = ("--reason", "new key")
 @pytest.fixture
 def client(folder: Path) -> Iterator[Client]:
     with Client(f"sqlite:///{folder}/onward.db") as client:
-        client.register("w", lease=timedelta(days=3650))
+        client.worker.register("w", lease=timedelta(days=3650))
         yield client
 
 
@@ -120,7 +120,7 @@ def test_a_group_is_replayed_at_a_rate(onward, client):
     kind = str(client.dead.get(ids[0]).fingerprint)
     ran = onward("dead", "replay", kind[:6], "--rate", "1/m", "--yes", *WHY)
     assert (ran.code, ran.out) == (0, "3 jobs replayed\n")
-    jobs = [client.get(job_id) for job_id in ids]
+    jobs = [client.jobs.get(job_id) for job_id in ids]
     assert [job.state for job in jobs] == ["queued", "scheduled", "scheduled"]
     assert jobs[2].run_at - jobs[0].run_at == timedelta(minutes=2)
     [became] = client.dead.history(ids[0])
@@ -165,7 +165,7 @@ def test_the_dead_are_chosen_by_subject_and_type(onward, client):
     assert onward("dead", "replay", *narrow, "--dry-run", *WHY).out == "1 job would be replayed\n"
     assert len(waiting(client)) == 2
     assert onward("dead", "replay", *narrow, "--yes", *WHY).out == "1 job replayed\n"
-    assert client.get(chosen).attempt == 0
+    assert client.jobs.get(chosen).attempt == 0
     assert onward("dead", "replay", *narrow, "--yes", *WHY).out == "0 jobs replayed\n"
 
 
@@ -205,7 +205,7 @@ def test_a_job_is_fixed_by_a_patch_whose_diff_is_shown(onward, client, typed):
     assert '$.to: "ada" → "bob"' in ran.err
     successor = client.dead.get(job_id).successor_id
     assert ran.out == f"1 job fixed → {successor}\n"
-    assert client.get(successor).payload == {"to": "bob"}
+    assert client.jobs.get(successor).payload == {"to": "bob"}
     again = onward("dead", "fix", job_id, "--patch", '{"to": "eve"}', "--note", "n", "--yes")
     assert again.code == 4
 
@@ -220,7 +220,7 @@ def test_without_a_patch_the_payload_is_edited(onward, client, monkeypatch, fold
     monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
     ran = onward("dead", "fix", job_id, "--note", "a typo", "--yes")
     assert ran.code == 0, ran.err
-    assert client.get(client.dead.get(job_id).successor_id).payload == {"to": "bob"}
+    assert client.jobs.get(client.dead.get(job_id).successor_id).payload == {"to": "bob"}
 
 
 def test_a_group_is_fixed_by_one_patch(onward, client):

@@ -36,7 +36,7 @@ def test_an_operator_resets_the_dead_of_a_subject_and_type(client):
     answer = ada(client).dead.replay_all(subject="booking:42", job_type="invoice", **WHY)
     assert (answer.found, answer.done, answer.refused, answer.next_cursor) == (2, 2, {}, None)
     for job_id in chosen:
-        job = client.get(job_id)
+        job = client.jobs.get(job_id)
         assert (job.state, job.attempt, job.error, job.result, job.ended_at) == (
             JobState.QUEUED,
             0,
@@ -44,7 +44,7 @@ def test_an_operator_resets_the_dead_of_a_subject_and_type(client):
             None,
             None,
         )
-        [event] = [event for event in client.events(job_id) if event.event == "job.replayed"]
+        [event] = [event for event in client.jobs.events(job_id) if event.event == "job.replayed"]
         assert (event.actor_id, event.detail) == ("ada", {"reason": "it is back"})
     assert len(waiting(client)) == 2
 
@@ -54,15 +54,17 @@ def test_at_a_rate_one_becomes_due_after_another_over_all_pages(client, small_pa
     ids = kill(client, 5)
     told: list[ResolvedMany] = []
     answer = ada(client).dead.replay_all(rate="10/s", progress=told.append, **WHY)
-    jobs = [client.get(job_id) for job_id in ids]
+    jobs = [client.jobs.get(job_id) for job_id in ids]
     assert [job.run_at - LATER for job in jobs] == [n * SECOND / 10 for n in range(5)]
     assert [job.state for job in jobs] == [JobState.QUEUED, *[JobState.SCHEDULED] * 4]
     assert (answer.found, answer.done) == (5, 5)
     assert [(page.done, page.next_cursor) for page in told] == [(2, ids[1]), (4, ids[3]), (5, None)]
     assert claim(client, LATER).id == ids[0]
-    assert client.at(LATER).claim("q:default", 9, worker_id="w") == []
-    client.at(LATER + SECOND).promote()
-    assert {job.id for job in client.at(LATER + SECOND).claim("q:default", 9, worker_id="w")} == set(ids[1:])
+    assert client.at(LATER).worker.claim("q:default", 9, worker_id="w") == []
+    client.at(LATER + SECOND).worker.promote()
+    assert {job.id for job in client.at(LATER + SECOND).worker.claim("q:default", 9, worker_id="w")} == set(
+        ids[1:]
+    )
 
 
 def test_a_deadline_before_its_turn_does_not_kill_a_job_that_waits_for_it(client):
@@ -99,7 +101,7 @@ def test_who_can_not_be_replayed_is_told_and_does_not_hold_up_the_others(client,
     answer = ada(client).dead.replay_all(**WHY)
     assert (answer.found, answer.done) == (4, 2)
     assert set(answer.refused) | {client.keys.get("k").job_id} == set(older)
-    assert client.get(other).state == JobState.QUEUED
+    assert client.jobs.get(other).state == JobState.QUEUED
 
 
 def test_a_group_is_replayed_and_no_other(client):
@@ -126,7 +128,7 @@ def test_a_whole_group_is_fixed_by_one_patch(client, small_pages):
         letter = client.dead.get(job_id)
         assert letter.resolution is not None
         assert (letter.resolution.reason, letter.resolution.actor_id) == ("a typo", "ada")
-        assert client.get(letter.successor_id).payload["to"] == "fixed@example.com"
+        assert client.jobs.get(letter.successor_id).payload["to"] == "fixed@example.com"
         origin = client.dead.origin(letter.successor_id)
         assert origin is not None
         assert origin.job.id == job_id
@@ -182,7 +184,7 @@ async def test_an_async_client_does_the_same(anyio_backend, tmp_path):
     from onward import AsyncClient
 
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.at(LATER).register("w", lease=timedelta(days=3650))
+        client.at(LATER).worker.register("w", lease=timedelta(days=3650))
         ids = [die_of(client, f"no {n}", now=LATER) for n in range(3)]
     async with AsyncClient(f"sqlite:///{tmp_path}/onward.db") as aclient:
         [group] = (await aclient.dead.groups()).groups

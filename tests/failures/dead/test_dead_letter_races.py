@@ -75,11 +75,11 @@ def test_whoever_waits_for_another_session_finds_the_death_resolved(client, way,
 @pytest.mark.parametrize("way", RESOLVE)
 def test_what_is_rolled_back_was_not_resolved(client, way):
     job_id = die(client, key="k").id
-    before = client.get(job_id)
+    before = client.jobs.get(job_id)
     with open_transaction(client) as tx:
         assert RESOLVE[way](client.within(tx), job_id)
         tx.rollback()
-    assert client.get(job_id) == before
+    assert client.jobs.get(job_id) == before
     assert waiting(client) == [job_id]
     assert RESOLVE[way](client, job_id)
 
@@ -96,7 +96,7 @@ def test_a_reset_and_a_resolution_at_once_make_one_run(client, way):
         tx.commit()
         assert not later.result(30)
     assert rows(client, "SELECT * FROM {prefix}dead_letters") == []
-    assert client.count().total(JobState.QUEUED) == 1
+    assert client.jobs.count().total(JobState.QUEUED) == 1
 
 
 @pytest.mark.parametrize(("way", "left"), [("replay", 0), ("discard", 0), ("fix", 1)])
@@ -109,8 +109,8 @@ def test_a_reset_that_waits_for_a_resolution_starts_what_that_left(client, way, 
         wait_for_lock(client)
         tx.commit()
         assert later.result(30).change == "reset"
-    assert client.count().total(JobState.QUEUED) == 1
-    assert client.count().total(JobState.DEAD) == left
+    assert client.jobs.count().total(JobState.QUEUED) == 1
+    assert client.jobs.count().total(JobState.DEAD) == left
     assert len(client.dead.history(job_id)) == 1
 
 
@@ -129,9 +129,9 @@ def test_a_zombie_that_finishes_after_the_death_was_resolved_is_refused(client, 
     # F05
     died = die(client)
     RESOLVE[way](client, died.id)
-    before = client.get(died.id)
-    assert client.at(LATER).finish([(died, Succeeded("late"))]).lost == {died.id}
-    assert client.get(died.id) == before
+    before = client.jobs.get(died.id)
+    assert client.at(LATER).worker.finish([(died, Succeeded("late"))]).lost == {died.id}
+    assert client.jobs.get(died.id) == before
     assert events(client, died.id)[-1] == "job.stale_result_rejected"
 
 
@@ -143,7 +143,7 @@ def test_the_successor_takes_the_key_over_that_the_dead_job_holds(client):
     key = client.keys.get("k")
     assert key is not None
     assert (key.job_id, key.status, key.expires_at) == (successor, "pending", None)
-    assert client.get(successor).key == "k"
+    assert client.jobs.get(successor).key == "k"
 
 
 def test_a_successor_does_not_take_a_key_that_another_job_has(client):
@@ -151,7 +151,7 @@ def test_a_successor_does_not_take_a_key_that_another_job_has(client):
     other = client.at(LATER).enqueue(NewJob(job_type="mail", key="k"))
     assert other.created
     successor = client.at(LATER).dead.fix(died.id, note="n", patch={"to": "bob"}).successor_id
-    assert client.get(successor).key is None
+    assert client.jobs.get(successor).key is None
     assert client.at(LATER).enqueue(NewJob(job_type="mail", key="k")).id == other.id
 
 
@@ -174,7 +174,7 @@ def test_a_job_whose_key_another_one_has_is_not_replayed(client):
     holder = client.at(LATER).enqueue(NewJob(job_type="mail", key="k", unique="active"))
     assert replay(client, died.id) == Resolved(frozenset(), {died.id: f"job {holder.id} has its key now"})
     assert waiting(client) == [died.id]
-    client.at(LATER).finish([(claim(client, LATER), Succeeded())]).require()
+    client.at(LATER).worker.finish([(claim(client, LATER), Succeeded())]).require()
     assert replay(client, died.id).done == {died.id}
 
 
@@ -183,7 +183,7 @@ def test_of_several_dead_jobs_with_one_key_the_newest_is_replayed(client):
     answer = replay(client, *ids)
     assert answer.done == {ids[2]}
     assert set(answer.refused) == set(ids[:2])
-    assert client.count().total(JobState.QUEUED) == 1
+    assert client.jobs.count().total(JobState.QUEUED) == 1
 
 
 def test_no_key_is_held_by_two_live_jobs_whatever_is_resolved_meanwhile(client):
@@ -195,8 +195,8 @@ def test_no_key_is_held_by_two_live_jobs_whatever_is_resolved_meanwhile(client):
             case "enqueue":
                 client.enqueue(NewJob(job_type="t", key=dice.choice(keys), unique="active"))
             case "work":
-                taken = client.at(T).claim("q:default", 2, worker_id="w")
-                client.finish([(job, dice.choice([DEAD, DEAD, Succeeded()])) for job in taken])
+                taken = client.at(T).worker.claim("q:default", 2, worker_id="w")
+                client.worker.finish([(job, dice.choice([DEAD, DEAD, Succeeded()])) for job in taken])
             case "resolve":
                 found = waiting(client, limit=20)
                 if found and dice.random() < 0.5:

@@ -60,8 +60,8 @@ def test_a_job_that_has_used_up_its_attempts_is_a_dead_letter(client):
     for attempt in range(2):
         assert waiting(client) == []
         now = T + attempt * timedelta(hours=1)
-        client.at(now).promote()
-        client.at(now).finish([(claim(client, now), Failed(ValueError("boom"), after=1))]).require()
+        client.at(now).worker.promote()
+        client.at(now).worker.finish([(claim(client, now), Failed(ValueError("boom"), after=1))]).require()
     [letter] = client.dead.list().letters
     assert letter.job.id == job_id
     assert (letter.reason, letter.error_class, letter.message) == (
@@ -97,21 +97,21 @@ def test_dead_letters_are_a_queue_in_every_listing(client):
     client.at(T).enqueue(NewJob(job_type="a"))
 
     def shown(**fields: Any) -> list[str]:
-        return [job.id for job in client.list_jobs(JobFilter(queue=DEAD_QUEUE, **fields)).jobs]
+        return [job.id for job in client.jobs.list(JobFilter(queue=DEAD_QUEUE, **fields)).jobs]
 
     assert shown() == [third, second, first]
-    assert client.count().of_queue(DEAD_QUEUE) == {JobState.DEAD: 3}
+    assert client.jobs.count().of_queue(DEAD_QUEUE) == {JobState.DEAD: 3}
     discard(client, second)
     assert shown() == shown(state="dead") == [third, first]
     assert shown(job_type="a") == [first]
     assert shown(state="queued") == shown(state="succeeded") == shown(state="retrying") == []
-    counts = client.count()
+    counts = client.jobs.count()
     assert (counts.dead_letters, counts.total(JobState.DEAD)) == (2, 3)
     assert counts.of_queue("q:default") == {JobState.QUEUED: 1}
-    assert [job.id for job in client.list_jobs(JobFilter(state="dead")).jobs] == [third, second, first]
+    assert [job.id for job in client.jobs.list(JobFilter(state="dead")).jobs] == [third, second, first]
     client.at(LATER).dead.replay([first, third], reason="again")
     assert shown() == []
-    assert client.count().of_queue(DEAD_QUEUE) == {}
+    assert client.jobs.count().of_queue(DEAD_QUEUE) == {}
 
 
 def test_a_replayed_job_starts_again_under_its_id_and_its_last_run_is_history(client):
@@ -119,19 +119,19 @@ def test_a_replayed_job_starts_again_under_its_id_and_its_last_run_is_history(cl
     died = die(client, key="k", max_attempts=1, subject="s:1", tags=["x"])
     answer = replay(client, died.id)
     assert answer == Resolved(frozenset({died.id}), {})
-    job = client.get(died.id)
+    job = client.jobs.get(died.id)
     assert (job.state, job.attempt, job.waits, job.crashes) == (JobState.QUEUED, 0, 0, 0)
     assert (job.error, job.run_at, job.lease) == (None, LATER, died.lease + 1)
     assert (job.payload, job.key, job.subject, job.tags) == (died.payload, "k", "s:1", ["x"])
     assert waiting(client, resolved=None) == []
-    [run] = client.attempts(died.id)
+    [run] = client.jobs.attempts(died.id)
     assert (run.lease, run.outcome, run.error_class) == (died.lease, "failed", "Bounced")
     [became] = client.dead.history(died.id)
     assert (became.resolution, became.lease, became.reason) == ("replayed", died.lease, "the server is back")
     assert (became.at, became.actor_type, became.actor_id) == (LATER, "user", "ada")
-    client.at(LATER).finish([(claim(client, LATER), Succeeded("sent"))]).require()
-    assert client.get(died.id).result == "sent"
-    assert [run.outcome for run in client.attempts(died.id)] == ["failed", "succeeded"]
+    client.at(LATER).worker.finish([(claim(client, LATER), Succeeded("sent"))]).require()
+    assert client.jobs.get(died.id).result == "sent"
+    assert [run.outcome for run in client.jobs.attempts(died.id)] == ["failed", "succeeded"]
 
 
 def test_a_replay_can_leave_the_count_of_attempts_for_one_more_try(client):
@@ -139,7 +139,7 @@ def test_a_replay_can_leave_the_count_of_attempts_for_one_more_try(client):
     replay(client, died.id, reset_attempts=False)
     again = claim(client, LATER)
     assert (again.attempt, again.error) == (2, None)
-    client.at(LATER).finish([(again, Failed("boom"))]).require()
+    client.at(LATER).worker.finish([(again, Failed("boom"))]).require()
     assert client.dead.get(died.id).reason == "attempts_exhausted"
 
 
@@ -147,36 +147,38 @@ def test_a_job_that_dies_again_after_a_replay_waits_for_somebody_anew(client):
     died = die(client)
     replay(client, died.id)
     again = claim(client, LATER)
-    client.at(LATER).finish([(again, DEAD)]).require()
+    client.at(LATER).worker.finish([(again, DEAD)]).require()
     letter = client.dead.get(died.id)
     assert (letter.resolution, letter.job.lease > died.lease) == (None, True)
     assert discard(client, died.id).done == {died.id}
     assert [became.resolution for became in client.dead.history(died.id)] == ["replayed", "discarded"]
-    assert [run.lease for run in client.attempts(died.id)] == [died.lease, again.lease]
+    assert [run.lease for run in client.jobs.attempts(died.id)] == [died.lease, again.lease]
 
 
 def test_what_a_run_cost_goes_with_it_into_the_history(client):
     client.at(T).enqueue(NewJob(job_type="t"))
     job = claim(client)
-    client.at(T).write([client.rules.end_of(job, DEAD, 0.5, (Usage.checked("tokens", 1, 30),))]).require()
+    client.at(T).worker.write(
+        [client.rules.end_of(job, DEAD, 0.5, (Usage.checked("tokens", 1, 30),))]
+    ).require()
     replay(client, job.id)
-    assert [run.cost_micros for run in client.attempts(job.id)] == [30]
-    assert client.get(job.id).cost_micros == 30
+    assert [run.cost_micros for run in client.jobs.attempts(job.id)] == [30]
+    assert client.jobs.get(job.id).cost_micros == 30
 
 
 def test_a_deadline_that_has_passed_does_not_kill_a_replayed_job_and_one_to_come_stays(client):
     past, future = T + timedelta(minutes=1), LATER + timedelta(days=1)
     late, early = die(client, deadline=past), die(client, deadline=future)
     replay(client, late.id, early.id)
-    assert (client.get(late.id).deadline, client.get(early.id).deadline) == (None, future)
+    assert (client.jobs.get(late.id).deadline, client.jobs.get(early.id).deadline) == (None, future)
 
 
 def test_a_discarded_job_stays_as_it_is_and_says_why_nobody_cares(client):
     # R8, S4-46
     died = die(client)
-    before = client.get(died.id)
+    before = client.jobs.get(died.id)
     assert discard(client, died.id) == Resolved(frozenset({died.id}), {})
-    assert client.get(died.id) == before
+    assert client.jobs.get(died.id) == before
     became = client.dead.get(died.id).resolution
     assert became is not None
     assert (became.resolution, became.reason, became.actor_id) == ("discarded", "not needed", "ada")
@@ -189,11 +191,11 @@ def test_a_fix_is_an_edited_copy_and_both_know_of_each_other(client):
         request_id="r", correlation_id="c", category="notification", queue="q:default",
         timeout=timedelta(seconds=9),
     )  # fmt: skip
-    before = client.get(died.id)
+    before = client.jobs.get(died.id)
     ada = client.at(LATER).acting_as("user:ada")
     patch = {"to": "bob", "n": None, "cc": 1}
     letter = ada.dead.fix(died.id, note="a typo", patch=patch, priority=2, max_attempts=9)
-    assert client.get(died.id) == before, "the original is left untouched"
+    assert client.jobs.get(died.id) == before, "the original is left untouched"
     assert letter == client.dead.get(died.id)
     became = letter.resolution
     assert became is not None
@@ -207,7 +209,7 @@ def test_a_fix_is_an_edited_copy_and_both_know_of_each_other(client):
         {"path": "max_attempts", "before": before.max_attempts, "after": 9},
     ]
     assert letter.successor_id is not None
-    made = client.get(letter.successor_id)
+    made = client.jobs.get(letter.successor_id)
     assert (made.payload, made.priority, made.max_attempts) == ({"to": "bob", "cc": 1}, 2, 9)
     for field in (
         "job_type", "org_id", "project_id", "subject", "category", "queue", "actor_type", "actor_id",
@@ -224,7 +226,7 @@ def test_a_whole_payload_can_be_given_and_the_queue_be_another(client):
     died = die(client)
     letter = client.dead.fix(died.id, note="n", payload={"all": "new"}, queue="q:slow")
     assert letter.successor_id is not None
-    made = client.get(letter.successor_id)
+    made = client.jobs.get(letter.successor_id)
     assert (made.payload, made.queue) == ({"all": "new"}, "q:slow")
 
 
@@ -247,7 +249,7 @@ def test_a_fix_is_checked_like_an_enqueue_and_a_refused_one_leaves_nothing(clien
     with pytest.raises(error, match=message):
         client.dead.fix(died.id, note="n", **edit)
     assert waiting(client) == [died.id]
-    assert client.count().live == {}
+    assert client.jobs.count().live == {}
 
 
 def test_a_fix_that_makes_no_sense_is_refused_before_its_job_is_looked_for(client):
@@ -281,7 +283,7 @@ def test_a_death_is_resolved_once(client):
             client.dead.fix(gone, note="n", patch={"to": "bob"})
         with pytest.raises(JobNotFound):
             client.dead.get(gone)
-    assert client.count().total(JobState.QUEUED) == 2
+    assert client.jobs.count().total(JobState.QUEUED) == 2
 
 
 def test_some_of_many_may_be_refused(client):
@@ -305,7 +307,7 @@ def test_what_operators_do_is_audited_at_every_level(client, level: AuditLevel):
         (thrown, "job.discarded", thrown.lease, {"reason": "not needed"}),
         (fixed, "job.fixed", fixed.lease, {"reason": "a typo", "successor_id": successor}),
     ):
-        line = client.events(job.id)[-1]
+        line = client.jobs.events(job.id)[-1]
         assert (line.event, line.at, line.lease, line.detail) == (event, LATER, lease, detail)
         assert (line.actor_type, line.actor_id) == ("user", "ada")
     assert events(client, str(successor)) == (["job.enqueued"] if level == "full" else [])
@@ -315,14 +317,14 @@ def test_a_secret_in_a_reason_is_kept_nowhere(client):
     # R25
     died = die(client)
     client.dead.discard([died.id], reason="password=hunter2hunter2")
-    assert "hunter2" not in repr([client.dead.get(died.id), client.events(died.id)])
+    assert "hunter2" not in repr([client.dead.get(died.id), client.jobs.events(died.id)])
 
 
 def test_a_subject_that_is_deleted_takes_what_became_of_its_jobs_along(client):
     # R22
     died = die(client, subject="s:1")
     successor = client.dead.fix(died.id, note="n", patch={"to": "bob"}).successor_id
-    assert client.drop_subject("s:1", rule="delete").deleted == {died.id, successor}
+    assert client.jobs.drop_subject("s:1", rule="delete").deleted == {died.id, successor}
     assert rows(client, "SELECT * FROM {prefix}dead_letters") == []
 
 
@@ -337,7 +339,7 @@ def test_one_death_is_named_by_its_id_alone(client):
     first, second = die(client), die(client)
     client.dead.replay(first.id, reason="r"), client.dead.discard(second.id, reason="r")
     told = client.dead.get(second.id).resolution.resolution
-    assert (client.get(first.id).state, told) == ("queued", "discarded")
+    assert (client.jobs.get(first.id).state, told) == ("queued", "discarded")
 
 
 def test_no_death_is_resolved_without_a_reason(client):
@@ -357,7 +359,7 @@ async def test_an_async_client_resolves_alike(anyio_backend, tmp_path):
 
     url = f"sqlite:///{tmp_path}/onward.db"
     with Client(url) as sync:
-        sync.at(T).register("w", lease=timedelta(days=3650))
+        sync.at(T).worker.register("w", lease=timedelta(days=3650))
         died = die(sync)
     async with AsyncClient(url) as client:
         assert (await client.dead.replay([died.id], reason="again")).done == {died.id}

@@ -89,7 +89,7 @@ def test_those_without_a_fingerprint_are_one_group(client):
 
 def test_an_error_that_somebody_spoilt_keeps_no_job_from_dying(tmp_path):
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.at(T).register("w")
+        client.at(T).worker.register("w")
         die_of(client, "one")
         rows(client, "UPDATE {prefix}ended SET error = 'no json'")
         assert rows(client, "SELECT count(*) FROM {prefix}ended WHERE state = 'dead'") == [(1,)]
@@ -110,7 +110,7 @@ def test_a_listing_is_narrowed_by_group_subject_and_class(client):
     assert waiting(client, group=kind) == []
     assert waiting(client, group=kind, resolved=True) == [first]
     # R8, S4-43: and in every other listing, too.
-    assert [job.id for job in client.list_jobs(JobFilter(queue="q:deadletter", subject="s:1")).jobs] == [
+    assert [job.id for job in client.jobs.list(JobFilter(queue="q:deadletter", subject="s:1")).jobs] == [
         third
     ]
 

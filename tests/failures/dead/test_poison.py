@@ -37,7 +37,7 @@ def test_a_job_that_fails_again_and_again_in_one_way_is_poison(client):
     assert letter.fingerprint == fingerprint("t", {"class": "ValueError", "message": "no row 0"})
     assert letter.job.error is not None
     assert letter.job.error["repeats"] == 3
-    assert [run.error["repeats"] for run in client.attempts(job.id) if run.error] == [1, 2, 3]
+    assert [run.error["repeats"] for run in client.jobs.attempts(job.id) if run.error] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_without_the_setting_only_the_attempts_count(client):
     for n in range(4):
         job = fails(client, job, ValueError("no"), T + n * SECOND)
     assert client.dead.get(job.id).reason == "attempts_exhausted"
-    assert client.get(job.id).error["repeats"] == 4
+    assert client.jobs.get(job.id).error["repeats"] == 4
 
 
 def test_rate_limits_have_a_fingerprint_and_are_never_poison(client):
@@ -73,8 +73,8 @@ def test_rate_limits_have_a_fingerprint_and_are_never_poison(client):
     client.at(T).enqueue(NewJob(job_type="t"))
     for n in range(4):
         now = T + n * SECOND
-        client.at(now).finish([(claim(client, now), RateLimited(1, "later"))]).require()
-        client.at(now + SECOND).promote()
+        client.at(now).worker.finish([(claim(client, now), RateLimited(1, "later"))]).require()
+        client.at(now + SECOND).worker.promote()
     job = claim(client, T + 4 * SECOND)
     assert job.error is not None
     assert job.error["fingerprint"] == fingerprint("t", {"message": "later"})
@@ -106,11 +106,11 @@ def test_poison_is_counted_in_whole_numbers(after):
 
 def lose(client: Client, worker: str, turn: int) -> JobState:
     now = T + turn * timedelta(hours=1)
-    client.at(now).register(worker, lease=SECOND)
-    client.at(now).promote()
-    [job] = client.at(now).claim("q:default", 1, worker_id=worker)
-    client.at(now + timedelta(minutes=10)).rescue()
-    return client.get(job.id).state
+    client.at(now).worker.register(worker, lease=SECOND)
+    client.at(now).worker.promote()
+    [job] = client.at(now).worker.claim("q:default", 1, worker_id=worker)
+    client.at(now + timedelta(minutes=10)).worker.rescue()
+    return client.jobs.get(job.id).state
 
 
 def test_a_crash_loop_says_so_whichever_workers_were_lost(client):
@@ -128,7 +128,7 @@ def test_one_crash_is_no_loop(client):
     # R6
     job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=2)).id
     job = fails(client, claim(client), ValueError("no"), T)
-    client.at(T).finish([(job, Failed("again"))])
+    client.at(T).worker.finish([(job, Failed("again"))])
     letter = client.dead.get(job_id)
     assert letter.reason == "attempts_exhausted"
     other = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id
@@ -138,10 +138,10 @@ def test_one_crash_is_no_loop(client):
 
 def test_a_row_that_can_not_be_read_has_a_fingerprint_too(tmp_path):
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.at(T).register("w")
+        client.at(T).worker.register("w")
         job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id
         rows(client, "UPDATE {prefix}live SET tags = '{{'")
-        assert client.at(T).claim("q:default", worker_id="w") == []
+        assert client.at(T).worker.claim("q:default", worker_id="w") == []
         [group] = client.dead.groups().groups
         assert (group.latest, group.error_class) == (job_id, "UnreadableJob")
 
@@ -166,7 +166,7 @@ def test_two_ways_lead_to_the_dead_and_both_stay_in_the_table(app: Onward, hint)
     assert "hunter2" not in repr(letters)
     for letter in letters:
         app.client.dead.discard([letter.job.id], reason="seen")
-        assert app.client.get(letter.job.id) == letter.job, "it remains for the audit"
+        assert app.client.jobs.get(letter.job.id) == letter.job, "it remains for the audit"
 
 
 def test_the_end_of_a_job_is_audited_either_way(app: Onward):
@@ -180,9 +180,9 @@ def test_the_end_of_a_job_is_audited_either_way(app: Onward):
 
     bad, good = give_up.enqueue().id, succeed.enqueue().id
     app.tick()
-    last = app.client.events(bad)[-1]
+    last = app.client.jobs.events(bad)[-1]
     assert (last.event, last.action) == ("job.deadlettered", "JOB_EXHAUSTED_RETRIES")
-    assert app.client.events(good)[-1].event == "job.succeeded"
+    assert app.client.jobs.events(good)[-1].event == "job.succeeded"
 
 
 def test_a_secret_has_no_part_in_a_fingerprint(client):

@@ -26,7 +26,7 @@ class Crew:
         self.client = client
         self.held: dict[str, Job] = {}
         self.worker = uuid4().hex
-        client.register(self.worker, lease=timedelta(days=1000))
+        client.worker.register(self.worker, lease=timedelta(days=1000))
 
     def batch(self, jobs: int | Iterable[NewJob] = 3, **options: Any) -> tuple[str, list[str]]:
         """Make a batch with all three callbacks; gives its id and those of its jobs."""
@@ -37,7 +37,7 @@ class Crew:
 
     def claim(self) -> list[Job]:
         """Take all that is ready."""
-        jobs = self.client.claim("q:default", 1000, worker_id=self.worker)
+        jobs = self.client.worker.claim("q:default", 1000, worker_id=self.worker)
         self.held |= {job.id: job for job in jobs}
         return jobs
 
@@ -45,7 +45,7 @@ class Crew:
         """Run jobs to this end, each by itself."""
         self.claim()
         for job_id in ids:
-            self.client.finish([(self.held.pop(job_id), outcome or Succeeded())]).require()
+            self.client.worker.finish([(self.held.pop(job_id), outcome or Succeeded())]).require()
 
     def counts(self, batch_id: str) -> tuple[int, int, int, int, int]:
         """Tell waiting, running, succeeded, dead and cancelled."""
@@ -59,5 +59,5 @@ class Crew:
     def called(self) -> list[str]:
         """Name the callbacks that were enqueued, in order of their names."""
         return sorted(
-            job.job_type for job in self.client.list_jobs(JobFilter(queue="q:after"), limit=100).jobs
+            job.job_type for job in self.client.jobs.list(JobFilter(queue="q:after"), limit=100).jobs
         )

@@ -121,7 +121,7 @@ def test_a_block_that_raises_cancels_what_it_added(app):
         fill()
     told = batch.result()
     assert (told.cancelled, told.total) == (2, 2)
-    assert app.client.get(told.callbacks["on_failure"]).state == JobState.QUEUED
+    assert app.client.jobs.get(told.callbacks["on_failure"]).state == JobState.QUEUED
     [job, _] = app.client.batches.jobs(batch.id).jobs
     assert job.error == {"reason": "the block that filled it raised LookupError"}
 

@@ -43,14 +43,14 @@ async def test_a_sync_handler_gives_way_between_its_steps(app, name):
     @app.job
     def steps(ctx: Context) -> None:
         ctx.step("first", lambda: 1)
-        app.client.cancel_where(JobFilter(job_type="steps"), reason="enough")
+        app.client.jobs.cancel_where(JobFilter(job_type="steps"), reason="enough")
         asyncio.run(until_asked(ctx))
         BETWEEN[name](ctx)
         after.append("went on")
 
     job = await steps.aenqueue()
     await drain(app)
-    ended = app.client.get(job.id)
+    ended = app.client.jobs.get(job.id)
     assert (ended.state, after) == (JobState.CANCELLED, [])
     assert [effect.name for effect in app.client.effects.list(job.id)] == ["first"]
 
@@ -63,14 +63,14 @@ async def test_an_async_handler_gives_way_between_its_steps(app, name):
     @app.job
     async def steps(ctx: Context) -> None:
         await ctx.astep("first", lambda: 1)
-        await app.aclient.cancel_where(JobFilter(job_type="steps"), reason="enough")
+        await app.aclient.jobs.cancel_where(JobFilter(job_type="steps"), reason="enough")
         # As the worker does when it hears of it: the next wait is that of the step.
         cast("Running", ctx._run).cancel("requested")
         await getattr(ctx, name)("next", lambda: done.append("went on"))
 
     job = await steps.aenqueue()
     await drain(app)
-    assert (app.client.get(job.id).state, done) == (JobState.CANCELLED, [])
+    assert (app.client.jobs.get(job.id).state, done) == (JobState.CANCELLED, [])
 
 
 async def test_who_has_been_told_may_still_undo_what_it_did(app):
@@ -78,7 +78,7 @@ async def test_who_has_been_told_may_still_undo_what_it_did(app):
 
     @app.job
     def steps(ctx: Context) -> None:
-        app.client.cancel_where(JobFilter(job_type="steps"), reason="enough")
+        app.client.jobs.cancel_where(JobFilter(job_type="steps"), reason="enough")
         asyncio.run(until_asked(ctx))
         try:
             ctx.step("next", lambda: 1)
@@ -88,4 +88,4 @@ async def test_who_has_been_told_may_still_undo_what_it_did(app):
 
     job = await steps.aenqueue()
     await drain(app)
-    assert (app.client.get(job.id).state, undone) == (JobState.CANCELLED, ["all of it"])
+    assert (app.client.jobs.get(job.id).state, undone) == (JobState.CANCELLED, ["all of it"])

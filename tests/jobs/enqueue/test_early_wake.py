@@ -43,8 +43,8 @@ def often(client: Client) -> Client:
 
 def rest(client: Client) -> None:
     """Have a worker that waits for jobs."""
-    client.register("w", lease=LONG)
-    client.extend("w", [], lease=LONG, idle=True)
+    client.worker.register("w", lease=LONG)
+    client.worker.extend("w", [], lease=LONG, idle=True)
 
 
 def waited(client: Client) -> bool:
@@ -60,7 +60,7 @@ def test_only_while_a_worker_waits(client):
     rest(client)
     made = client.enqueue(JOB)
     assert waited(client)
-    assert (made.created, made.state, client.get(made.id).state) == (True, "queued", "queued")
+    assert (made.created, made.state, client.jobs.get(made.id).state) == (True, "queued", "queued")
 
 
 async def test_so_does_one_that_is_awaited(postgres_url):
@@ -73,7 +73,7 @@ async def test_so_does_one_that_is_awaited(postgres_url):
             assert isinstance(own, AsyncPostgresStore)
             [connection] = own.pool._waiting
             assert await (await connection.execute(WAITED)).fetchone() == (1,)
-            assert (made.state, (await client.get(made.id)).state) == ("queued", "queued")
+            assert (made.state, (await client.jobs.get(made.id)).state) == ("queued", "queued")
 
 
 def test_whoever_waits_is_told(client):
@@ -99,7 +99,7 @@ def test_not_a_job(client, new):
     for _ in range(7):
         made = client.enqueue(new)
     assert not waited(client)
-    assert client.get(made.id).state == made.state != JobState.RUNNING
+    assert client.jobs.get(made.id).state == made.state != JobState.RUNNING
 
 
 def test_several_at_once_are_told_of_and_waited_for_once(client):
@@ -113,11 +113,11 @@ def test_several_at_once_are_told_of_and_waited_for_once(client):
     for answers in made:
         assert all(answer.created for answer in answers)
         assert [answer.state for answer in answers] == ["queued"] * 30 + ["scheduled"]
-        assert len(client.get_many([answer.id for answer in answers])) == 31
+        assert len(client.jobs.get_many([answer.id for answer in answers])) == 31
 
 
 def test_not_more_than_one_statement_takes(client, monkeypatch):
-    monkeypatch.setattr("onward.clients.sync.client._PART", 10)
+    monkeypatch.setattr("onward.clients.sync.jobs.enqueuing._PART", 10)
     rest(client)
     for _ in range(7):
         assert len(client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(30)])) == 30
@@ -196,7 +196,7 @@ def survives(server: PostgresServer, jobs: int = 1) -> bool:
             made = client.enqueue_many([JOB] * jobs) if jobs > 1 else [client.enqueue(JOB)]
         server.stop("immediate")
         server.start()
-        return len(client.get_many([one.id for one in made])) == jobs
+        return len(client.jobs.get_many([one.id for one in made])) == jobs
 
 
 @pytest.mark.parametrize("jobs", [1, 20])

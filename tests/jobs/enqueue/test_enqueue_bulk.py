@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succeeded
-from onward.clients.client import _PART
+from onward.clients.jobs.enqueuing import _PART
 from onward.core.policy.category import Lifetime
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -24,11 +24,11 @@ def test_every_job_of_a_parted_call_is_stored_and_runs_in_the_order_of_asking(cl
     answers = client.enqueue_many(keyed(range(MANY)))
     assert all(answer.created and answer.state == JobState.QUEUED for answer in answers)
     assert len({answer.id for answer in answers}) == MANY
-    client.register("w")
-    claimed = client.claim("q:default", MANY, worker_id="w")
+    client.worker.register("w")
+    claimed = client.worker.claim("q:default", MANY, worker_id="w")
     assert [job.id for job in claimed] == [answer.id for answer in answers]
     assert [job.payload["n"] for job in claimed] == list(range(MANY))
-    assert [event.event for event in client.events(answers[-1].id)] == ["job.enqueued", "job.started"]
+    assert [event.event for event in client.jobs.events(answers[-1].id)] == ["job.enqueued", "job.started"]
 
 
 def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(client):
@@ -40,7 +40,7 @@ def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(cli
     ]  # fmt: skip
     assert answers[_PART + 1].id == held.id
     assert [answers[-2].id, answers[-1].id] == [answers[0].id, answers[MANY - 1].id]
-    assert client.count().total(JobState.QUEUED) == MANY
+    assert client.jobs.count().total(JobState.QUEUED) == MANY
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(cli
 def test_a_bad_job_in_the_last_part_is_named_and_leaves_nothing_of_the_first(client, bad, why):  # S3-3
     with pytest.raises(InvalidJob, match=rf"^jobs\[{MANY}\]: {why}"):
         client.enqueue_many([*keyed(range(MANY)), NewJob(**{"job_type": "t", "key": "bad"} | bad)])
-    assert client.count().total(JobState.QUEUED) == 0
+    assert client.jobs.count().total(JobState.QUEUED) == 0
     assert all(answer.created for answer in client.enqueue_many(keyed([0, MANY - 1])))
 
 
@@ -64,7 +64,7 @@ def test_a_duplicate_that_raises_in_the_last_part_leaves_nothing_of_the_first(cl
     client.enqueue(NewJob(job_type="t", key="held"))
     with pytest.raises(DuplicateJob):
         client.enqueue_many([*keyed(range(MANY)), NewJob(job_type="t", key="held", on_conflict="raise")])
-    assert client.count().total(JobState.QUEUED) == 1
+    assert client.jobs.count().total(JobState.QUEUED) == 1
 
 
 def test_callers_with_the_same_keys_in_opposite_orders_make_each_job_once(client):
@@ -73,7 +73,7 @@ def test_callers_with_the_same_keys_in_opposite_orders_make_each_job_once(client
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(lambda order: client.enqueue_many(keyed(order)), orders))
     assert sum(answer.created for each in answers for answer in each) == MANY
-    assert client.count().total(JobState.QUEUED) == MANY
+    assert client.jobs.count().total(JobState.QUEUED) == MANY
     assert [answer.id for answer in answers[0]] == [answer.id for answer in reversed(answers[1])]
 
 
@@ -86,7 +86,7 @@ def test_jobs_of_many_shapes_keep_what_each_was_given(client):  # S1-8, S2-5
         NewJob(job_type="d", delay=timedelta(minutes=1), max_attempts=2, key="l", unique="active"),
         NewJob(job_type="e", timeout=timedelta(seconds=3), category="planning", subject="s", tags=[]),
     ]
-    stored = [client.get(answer.id) for answer in client.enqueue_many(new)]
+    stored = [client.jobs.get(answer.id) for answer in client.enqueue_many(new)]
     assert [job.job_type for job in stored] == list("abcde")
     assert [job.payload for job in stored] == [each.payload for each in new]
     assert [job.tags for job in stored] == [None, ["x", "y"], None, None, []]
@@ -100,10 +100,12 @@ def test_jobs_of_many_shapes_keep_what_each_was_given(client):  # S1-8, S2-5
     ("days", "free"), [(0, {"active"}), (2, {"active", "day"}), (9999, {"active", "day"})]
 )
 def test_keys_of_one_call_are_held_as_long_as_each_job_says(client, days, free):
-    client.register("w")
+    client.worker.register("w")
     lifetimes: dict[str, Lifetime] = {"active": "active", "day": timedelta(days=1), "forever": "forever"}
     client.enqueue_many(NewJob(job_type="t", key=key, unique=unique) for key, unique in lifetimes.items())
-    client.finish([(job, Succeeded()) for job in client.claim("q:default", 3, worker_id="w")]).require()
+    client.worker.finish(
+        [(job, Succeeded()) for job in client.worker.claim("q:default", 3, worker_id="w")]
+    ).require()
     later = datetime.now(UTC) + timedelta(days=days)
     answers = client.at(later).enqueue_many([NewJob(job_type="t", key=key) for key in lifetimes])
     assert {key for key, answer in zip(lifetimes, answers, strict=True) if answer.created} == free
@@ -113,7 +115,7 @@ def test_a_key_given_twice_in_one_call_raises_where_that_was_asked_for(client):
     with pytest.raises(DuplicateJob, match="given twice in one call") as refused:
         client.enqueue_many([NewJob(job_type="t", key="k", on_conflict="raise")] * 2)
     assert refused.value.job_id is None
-    assert client.count().total(JobState.QUEUED) == 0
+    assert client.jobs.count().total(JobState.QUEUED) == 0
 
 
 @pytest.mark.parametrize("field", ["run_at", "deadline"])
@@ -135,7 +137,7 @@ def test_an_instant_that_could_not_be_read_back_is_refused(client, field, instan
     "instant", [datetime(1970, 1, 1, tzinfo=UTC), datetime(2149, 12, 31, 23, 59, 59, 999_999, UTC)]
 )
 def test_an_instant_is_kept_to_the_microsecond(client, instant):
-    job = client.get(client.enqueue(NewJob(job_type="t", run_at=instant, deadline=instant)).id)
+    job = client.jobs.get(client.enqueue(NewJob(job_type="t", run_at=instant, deadline=instant)).id)
     assert (job.run_at, job.deadline) == (instant, instant)
 
 
@@ -152,4 +154,4 @@ async def test_the_async_client_parts_a_call_as_well(postgres_url):
         async with AsyncClient(store=own) as client:
             answers = await client.enqueue_many(keyed(range(MANY)))
             assert [answer.created for answer in answers] == [True] * MANY
-            assert (await client.count()).total(JobState.QUEUED) == MANY
+            assert (await client.jobs.count()).total(JobState.QUEUED) == MANY

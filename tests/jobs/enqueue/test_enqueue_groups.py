@@ -44,7 +44,7 @@ def job(n: int, **options) -> NewJob:
 
 async def test_each_caller_gets_its_own_job(client):
     answers = await asyncio.gather(*(client.enqueue(job(n)) for n in range(200)))
-    found = await client.get_many([answer.id for answer in answers])
+    found = await client.jobs.get_many([answer.id for answer in answers])
     assert [found[answer.id].payload["n"] for answer in answers] == list(range(200))
     assert all(answer.created for answer in answers)
 
@@ -82,7 +82,7 @@ async def test_a_bad_job_fails_its_own_caller_only(client):
     assert isinstance(answers[17], DuplicateJob)
     assert isinstance(answers[23], InvalidJob)
     assert sum(not isinstance(answer, Exception) for answer in answers) == 38
-    assert (await client.count()).total(JobState.QUEUED) == 39
+    assert (await client.jobs.count()).total(JobState.QUEUED) == 39
 
 
 async def test_one_key_asked_for_at_once_makes_one_job(client):
@@ -116,4 +116,4 @@ async def test_threads_share_statements_too(stores):
             answers = list(threads.map(enqueue, asked))
         assert isinstance(answers[5], InvalidJob)
         assert answers.count(True) == 299
-        assert client.count().total(JobState.QUEUED) == 299
+        assert client.jobs.count().total(JobState.QUEUED) == 299

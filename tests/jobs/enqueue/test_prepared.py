@@ -46,7 +46,7 @@ def prepared(client: Client) -> int:
 
 
 def stored(client: Client) -> int:
-    return len(client.list_jobs().jobs)
+    return len(client.jobs.list().jobs)
 
 
 def test_once_it_came_five_times(client):
@@ -66,7 +66,7 @@ async def test_so_does_one_that_is_awaited(store):
         assert isinstance(own, AsyncPostgresStore)
         [connection] = own.pool._waiting
         assert await (await connection.execute(OURS)).fetchone() == (1,)
-        assert len((await client.list_jobs()).jobs) == 7
+        assert len((await client.jobs.list()).jobs) == 7
 
 
 def test_answers_and_values_are_those_of_a_cursor(client):
@@ -81,7 +81,7 @@ def test_answers_and_values_are_those_of_a_cursor(client):
     other = client.enqueue(
         NewJob(job_type="t", payload=told.payload, key="l", tags=["c"], priority=4, subject="u")
     )
-    job = client.get(other.id)
+    job = client.jobs.get(other.id)
     assert (job.payload, job.key, job.priority, job.subject) == (told.payload, "l", 4, "u")
 
 

@@ -27,7 +27,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[C
     if request.param == "sqlite":
         with contextlib.closing(SqliteStore(tmp_path / "onward.db")) as file:
             client = Client(store=file)
-            client.count()
+            client.jobs.count()
             with contextlib.closing(sqlite3.connect(file.file.path)) as own:
                 yield client, lambda sql: own.execute(sql.replace("{}", file.prefix)).fetchall()
         return
@@ -40,8 +40,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[C
 def claimed(client: Client, worker: str = "w", **fields: Any) -> Job:
     client.enqueue(NewJob(job_type="t", **fields))
     with contextlib.suppress(ValueError):
-        client.register(worker)
-    [job] = client.claim("q:default", worker_id=worker)
+        client.worker.register(worker)
+    [job] = client.worker.claim("q:default", worker_id=worker)
     return job
 
 
@@ -72,32 +72,34 @@ def test_an_outcome_is_shown_by_its_name(database, outcome: Outcome, expected): 
     client, ask = database
     job = claimed(client)
     assert shown(ask, job.id) == ("running", "running")
-    client.finish([(job, outcome)]).require()
+    client.worker.finish([(job, outcome)]).require()
     assert shown(ask, job.id) == expected
-    [listed] = client.list_jobs(JobFilter(state=expected[1])).jobs
+    [listed] = client.jobs.list(JobFilter(state=expected[1])).jobs
     assert listed.id == job.id
 
 
 def test_a_cancelled_job_is_shown_as_cancelled(database):
     client, ask = database
     job_id = client.enqueue(NewJob(job_type="t")).id
-    client.cancel(job_id, reason="r")
+    client.jobs.cancel(job_id, reason="r")
     assert shown(ask, job_id) == ("cancelled", "cancelled")
 
 
 def test_a_job_whose_worker_is_gone_is_shown_as_stuck(database):  # R1
     client, ask = database
     retired, expired, alive = (claimed(client, worker) for worker in ("retired", "expired", "alive"))
-    client.retire("retired")
-    client.at(datetime.now(UTC) - timedelta(minutes=1)).extend("expired", [], lease=timedelta(seconds=1))
+    client.worker.retire("retired")
+    client.at(datetime.now(UTC) - timedelta(minutes=1)).worker.extend(
+        "expired", [], lease=timedelta(seconds=1)
+    )
     assert [shown(ask, job.id)[1] for job in (retired, expired, alive)] == ["stuck", "stuck", "running"]
-    stuck = client.list_jobs(JobFilter(state="stuck")).jobs
+    stuck = client.jobs.list(JobFilter(state="stuck")).jobs
     assert {job.id for job in stuck} == {retired.id, expired.id}
 
 
 def test_the_view_has_every_column_of_a_job_in_order_and_how_it_is_shown(database):
     client, ask = database
-    client.finish([(claimed(client), Succeeded())])
+    client.worker.finish([(claimed(client), Succeeded())])
     client.enqueue(NewJob(job_type="t"))
     rows = ask("SELECT * FROM {}jobs")
     assert {len(row) for row in rows} == {len(COLUMNS) + 1}

@@ -13,12 +13,12 @@ from tests.tenancy.world import tables
 
 SECRET = "hunter2-and-more"
 ACTIONS: dict[str, Callable[[Client, str, str], object]] = {
-    "cancel": lambda c, job, why: c.cancel(job, reason=why),
-    "pause": lambda c, _, why: c.pause("org", "acme", reason=why),
-    "resume": lambda c, _, why: (c.pause("org", "acme", reason="r"), c.resume("org", "acme", reason=why)),
-    "close_gate": lambda c, _, why: c.close_gate(reason=why),
-    "open_gate": lambda c, _, why: (c.close_gate(reason="r"), c.open_gate(reason=why)),
-    "drop_subject": lambda c, _, why: c.drop_subject("booking:42", rule="delete", reason=why),
+    "cancel": lambda c, job, why: c.jobs.cancel(job, reason=why),
+    "pause": lambda c, _, why: c.orgs.pause("acme", reason=why),
+    "resume": lambda c, _, why: (c.orgs.pause("acme", reason="r"), c.orgs.resume("acme", reason=why)),
+    "close_gate": lambda c, _, why: c.gate.close(reason=why),
+    "open_gate": lambda c, _, why: (c.gate.close(reason="r"), c.gate.open(reason=why)),
+    "drop_subject": lambda c, _, why: c.jobs.drop_subject("booking:42", rule="delete", reason=why),
     "keys.forget": lambda c, _, why: c.keys.forget("k", reason=why),
     "dead.replay": lambda c, _, why: c.dead.replay([bury(c)], reason=why),
     "dead.discard": lambda c, _, why: c.dead.discard([bury(c)], reason=why),
@@ -35,11 +35,11 @@ ACTIONS: dict[str, Callable[[Client, str, str], object]] = {
 
 
 def bury(client: Client) -> str:
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="doomed", queue="q:doomed", payload={"n": 1}))
-    [job] = client.claim("q:doomed", 1, worker_id="w")
-    client.finish([(job, Failed("boom", retryable=False))])
-    client.retire("w")
+    [job] = client.worker.claim("q:doomed", 1, worker_id="w")
+    client.worker.finish([(job, Failed("boom", retryable=False))])
+    client.worker.retire("w")
     return job.id
 
 

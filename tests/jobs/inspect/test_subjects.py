@@ -34,13 +34,13 @@ def put(client: Client, *jobs: NewJob) -> list[str]:
 
 
 def finish_all(client: Client, outcome=None) -> None:
-    for taken in client.at(T).claim("q:default", 50, worker_id="w"):
-        client.at(T).finish([(taken, outcome or Succeeded())])
+    for taken in client.at(T).worker.claim("q:default", 50, worker_id="w"):
+        client.at(T).worker.finish([(taken, outcome or Succeeded())])
 
 
 @pytest.fixture
 def working(client: Client) -> Client:
-    client.at(T).register("w", lease=timedelta(days=1))
+    client.at(T).worker.register("w", lease=timedelta(days=1))
     return client
 
 
@@ -49,15 +49,15 @@ def test_the_history_of_a_subject_is_listed(working):
     first = put(working, job("invoice"), job("mail"), job("mail", "booking:43"), job("mail", None))
     finish_all(working)
     later = put(working, job("refund"))
-    listed = working.list_jobs(JobFilter(subject="booking:42")).jobs
+    listed = working.jobs.list(JobFilter(subject="booking:42")).jobs
     assert [found.id for found in reversed(listed)] == [*first[:2], *later]
 
 
 def test_kept_jobs_are_left_alone(working):
     ids = put(working, job("invoice"))
-    dropped = working.at(T).drop_subject("booking:42")
+    dropped = working.at(T).jobs.drop_subject("booking:42")
     assert (dropped.kept, dropped.cancelled, dropped.deleted) == (frozenset(ids), frozenset(), frozenset())
-    assert working.get(ids[0]).state == "queued"
+    assert working.jobs.get(ids[0]).state == "queued"
 
 
 def test_cancelled_jobs_end_and_running_ones_are_asked_to_give_way(working):
@@ -65,15 +65,15 @@ def test_cancelled_jobs_end_and_running_ones_are_asked_to_give_way(working):
     done, running, waiting, other = put(
         working, job("a"), job("b"), job("c", priority=9), job("d", "booking:43", priority=9)
     )
-    [first, second] = working.at(T).claim("q:default", 2, worker_id="w")
-    working.at(T).finish([(first, Succeeded())])
-    dropped = working.at(T).acting_as("user:7").drop_subject("booking:42", rule="cancel")
+    [first, second] = working.at(T).worker.claim("q:default", 2, worker_id="w")
+    working.at(T).worker.finish([(first, Succeeded())])
+    dropped = working.at(T).acting_as("user:7").jobs.drop_subject("booking:42", rule="cancel")
     assert (dropped.cancelled, dropped.deleted, dropped.kept) == ({running, waiting}, set(), {done})
     assert second.id == running
-    assert working.get(running).cancel_requested_at is not None
-    states = [working.get(one).state for one in (done, running, waiting, other)]
+    assert working.jobs.get(running).cancel_requested_at is not None
+    states = [working.jobs.get(one).state for one in (done, running, waiting, other)]
     assert states == ["succeeded", "running", "cancelled", "queued"]
-    [event] = [event for event in working.events(waiting) if event.event == "job.cancelled"]
+    [event] = [event for event in working.jobs.events(waiting) if event.event == "job.cancelled"]
     assert (event.actor_type, event.actor_id) == ("user", "7")
 
 
@@ -82,18 +82,18 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
     new = job("invoice", category="booking")
     [ended] = put(working, new)
     finish_all(working, Failed("boom", after=1))
-    working.at(T + timedelta(seconds=2)).promote()
-    for taken in working.at(T + timedelta(seconds=2)).claim("q:default", 5, worker_id="w"):
-        working.at(T).finish([(taken, Succeeded())])
+    working.at(T + timedelta(seconds=2)).worker.promote()
+    for taken in working.at(T + timedelta(seconds=2)).worker.claim("q:default", 5, worker_id="w"):
+        working.at(T).worker.finish([(taken, Succeeded())])
     [waiting, running] = put(working, job("mail", priority=9), job("push", priority=1))
-    [taken] = working.at(T).claim("q:default", 1, worker_id="w")
-    dropped = working.at(T).drop_subject("booking:42", rule="delete", reason="GDPR")
+    [taken] = working.at(T).worker.claim("q:default", 1, worker_id="w")
+    dropped = working.at(T).jobs.drop_subject("booking:42", rule="delete", reason="GDPR")
     assert (dropped.deleted, dropped.cancelled) == ({ended, waiting}, {running})
     assert taken.id == running
     for gone in (ended, waiting):
         with pytest.raises(JobNotFound):
-            working.get(gone)
-        assert [event.event for event in working.events(gone)][-1] == "job.deleted"
+            working.jobs.get(gone)
+        assert [event.event for event in working.jobs.events(gone)][-1] == "job.deleted"
     assert working.keys.list().keys == []
     # The subject may come again, and gets a job of its own.
     [answer] = [working.at(T).enqueue(new)]
@@ -111,22 +111,22 @@ def test_each_job_goes_by_its_category_within_one_transaction(working):
     client = Client(store=working.store, rules=Rules(categories=categories))
     kept, gone, stopped = put(client, *(job("t", category=name) for name in ("kept", "gone", "stopped")))
     with open_transaction(client) as tx:
-        dropped = client.within(tx).at(T).drop_subject("booking:42")
+        dropped = client.within(tx).at(T).jobs.drop_subject("booking:42")
         tx.rollback()
-    assert {one.id for one in client.get_many([kept, gone, stopped]).values()} == {kept, gone, stopped}
-    assert dropped == client.at(T).drop_subject("booking:42")
+    assert {one.id for one in client.jobs.get_many([kept, gone, stopped]).values()} == {kept, gone, stopped}
+    assert dropped == client.at(T).jobs.drop_subject("booking:42")
     assert [*dropped.kept, *dropped.deleted, *dropped.cancelled] == [kept, gone, stopped]
 
 
 def test_the_subject_of_one_org_is_not_that_of_another(working):
     mine, theirs = put(working, job("t", org_id="a"), job("t", org_id="b"))
-    assert working.at(T).drop_subject("booking:42", org_id="a", rule="delete").deleted == {mine}
-    assert working.get(theirs).state == "queued"
+    assert working.at(T).jobs.drop_subject("booking:42", org_id="a", rule="delete").deleted == {mine}
+    assert working.jobs.get(theirs).state == "queued"
 
 
 def test_a_rule_that_does_not_exist_is_refused(client):
     with pytest.raises(InvalidSetting, match="cascade"):
-        client.drop_subject("booking:42", rule="cascade")
+        client.jobs.drop_subject("booking:42", rule="cascade")
 
 
 def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_other(client):
@@ -137,7 +137,7 @@ def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_o
     def drop(_: int) -> None:
         for _ in range(rounds):
             with open_transaction(client) as tx:
-                client.within(tx).drop_subject("booking:42", rule="delete")
+                client.within(tx).jobs.drop_subject("booking:42", rule="delete")
                 tx.commit()
 
     def reset(_: int) -> None:
@@ -146,8 +146,8 @@ def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_o
                 client.within(tx).enqueue(new)
                 tx.commit()
 
-    client.count()
+    client.jobs.count()
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(drop, 0), pool.submit(reset, 0), pool.submit(reset, 1)]:
             done.result(60)
-    assert len(client.list_jobs(JobFilter(subject="booking:42")).jobs) <= 1
+    assert len(client.jobs.list(JobFilter(subject="booking:42")).jobs) <= 1

@@ -13,16 +13,16 @@ __all__ = ["working"]
 
 def test_resets_that_race_with_the_end_of_a_run_lose_nothing(client):
     # R10, F47: each reset is seen by a run that begins after it.
-    client.register("w")
+    client.worker.register("w")
     enqueued = client.enqueue(NewJob(job_type="t", key="k", payload={"n": 0}))
     seen: list[int] = []
     stop = threading.Event()
 
     def work() -> None:
-        while not (stop.is_set() and client.get(enqueued.id).state == JobState.SUCCEEDED):
-            for job in client.claim("q:default", 1, worker_id="w"):
+        while not (stop.is_set() and client.jobs.get(enqueued.id).state == JobState.SUCCEEDED):
+            for job in client.worker.claim("q:default", 1, worker_id="w"):
                 seen.append(job.payload["n"])
-                client.finish([(job, Succeeded())])
+                client.worker.finish([(job, Succeeded())])
 
     def ask_again(start: int) -> None:
         for n in range(start, start + 30):
@@ -39,9 +39,9 @@ def test_resets_that_race_with_the_end_of_a_run_lose_nothing(client):
             one.result(60)
         stop.set()
         working.result(60)
-    assert len(client.list_jobs(JobFilter(key="k")).jobs) == 1
+    assert len(client.jobs.list(JobFilter(key="k")).jobs) == 1
     assert seen[-1] in {129, 229, 329}
-    events = [event.event for event in client.events(enqueued.id)]
+    events = [event.event for event in client.jobs.events(enqueued.id)]
     assert events.count("job.started") == events.count("job.succeeded") == len(seen)
     assert "job.stale_result_rejected" not in events
 
@@ -55,7 +55,7 @@ def test_coalescing_threads_lose_no_payload(client):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add_ten, range(4)))
-    [job] = client.list_jobs().jobs
+    [job] = client.jobs.list().jobs
     assert job.payload == {"n": 40}
 
 
@@ -68,5 +68,5 @@ def test_threads_that_coalesce_with_a_running_job_lose_no_payload(working):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add_ten, range(4)))
-    working.at(at(20)).finish([(job, Succeeded())])
-    assert working.get(job.id).payload == {"n": 41}
+    working.at(at(20)).worker.finish([(job, Succeeded())])
+    assert working.jobs.get(job.id).payload == {"n": 41}

@@ -31,7 +31,7 @@ def open_transaction(client: Client):
 @pytest.mark.parametrize("winner_commits", [True, False])
 def test_whoever_waits_for_a_key_gets_it_when_the_winner_rolls_back(client, winner_commits):
     # F22, S4-74: the loser must wait; neither a duplicate nor no job at all is allowed.
-    client.count()
+    client.jobs.count()
     started = threading.Event()
     with open_transaction(client) as tx, ThreadPoolExecutor() as pool:
         winner = client.within(tx).enqueue(NewJob(job_type="t", key="k"))
@@ -47,7 +47,7 @@ def test_whoever_waits_for_a_key_gets_it_when_the_winner_rolls_back(client, winn
     assert winner.created
     assert (loser.id == winner.id) is winner_commits
     assert loser.created is not winner_commits
-    assert [job.id for job in client.list_jobs(JobFilter(key="k")).jobs] == [loser.id]
+    assert [job.id for job in client.jobs.list(JobFilter(key="k")).jobs] == [loser.id]
 
 
 def test_sixteen_threads_and_fifty_keys_make_fifty_jobs(client):
@@ -66,31 +66,33 @@ def test_sixteen_threads_and_fifty_keys_make_fifty_jobs(client):
     assert len(answers) == 16 * 50
     assert Counter(key for key, _, created in answers if created) == Counter(keys)
     assert len({(key, job_id) for key, job_id, _ in answers}) == 50
-    jobs = client.list_jobs(limit=1000).jobs
+    jobs = client.jobs.list(limit=1000).jobs
     assert sorted(job.key for job in jobs) == sorted(keys)
     assert {(job.key, job.id) for job in jobs} == {(key, job_id) for key, job_id, _ in answers}
 
 
 def test_threads_that_reuse_freed_keys_never_hold_one_twice(client):
     # "active": the key is free again when its job has ended; sixteen callers race for each freed key.
-    client.register("w")
+    client.worker.register("w")
     for _ in range(5):
         with ThreadPoolExecutor(16) as pool:
             new = [NewJob(job_type="t", key=f"key-{number % 5}", unique="active") for number in range(80)]
             answers = list(pool.map(client.enqueue, new))
         assert sum(answer.created for answer in answers) == 5
-        jobs = client.claim("q:default", 100, worker_id="w")
+        jobs = client.worker.claim("q:default", 100, worker_id="w")
         assert len(jobs) == 5
-        client.finish([(job, Succeeded()) for job in jobs]).require()
+        client.worker.finish([(job, Succeeded()) for job in jobs]).require()
 
 
 def test_a_key_holds_for_its_lifetime_also_after_the_end(client):
     # S4-30: by default as long as its category says.
-    client.register("w")
+    client.worker.register("w")
     long_ago = datetime.now(UTC) - timedelta(days=8)
     for category, still in (("default", False), ("planning", True)):
         first = client.at(long_ago).enqueue(NewJob(job_type="t", key=category, category=category, queue="q"))
-        client.finish([(job, Succeeded()) for job in client.claim("q", worker_id="w")]).require()
+        client.worker.finish(
+            [(job, Succeeded()) for job in client.worker.claim("q", worker_id="w")]
+        ).require()
         second = client.enqueue(NewJob(job_type="t", key=category, category=category, queue="q"))
         assert second.created is not still
         if still:
@@ -105,9 +107,9 @@ def test_a_key_whose_lifetime_is_over_still_holds_while_its_job_is_live(client):
 
 
 def test_a_key_for_ever_is_never_free_again(client):
-    client.register("w")
+    client.worker.register("w")
     first = client.enqueue(NewJob(job_type="t", key="k", unique="forever"))
-    client.finish([(job, Succeeded()) for job in client.claim("q:default", worker_id="w")])
+    client.worker.finish([(job, Succeeded()) for job in client.worker.claim("q:default", worker_id="w")])
     later = datetime.now(UTC) + timedelta(days=36_500)
     assert client.at(later).enqueue(NewJob(job_type="t", key="k")).id == first.id
 
@@ -129,7 +131,7 @@ def test_a_duplicate_raises_where_that_was_asked_for_and_undoes_its_whole_call(c
         client.enqueue_many(
             [NewJob(job_type="t", key="new"), NewJob(job_type="t", key="k", on_conflict="raise")]
         )
-    assert [job.id for job in client.list_jobs().jobs] == [held.id]
+    assert [job.id for job in client.jobs.list().jobs] == [held.id]
     assert client.enqueue(NewJob(job_type="t", key="new")).created
 
 
@@ -139,17 +141,19 @@ def test_a_key_repeated_within_one_call_makes_one_job(client):
     )
     assert (first.created, other.created, again.created) == (True, True, False)
     assert again.id == first.id
-    assert client.count().total(JobState.QUEUED) == 2
+    assert client.jobs.count().total(JobState.QUEUED) == 2
 
 
 def test_a_caller_that_keeps_a_duplicate_open_holds_nobody_up(client):
     # A worker must be able to end the job, and others to ask for the key, while that caller dawdles.
-    client.register("w")
+    client.worker.register("w")
     held = client.enqueue(NewJob(job_type="t", key="k"))
     if isinstance(client.store, SqliteStore):
         return  # SQLite has one writer: whoever writes within a transaction keeps it.
     with open_transaction(client) as tx:
         assert client.within(tx).enqueue(NewJob(job_type="t", key="k")).id == held.id
         assert client.enqueue(NewJob(job_type="t", key="k")).id == held.id
-        client.finish([(job, Succeeded()) for job in client.claim("q:default", worker_id="w")]).require()
+        client.worker.finish(
+            [(job, Succeeded()) for job in client.worker.claim("q:default", worker_id="w")]
+        ).require()
         tx.rollback()

@@ -79,7 +79,7 @@ class History:
         self.running: list[tuple[Job, ModelJob]] = []
         self.late: list[tuple[Job, ModelJob]] = []
         self.number = self.done = 0
-        self.client.at(START).register(self.name, lease=timedelta(days=300))
+        self.client.at(START).worker.register(self.name, lease=timedelta(days=300))
 
     def do(self, step: tuple[Any, ...]) -> None:
         kind, *details = step
@@ -118,9 +118,9 @@ class History:
         assert found == (self.ids[id(job)], created, change, job.state)
 
     def claim(self, limit: int) -> None:
-        self.client.at(self.model.now).promote()
+        self.client.at(self.model.now).worker.promote()
         self.model.promote()
-        claimed = self.client.at(self.model.now).claim(self.name, limit, worker_id=self.name)
+        claimed = self.client.at(self.model.now).worker.claim(self.name, limit, worker_id=self.name)
         expected = self.model.claim(limit)
         assert {job.id for job in claimed} == {self.ids[id(job)] for job in expected}
         by_id = {self.ids[id(job)]: job for job in expected}
@@ -129,21 +129,21 @@ class History:
     def finish(self, place: int, outcome: str) -> None:
         if self.running:
             job, model = self.running.pop(place % len(self.running))
-            assert self.clients["other"].at(self.model.now).finish([(job, OUTCOMES[outcome])]).held == {
-                job.id
-            }
+            assert self.clients["other"].at(self.model.now).worker.finish(
+                [(job, OUTCOMES[outcome])]
+            ).held == {job.id}
             model.end(outcome, self.model.now)
             self.late.append((job, model))
 
     def finish_late(self, place: int) -> None:
         if self.late:
             job, _ = self.late[place % len(self.late)]
-            assert self.client.at(self.model.now).finish([(job, Succeeded("late"))]).lost == {job.id}
+            assert self.client.at(self.model.now).worker.finish([(job, Succeeded("late"))]).lost == {job.id}
 
     def cancel(self, place: int) -> None:
         if self.model.jobs:
             job = self.model.jobs[place % len(self.model.jobs)]
-            self.client.at(self.model.now).cancel(self.ids[id(job)], reason="no")
+            self.client.at(self.model.now).jobs.cancel(self.ids[id(job)], reason="no")
             self.model.cancel(job)
 
     def wait(self, seconds: int) -> None:
@@ -161,7 +161,7 @@ class History:
 
     def compare(self) -> None:
         """See that every job and every key is what the model says."""
-        stored = self.client.get_many(list(self.ids.values()))
+        stored = self.client.jobs.get_many(list(self.ids.values()))
         for job in self.model.jobs:
             found = stored[self.ids[id(job)]]
             wanted = (job.state, job.payload, job.attempt, job.cancel_requested, job.rerun is not None)
@@ -180,7 +180,7 @@ class History:
 @pytest.fixture
 def sessions(client: Client) -> Iterator[tuple[dict[str, Client], Any]]:
     """Two clients of one database, and one within a caller's transactions."""
-    client.count()
+    client.jobs.count()
     with ExitStack() as stack:
         tx = stack.enter_context(open_transaction(client))
         other = stack.enter_context(Client(store=another_store(client)))

@@ -32,12 +32,12 @@ def turn(client: Client, dice: random.Random, worker: str) -> None:
         case "many":
             client.enqueue_many([ask(dice, key) for key in dice.sample(range(KEYS), 8)])
         case "work":
-            jobs = client.claim("q:default", 5, worker_id=worker)
+            jobs = client.worker.claim("q:default", 5, worker_id=worker)
             ends: list[Outcome] = [Succeeded(), Failed("boom", retryable=False), Released()]
-            client.finish([(job, dice.choice(ends)) for job in jobs])
+            client.worker.finish([(job, dice.choice(ends)) for job in jobs])
         case "cancel":
-            for job in client.list_jobs(JobFilter(key=f"k{key}"), limit=1).jobs:
-                client.cancel(job.id, reason="enough")
+            for job in client.jobs.list(JobFilter(key=f"k{key}"), limit=1).jobs:
+                client.jobs.cancel(job.id, reason="enough")
         case "prune":
             client.keys.prune()
 
@@ -48,7 +48,7 @@ def test_no_key_is_ever_held_by_two_live_jobs(client):
 
     def session(seed: int) -> None:
         dice, worker = random.Random(seed), f"w{seed}"
-        client.register(worker)
+        client.worker.register(worker)
         for _ in range(TURNS):
             try:
                 turn(client, dice, worker)
@@ -56,13 +56,13 @@ def test_no_key_is_ever_held_by_two_live_jobs(client):
                 # Met others four times: said so, and stored nothing.
                 busy["times"] += 1
 
-    client.count()
+    client.jobs.count()
     with ThreadPoolExecutor(SESSIONS) as pool:
         list(pool.map(session, range(SESSIONS)))
     live = [
         job
         for state in ("queued", "scheduled", "running")
-        for job in client.list_jobs(JobFilter(state=state), limit=1000).jobs
+        for job in client.jobs.list(JobFilter(state=state), limit=1000).jobs
     ]
     assert not [key for key, number in Counter(job.key for job in live).items() if number > 1]
     holders = {key.key: key.job_id for key in client.keys.list(limit=1000).keys}

@@ -23,22 +23,22 @@ def ask(client: Client, key: str = "k", *, now: float = 0, **options: Any):
 
 
 def take(client: Client, now: float) -> Job:
-    client.at(at(now)).promote()
-    [job] = client.at(at(now)).claim("q:default", 5, worker_id="w")
+    client.at(at(now)).worker.promote()
+    [job] = client.at(at(now)).worker.claim("q:default", 5, worker_id="w")
     return job
 
 
 def test_the_record_of_a_key_follows_its_job(client):
     # S4-29: pending, running, failed (it will run again), then succeeded, with where to find the result.
-    client.at(T).register("w", lease=DAY)
+    client.at(T).worker.register("w", lease=DAY)
     assert client.keys.get("k") is None
     job_id = ask(client).id
     seen = [client.keys.get("k")]
     job = take(client, 1)
     seen.append(client.keys.get("k"))
-    client.at(at(2)).finish([(job, Failed("boom", after=10))])
+    client.at(at(2)).worker.finish([(job, Failed("boom", after=10))])
     seen.append(client.keys.get("k"))
-    client.at(at(21)).finish([(take(client, 20), Succeeded({"sent": True}))])
+    client.at(at(21)).worker.finish([(take(client, 20), Succeeded({"sent": True}))])
     seen.append(client.keys.get("k"))
     assert [key.status for key in seen] == ["pending", "running", "failed", "succeeded"]
     assert [key.result_ref for key in seen] == [None, None, None, f"job:{job_id}"]
@@ -49,24 +49,24 @@ def test_the_record_of_a_key_follows_its_job(client):
 @pytest.mark.parametrize("state", ["dead", "cancelled"])
 def test_a_job_that_came_to_nothing_leaves_its_error_to_be_found(client, state):
     # S4-29
-    client.at(T).register("w", lease=DAY)
+    client.at(T).worker.register("w", lease=DAY)
     job_id = ask(client).id
     if state == "dead":
-        client.at(at(2)).finish([(take(client, 1), Failed("boom", retryable=False))])
+        client.at(at(2)).worker.finish([(take(client, 1), Failed("boom", retryable=False))])
     else:
-        client.at(at(1)).cancel(job_id, reason="no")
+        client.at(at(1)).jobs.cancel(job_id, reason="no")
     key = client.keys.get("k")
     assert (key.status, key.error_ref) == ("dead" if state == "dead" else "failed", f"job:{job_id}")
 
 
 def test_a_duplicate_is_noted_and_gets_the_result_of_the_job_that_has_ended(client):
     # S4-24, S4-29
-    client.at(T).register("w", lease=DAY)
+    client.at(T).worker.register("w", lease=DAY)
     first = ask(client)
-    client.at(at(2)).finish([(take(client, 1), Succeeded({"sent": True}))])
+    client.at(at(2)).worker.finish([(take(client, 1), Succeeded({"sent": True}))])
     second = ask(client, now=60)
     assert (second.id, second.created, second.state) == (first.id, False, "succeeded")
-    assert client.get(second.id).result == {"sent": True}
+    assert client.jobs.get(second.id).result == {"sent": True}
     key = client.keys.get("k")
     assert (key.first_seen_at, key.last_seen_at) == (at(0), at(60))
     client.at(at(90)).enqueue_many([NewJob(job_type="t", key="k"), NewJob(job_type="t", key="other")])
@@ -91,11 +91,11 @@ def test_a_duplicate_in_a_long_transaction_holds_up_nobody(client):
 )
 def test_a_key_lives_as_long_as_its_category_says(client, category, days):
     # S4-30
-    client.at(T).register("w", lease=100 * DAY)
+    client.at(T).worker.register("w", lease=100 * DAY)
     first = ask(client, category=category)
-    queue = client.get(first.id).queue
-    [job] = client.at(at(1)).claim(queue, 1, worker_id="w")
-    client.at(at(2)).finish([(job, Succeeded())])
+    queue = client.jobs.get(first.id).queue
+    [job] = client.at(at(1)).worker.claim(queue, 1, worker_id="w")
+    client.at(at(2)).worker.finish([(job, Succeeded())])
     almost = (days * DAY).total_seconds() - 1
     assert ask(client, category=category, now=almost).id == first.id
     assert ask(client, category=category, now=almost + 1).created
@@ -121,7 +121,7 @@ def test_a_forgotten_key_is_free_at_once_and_that_is_audited(client):
     assert client.at(at(5)).acting_as("user:42").keys.forget("k", org_id="a", reason="wrong key") is True
     assert client.keys.get("k", org_id="a") is None
     assert ask(client, org_id="a", now=6).created
-    [event] = [event for event in client.events(first.id) if event.event == "key.forgotten"]
+    [event] = [event for event in client.jobs.events(first.id) if event.event == "key.forgotten"]
     assert (event.actor_type, event.actor_id, event.at) == ("user", "42", at(5))
     assert event.detail == {"key": "k", "reason": "wrong key"}
     with pytest.raises(InvalidJob, match="reason"):
@@ -131,11 +131,11 @@ def test_a_forgotten_key_is_free_at_once_and_that_is_audited(client):
 def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):
     # S4-16: bounded by its page
     # S4-17
-    client.at(T).register("w", lease=DAY)
+    client.at(T).worker.register("w", lease=DAY)
     for number in range(10):
         ask(client, f"k{number}", unique="forever" if number == 3 else timedelta(seconds=10))
-    running = client.at(at(1)).claim("q:default", 9, worker_id="w")
-    client.at(at(2)).finish([(job, Succeeded()) for job in running if job.key != "k5"])
+    running = client.at(at(1)).worker.claim("q:default", 9, worker_id="w")
+    client.at(at(2)).worker.finish([(job, Succeeded()) for job in running if job.key != "k5"])
     removed, cursor, pages = 0, None, 0
     while True:
         number, cursor = client.at(at(60)).keys.prune(4, cursor=cursor)

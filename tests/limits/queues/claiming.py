@@ -18,7 +18,7 @@ class Claims:
     def __init__(self, app: Onward) -> None:
         self.app = app
         self.client: Client = app.client
-        self.client.register("w", lease=timedelta(days=1))
+        self.client.worker.register("w", lease=timedelta(days=1))
 
     def put(self, org: str | None, count: int = 1, **about: Any) -> list[str]:
         """Enqueue jobs of an org."""
@@ -27,7 +27,7 @@ class Claims:
 
     def take(self, count: int, *, now: datetime | None = None, **about: Any) -> list[Job]:
         """Claim jobs."""
-        return self.client.at(now).claim(Q, count, worker_id="w", **about)
+        return self.client.at(now).worker.claim(Q, count, worker_id="w", **about)
 
     def orgs(self, count: int, *, now: datetime | None = None, **about: Any) -> str:
         """Claim jobs and tell whose they are, in their order."""

@@ -92,9 +92,9 @@ def test_the_turns_go_on_where_another_worker_left_them(claims):
     claims.app.queue(Q, fair=True)
     for org in ("a", "b", "c"):
         claims.put(org, 3)
-    claims.client.register("other", lease=timedelta(days=1))
+    claims.client.worker.register("other", lease=timedelta(days=1))
     assert claims.orgs(1) == "a"
-    [job] = claims.client.claim(Q, 1, worker_id="other")
+    [job] = claims.client.worker.claim(Q, 1, worker_id="other")
     assert job.org_id == "b"
     assert claims.orgs(2) == "ca"
 
@@ -170,8 +170,8 @@ def test_a_fair_claim_writes_what_every_claim_writes(claims):
     [job_id] = claims.put("a")
     [job] = claims.take(5)
     assert (job.id, job.attempt, job.lease, job.worker_id) == (job_id, 1, 1, "w")
-    assert [event.event for event in claims.client.events(job_id)] == ["job.enqueued", "job.started"]
-    claims.client.finish([(job, Succeeded())]).require()
+    assert [event.event for event in claims.client.jobs.events(job_id)] == ["job.enqueued", "job.started"]
+    claims.client.worker.finish([(job, Succeeded())]).require()
 
 
 @pytest.mark.parametrize("count", [100, 130, 200])

@@ -26,7 +26,7 @@ def test_no_more_jobs_run_than_the_queue_may(claims):
     first = claims.take(2)
     assert len(claims.take(5)) == 1
     assert claims.take(5) == []
-    claims.client.finish([(first[0], Succeeded())]).require()
+    claims.client.worker.finish([(first[0], Succeeded())]).require()
     assert len(claims.take(5)) == 1
 
 
@@ -42,26 +42,26 @@ def test_by_the_record_a_job_starts_after_the_end_of_the_one_whose_place_it_take
         waiting = "SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
         while not other.execute(waiting).fetchall():
             other.execute("SELECT pg_stat_clear_snapshot()")
-        claims.client.finish([(first, Succeeded())]).require()
+        claims.client.worker.finish([(first, Succeeded())]).require()
         other.commit()
         [second] = claiming.result()
-    assert second.started_at >= claims.client.get(first.id).ended_at
+    assert second.started_at >= claims.client.jobs.get(first.id).ended_at
 
 
 def test_jobs_that_ran_before_the_rule_came_count_too(claims):
     claims.put(None, 10)
     claims.take(4)
     claims.client.queues.limit(Q, concurrency=5, **WHY)
-    assert len(claims.client.queues.claim(Q, 5, worker_id="w").jobs) == 1
+    assert len(claims.client.worker.claim_ruled(Q, 5, worker_id="w").jobs) == 1
 
 
 def test_a_claim_says_why_it_brought_no_more(claims):
     claims.app.queue(Q, concurrency=2, rate="10/1m")
     claims.put(None, 10)
-    claim = claims.client.at(NOW).queues.claim(Q, 5, worker_id="w")
+    claim = claims.client.at(NOW).worker.claim_ruled(Q, 5, worker_id="w")
     assert (len(claim.jobs), claim.full, claim.wait) == (1, False, timedelta(seconds=6))
     later = NOW + timedelta(seconds=7)
-    claim = claims.client.at(later).queues.claim(Q, 5, worker_id="w")
+    claim = claims.client.at(later).worker.claim_ruled(Q, 5, worker_id="w")
     assert (len(claim.jobs), claim.full, claim.wait) == (1, True, timedelta(seconds=6))
 
 
@@ -104,7 +104,7 @@ def test_what_an_operator_sets_holds_until_it_is_reset(claims):
 def test_an_operator_can_lift_a_bound(claims):
     claims.app.queue(Q, concurrency=1)
     claims.put(None, 10)
-    claims.client.queues.declare()
+    claims.client.worker.declare_queues()
     claims.client.queues.limit(Q, concurrency="none", **WHY)
     assert len(claims.take(9)) == 9
 
@@ -133,10 +133,10 @@ def test_a_queue_of_which_nothing_was_said_has_no_rule(client: Client):
 
 def test_a_declaration_without_options_lifts_the_rule(claims):
     claims.app.queue(Q, concurrency=1)
-    claims.client.queues.declare()
+    claims.client.worker.declare_queues()
     claims.app.rules.queues.clear()
     claims.app.queue(Q)
-    claims.client.queues.declare()
+    claims.client.worker.declare_queues()
     claims.put(None, 5)
     assert len(claims.take(5)) == 5
 
@@ -144,7 +144,7 @@ def test_a_declaration_without_options_lifts_the_rule(claims):
 def test_a_worker_that_has_lost_its_lease_gets_nothing(claims):
     claims.app.queue(Q, fair=True)
     claims.put("a", 1)
-    claims.client.retire("w")
+    claims.client.worker.retire("w")
     with pytest.raises(OnwardError, match="its lease ran out"):
         claims.take(1)
 
@@ -162,7 +162,7 @@ class Record:
 
     async def ran(self) -> None:
         self.running += 1
-        counts = await self.app.aclient.count()
+        counts = await self.app.aclient.jobs.count()
         self.most = max(self.most, self.running, counts.live[Q].get(JobState.RUNNING, 0))
         self.running -= 1
         self.done += 1
@@ -198,7 +198,7 @@ async def test_a_worker_starts_no_more_than_the_rate_allows_and_wakes_for_the_ne
     app.queue(Q, rate="50/s", burst=1)
     await app.aclient.enqueue_many([NewJob(job_type="t", queue=Q) for _ in range(20)])
     await drain(app)
-    page = await app.aclient.list_jobs(limit=100)
+    page = await app.aclient.jobs.list(limit=100)
     started = sorted(job.started_at for job in page.jobs)
     assert record.done == 20
     gaps = [later - first for first, later in pairwise(started)]

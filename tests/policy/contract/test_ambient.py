@@ -34,11 +34,11 @@ def test_a_context_fills_what_is_unset_by_every_sync_way(app):  # S4-21
     with app.context(**ALL):
         built = job_type.build()
         handles = [job_type.enqueue(), *app.enqueue_many([new])]
-        stored = [app.client.get(handle.id) for handle in (*handles, app.client.enqueue(new))]
+        stored = [app.client.jobs.get(handle.id) for handle in (*handles, app.client.enqueue(new))]
     assert [origin(job) for job in (built, *stored)] == [INHERITED] * 4
-    assert origin(app.client.get(job_type.enqueue().id)) == (None,) * 7
+    assert origin(app.client.jobs.get(job_type.enqueue().id)) == (None,) * 7
     # What was built within remembers it.
-    assert origin(app.client.get(app.client.enqueue(built).id)) == INHERITED
+    assert origin(app.client.jobs.get(app.client.enqueue(built).id)) == INHERITED
 
 
 @pytest.mark.anyio
@@ -156,7 +156,7 @@ async def test_a_job_that_a_handler_enqueues_is_its_child(family, parent):  # S4
     handle = await family.jobs[parent].using(**ALL).aenqueue()
     lonely = await family.jobs[parent].aenqueue()
     await family.worker(drain=True, max_jobs=2).run()
-    listed = (await family.aclient.list_jobs()).jobs
+    listed = (await family.aclient.jobs.list()).jobs
     children = {job.parent_id: job for job in listed if job.job_type == "child"}
     assert origin(children[handle.id]) == INHERITED
     assert children[lonely.id].correlation_id == lonely.id
@@ -191,7 +191,7 @@ async def test_no_handler_enqueues_for_another_org(app):  # S4-50
     for handle in handles:
         job = await handle.arefresh()
         assert (job.error["class"], job.error["reason"], job.attempt) == ("NotAllowed", "not_allowed", 1)
-    children = [job for job in (await app.aclient.list_jobs()).jobs if job.job_type == "child"]
+    children = [job for job in (await app.aclient.jobs.list()).jobs if job.job_type == "child"]
     assert [(job.org_id, job.parent_id) for job in children] == [("other", of_no_org.id)]
     await app.aclose()
 
@@ -204,9 +204,9 @@ def test_outside_of_a_handler_any_org_can_be_enqueued_for(app):
 
 
 def _within_a_job_of(app: Onward, org_id: str) -> None:
-    app.client.register("w")
+    app.client.worker.register("w")
     app.client.enqueue(NewJob(job_type="t", org_id=org_id))
-    [job] = app.client.claim("q:default", worker_id="w")
+    [job] = app.client.worker.claim("q:default", worker_id="w")
     token = AMBIENT.set(job)
     try:
         app.client.enqueue(NewJob(job_type="t", org_id="x"))
@@ -218,13 +218,13 @@ def test_what_an_operator_does_is_done_by_whoever_acts_there(app):
     # S4-1, A26
     job_id = app.client.enqueue(NewJob(job_type="t")).id
     with app.context(actor="user:42"):
-        app.client.pause("org", "acme", reason="late payment")
-        app.client.cancel(job_id, reason="no need")
-    [pause] = app.client.controls().pauses
+        app.client.orgs.pause("acme", reason="late payment")
+        app.client.jobs.cancel(job_id, reason="no need")
+    [pause] = app.client.gate.status().pauses
     assert (pause.actor_type, pause.actor_id) == ("user", "42")
-    assert (app.client.events(job_id)[-1].actor_type, app.client.events(job_id)[-1].actor_id) == (
+    assert (app.client.jobs.events(job_id)[-1].actor_type, app.client.jobs.events(job_id)[-1].actor_id) == (
         "user",
         "42",
     )
-    app.client.acting_as("system:cron").resume("org", "acme")
+    app.client.acting_as("system:cron").orgs.resume("acme")
     assert app.client.audit.list(AuditFilter(event="org.resumed")).records[0].actor_id == "cron"

@@ -60,4 +60,4 @@ def test_nobody_finds_a_job_that_was_forgone(make_app, origin):
     with app.context(**origin):
         handle = notify(app, "notification").enqueue("ada")
     with pytest.raises(JobNotFound):
-        make_app().client.get(handle.id)
+        make_app().client.jobs.get(handle.id)

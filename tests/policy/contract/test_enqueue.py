@@ -40,7 +40,7 @@ def test_a_whole_job_is_stored_with_all_of_its_contract(strict, origin):  # S4-2
 
 def test_the_audit_names_request_actor_and_job(strict, origin):  # S4-1
     handle = send(strict).using(**origin).enqueue("ada")
-    [event] = strict.client.events(handle.id)
+    [event] = strict.client.jobs.events(handle.id)
     assert (event.event, event.actor_type, event.actor_id) == ("job.enqueued", "user", "42")
     assert handle.refresh().request_id == "r-1"
 
@@ -59,7 +59,7 @@ def test_what_lacks_a_field_is_refused_by_every_way_before_anything_is_written(s
     for way in ways:
         with pytest.raises(ContractBroken, match=r"missing, and (tenancy|contract)='required'"):
             way()
-    assert strict.client.list_jobs().jobs == []
+    assert strict.client.jobs.list().jobs == []
 
 
 def test_a_refused_job_leaves_the_callers_transaction_usable(strict, origin, tmp_path):  # S4-10, S4-47
@@ -99,15 +99,15 @@ def test_a_scheduled_job_is_idempotent_too(strict, origin):  # S4-68
 
 def test_a_key_holds_as_long_as_its_category_says(strict, origin):  # S4-30
     start = datetime.now(UTC)
-    strict.client.at(start).register("w")
+    strict.client.at(start).worker.register("w")
     for name, days in (("notification", 7), ("planning", 30), ("import_export", 30), ("maintenance", 7)):
         new = NewJob(
             job_type=name, category=name, org_id=ORG, actor_type="system", actor_id="s", request_id="r"
         )
         last = start + timedelta(days=days)
         assert strict.client.at(start).enqueue(new).created
-        jobs = strict.client.at(start).claim(CATEGORIES[name].queue, worker_id="w")
-        strict.client.at(start).finish([(job, Succeeded()) for job in jobs])
+        jobs = strict.client.at(start).worker.claim(CATEGORIES[name].queue, worker_id="w")
+        strict.client.at(start).worker.finish([(job, Succeeded()) for job in jobs])
         assert not strict.client.at(last - timedelta(seconds=1)).enqueue(new).created
         assert strict.client.at(last + timedelta(seconds=1)).enqueue(new).created
 
@@ -131,7 +131,7 @@ def test_without_tenancy_an_org_is_refused_at_enqueue(make_app):  # R14
             way()
     # The context of another application is none of its business.
     with other.context(org_id="acme", request_id="r"):
-        job = app.client.get(app.client.enqueue(NewJob(job_type="t")).id)
+        job = app.client.jobs.get(app.client.enqueue(NewJob(job_type="t")).id)
     assert (job.org_id, job.request_id) == (None, "r")
 
 

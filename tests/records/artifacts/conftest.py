@@ -23,9 +23,9 @@ def claimed(client: Client):
     """Enqueue a job and claim it."""
 
     def claimed(**fields) -> Job:
-        client.register(worker := f"worker of {fields}")
+        client.worker.register(worker := f"worker of {fields}")
         client.enqueue(NewJob(job_type="t", **fields))
-        [job] = client.claim("q:default", worker_id=worker)
+        [job] = client.worker.claim("q:default", worker_id=worker)
         return job
 
     return claimed

@@ -55,9 +55,9 @@ def started(app: Onward):
     """Give the Context of a job that runs."""
 
     def started(clients: Clients | None = None, **fields) -> Context:
-        app.client.register(worker := f"worker of {fields}")
+        app.client.worker.register(worker := f"worker of {fields}")
         app.client.enqueue(NewJob(job_type="t", **fields))
-        [job] = app.client.claim("q:default", worker_id=worker)
+        [job] = app.client.worker.claim("q:default", worker_id=worker)
         return Context(Attempt(job), clients or app.clients)
 
     return started
@@ -82,7 +82,7 @@ def test_a_handler_leaves_a_file_that_can_be_read_afterwards(app, tmp_path):  # 
     assert (artifact.org_id, artifact.project_id, artifact.job_id) == ("acme", "p", handle.id)
     assert (artifact.lease, artifact.attempt, artifact.actor_type, artifact.actor_id) == (1, 1, "user", "1")
     assert client.artifacts.read(small.id, role="finance") == b"a,b"
-    events = [event for event in app.client.events(handle.id) if event.event == "artifact.stored"]
+    events = [event for event in app.client.jobs.events(handle.id) if event.event == "artifact.stored"]
     assert [(event.detail["name"], event.attempt, event.lease) for event in events] == [
         ("small.txt", 1, 1),
         ("report.csv", 1, 1),
@@ -108,9 +108,9 @@ async def test_a_handler_in_a_process_of_its_own_does_the_same_and_its_count_com
     client, place
 ):  # S4-13
     source = client.artifacts.put("input", LARGE, org_id="acme")
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type=copy.name, org_id="acme", payload={"source": source.ref}))
-    [job] = client.claim("q:default", worker_id="w")
+    [job] = client.worker.claim("q:default", worker_id="w")
     store, attempt = client.store, Attempt(job)
     if isinstance(store, SqliteStore):
         pool = ProcessPool(1, url=f"sqlite:///{store.file.path}")
@@ -160,13 +160,13 @@ def test_a_job_opens_no_artifact_of_another_org_whatever_its_payload_says(app, s
 def test_a_job_that_was_claimed_by_another_worker_can_leave_nothing(app, started):  # R7
     ctx = started()
     assert ctx.artifact("early", b"x").lease == 1
-    app.client.retire(ctx.job.worker_id)
-    app.client.rescue().require()
+    app.client.worker.retire(ctx.job.worker_id)
+    app.client.worker.rescue().require()
     with pytest.raises(LeaseLost):
         ctx.artifact("late", b"x")
     assert ctx._run.artifacts == 1
     assert [found.name for found in app.client.artifacts.list().artifacts] == ["early"]
-    assert app.client.events(ctx.job.id)[-1].event == "job.stale_result_rejected"
+    assert app.client.jobs.events(ctx.job.id)[-1].event == "job.stale_result_rejected"
 
 
 def test_a_category_may_deny_artifacts(app, started):

@@ -133,16 +133,16 @@ def test_so_many_at_a_time_are_pruned(client, kept):
 def stale(client: Client, claimed):
     """A job as its first worker still sees it, although a second one has claimed it since."""
     job = claimed(org_id="a")
-    client.retire(job.worker_id)
-    client.rescue().require()
-    client.register("second")
-    [again] = client.claim("q:default", worker_id="second")
+    client.worker.retire(job.worker_id)
+    client.worker.rescue().require()
+    client.worker.register("second")
+    [again] = client.worker.claim("q:default", worker_id="second")
     assert again.lease > job.lease
     return job
 
 
 def test_a_job_that_nobody_claimed_can_leave_no_artifact(client):
-    job = client.get(client.enqueue(NewJob(job_type="t")).id)
+    job = client.jobs.get(client.enqueue(NewJob(job_type="t")).id)
     with pytest.raises(LeaseLost, match=job.id):
         client.artifacts.add(job, "early.csv", b"x")
     assert client.artifacts.list().artifacts == ()
@@ -170,7 +170,7 @@ def test_a_stale_lease_can_leave_no_artifact(client, stale, kept):  # R7
         with pytest.raises(LeaseLost, match=stale.id):
             client.artifacts.add(stale, "late.csv", content)
     assert client.artifacts.list().artifacts == ()
-    refused = [event for event in client.events(stale.id) if event.event == "job.stale_result_rejected"]
+    refused = [event for event in client.jobs.events(stale.id) if event.event == "job.stale_result_rejected"]
     assert [(event.lease, event.detail["name"]) for event in refused] == [(stale.lease, "late.csv")] * 2
     assert len(kept()) == 1
     client.at(now() + 25 * HOUR).artifacts.prune()
@@ -180,9 +180,9 @@ def test_a_stale_lease_can_leave_no_artifact(client, stale, kept):  # R7
 def test_on_postgresql_a_lease_can_not_be_lost_before_the_artifact_is_committed(postgres_url):  # R7
     with clean_schema(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as other:
         client = Client(store=store)
-        client.register("w")
+        client.worker.register("w")
         client.enqueue(NewJob(job_type="t"))
-        [job] = client.claim("q:default", worker_id="w")
+        [job] = client.worker.claim("q:default", worker_id="w")
         take = f"SELECT 1 FROM {store.prefix}live FOR UPDATE NOWAIT"
         with transaction(client) as bound:
             bound.artifacts.add(job, "n", b"x")
@@ -194,7 +194,7 @@ def test_on_postgresql_a_lease_can_not_be_lost_before_the_artifact_is_committed(
 def test_a_job_that_has_ended_can_leave_no_artifact(client, claimed):  # R7
     job = claimed()
     assert client.artifacts.add(job, "in time.csv", b"x").job_id == job.id
-    client.finish([(job, Succeeded())]).require()
+    client.worker.finish([(job, Succeeded())]).require()
     with pytest.raises(LeaseLost):
         client.artifacts.add(job, "late.csv", b"x")
     assert [found.name for found in client.artifacts.list(job_id=job.id).artifacts] == ["in time.csv"]

@@ -130,7 +130,7 @@ def test_a_name_that_can_not_be_stored_is_refused(client):  # A22
 def test_an_input_travels_in_a_payload_by_its_ref(client):  # S4-14
     artifact = client.artifacts.put("orders.csv", LARGE, org_id="acme")
     job_id = client.enqueue(NewJob(job_type="import", org_id="acme", payload={"file": artifact.ref})).id
-    ref = client.get(job_id).payload["file"]
+    ref = client.jobs.get(job_id).payload["file"]
     assert ref == f"artifact:{artifact.id}:sha256:{artifact.sha256}"
     assert client.artifacts.read(ref) == LARGE
 

@@ -46,22 +46,22 @@ OUTCOMES: dict[str, Outcome] = {
 def claimed(client: Client, count: int = 1, **fields: Any) -> list[Job]:
     """Jobs of a queue of their own, held by a worker of their own."""
     name = f"w{next(_numbers)}"
-    client.register(name, lease=LEASE)
+    client.worker.register(name, lease=LEASE)
     client.enqueue_many([NewJob(job_type="t", queue=name, **{**WHO, **fields})] * count)
-    return client.claim(name, count, worker_id=name)
+    return client.worker.claim(name, count, worker_id=name)
 
 
 def finished(client: Client) -> dict[str, Job]:
     """One job for each outcome, finished together, by the event that it should have left."""
     jobs = claimed(client, len(OUTCOMES))
-    client.finish(list(zip(jobs, OUTCOMES.values(), strict=True))).require()
+    client.worker.finish(list(zip(jobs, OUTCOMES.values(), strict=True))).require()
     return dict(zip(OUTCOMES, jobs, strict=True))
 
 
 def stale(client: Client, **fields: Any) -> Job:
     """A job as its last holder sees it, although it was given back and claimed again since."""
     [job] = claimed(client, **fields)
-    client.release([job]).require()
-    [again] = client.claim(job.queue, worker_id=str(job.worker_id))
+    client.worker.release([job]).require()
+    [again] = client.worker.claim(job.queue, worker_id=str(job.worker_id))
     assert again.lease > job.lease
     return job

@@ -31,12 +31,12 @@ def test_a_job_type_names_its_ends_and_the_events_keep_their_names(app):
 
     sent, failed = send.enqueue(), fail.enqueue()
     drain(app)
-    assert [(event.event, event.action) for event in app.client.events(sent.id)] == [
+    assert [(event.event, event.action) for event in app.client.jobs.events(sent.id)] == [
         ("job.enqueued", None),
         ("job.started", None),
         ("job.succeeded", "EMAIL_SENT"),
     ]
-    last = app.client.events(failed.id)[-1]
+    last = app.client.jobs.events(failed.id)[-1]
     assert (last.event, last.action) == ("job.deadlettered", "JOB_EXHAUSTED_RETRIES")
     assert last.detail == {"error_class": "ValueError", "reason": "attempts_exhausted"}
 
@@ -47,11 +47,11 @@ def test_a_job_that_is_rescued_to_death_is_named_as_well(app):
 
     job_id = never.enqueue().id
     client = app.client
-    client.register("w")
-    assert client.claim("q:default", worker_id="w")
-    client.retire("w")
-    client.rescue().require()
-    last = client.events(job_id)[-1]
+    client.worker.register("w")
+    assert client.worker.claim("q:default", worker_id="w")
+    client.worker.retire("w")
+    client.worker.rescue().require()
+    last = client.jobs.events(job_id)[-1]
     assert (last.event, last.action) == ("job.deadlettered", "JOB_EXHAUSTED_RETRIES")
 
 
@@ -92,7 +92,7 @@ def test_a_handler_adds_lines_to_the_audit(app):
 
     jobs = [book.using(org_id="acme").enqueue(), abook.enqueue()]
     drain(app)
-    [first], noted = ([e for e in app.client.events(job.id) if e.event == "job.noted"] for job in jobs)
+    [first], noted = ([e for e in app.client.jobs.events(job.id) if e.event == "job.noted"] for job in jobs)
     assert (first.action, first.detail, first.attempt) == ("SEAT_HELD", {"seat": 12}, 1)
     assert [(event.action, event.detail) for event in noted] == [("SEAT_HELD", {"seat": 13}), ("PLAIN", None)]
 
@@ -100,10 +100,10 @@ def test_a_handler_adds_lines_to_the_audit(app):
 def test_a_line_under_a_stale_lease_is_refused_and_that_is_recorded(client):
     # R7
     for job in (stale(client), ended(client)):
-        before = client.get(job.id)
+        before = client.jobs.get(job.id)
         with pytest.raises(LeaseLost, match=job.id):
-            client.audit.note(job, "LATE", {"n": 1})
-        assert client.get(job.id) == before
+            client.worker.note(job, "LATE", {"n": 1})
+        assert client.jobs.get(job.id) == before
         [record] = client.audit.list(limit=1).records
         assert (record.event, record.lease, record.action) == ("job.stale_result_rejected", job.lease, None)
         assert {name: getattr(record, name) for name in WHO} == WHO
@@ -111,7 +111,7 @@ def test_a_line_under_a_stale_lease_is_refused_and_that_is_recorded(client):
 
 def ended(client: Client):
     [job] = claimed(client)
-    client.finish([(job, Succeeded())]).require()
+    client.worker.finish([(job, Succeeded())]).require()
     return job
 
 
@@ -119,7 +119,7 @@ def test_a_refused_end_says_whose_job_it_was(client):
     # R7, S4-53
     for job in (stale(client), ended(client)):
         for outcome in (OUTCOMES["job.succeeded"], OUTCOMES["job.failed"]):
-            assert client.finish([(job, outcome)]).lost == {job.id}
+            assert client.worker.finish([(job, outcome)]).lost == {job.id}
             [record] = client.audit.list(limit=1).records
             assert (record.event, record.job_type, record.attempt) == ("job.stale_result_rejected", "t", 1)
             assert {name: getattr(record, name) for name in WHO} == WHO
@@ -130,13 +130,13 @@ def test_a_line_must_fit(client):
     [job] = claimed(client)
     for action, detail in (("", {}), ("A" * 300, {}), ("A", {"text": "x" * 20_000})):
         with pytest.raises(InvalidJob):
-            client.audit.note(job, action, detail)
+            client.worker.note(job, action, detail)
 
 
 def test_no_reason_name_or_action_is_kept_with_its_secret(client):
     said = "with password=hunter2"
     [job] = claimed(client)
-    client.audit.note(job, said)
+    client.worker.note(job, said)
     client.usage.set_budget("acme", limit_micros=1, period="day", reason=said)
     client.usage.remove_budget("acme", reason=said)
     client.enqueue(NewJob(job_type="t", key="k"))

@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 def seen(client: Client) -> dict[str, Seen]:
     return {
         job.id: Seen(job.state.value, job.cancel_requested_at is not None, job.lease)
-        for job in client.list_jobs(limit=1000).jobs
+        for job in client.jobs.list(limit=1000).jobs
     }
 
 
@@ -88,7 +88,7 @@ class History:
     def start_worker(self) -> None:
         self.lives += 1
         self.worker = f"life {self.lives}"
-        self.client.at(self.now).register(self.worker, lease=timedelta(days=1))
+        self.client.at(self.now).worker.register(self.worker, lease=timedelta(days=1))
 
     def enqueue(self) -> None:
         delay = self.dice.choice([None, timedelta(seconds=15)])
@@ -96,7 +96,7 @@ class History:
         self.client.at(self.now).enqueue_many([job] * self.dice.randrange(1, 4))
 
     def claim(self) -> None:
-        self.held += self.client.at(self.now).claim(
+        self.held += self.client.at(self.now).worker.claim(
             "q:default", self.dice.randrange(1, 5), worker_id=self.worker
         )
 
@@ -107,31 +107,31 @@ class History:
         self.held = [job for job in self.held if job not in jobs]
         count = len(jobs)
         outcomes = self.dice.choices([*OUTCOMES.values()], k=count)
-        answer = self.client.at(self.now).finish(list(zip(jobs, outcomes, strict=True)))
+        answer = self.client.at(self.now).worker.finish(list(zip(jobs, outcomes, strict=True)))
         self.refused.update(answer.lost)
 
     def finish_late(self) -> None:
         """Write an end under a lease that is over, or was never given."""
-        if not (jobs := self.client.list_jobs(limit=1000).jobs):
+        if not (jobs := self.client.jobs.list(limit=1000).jobs):
             return
         job = self.dice.choice(jobs)
         stale = replace(job, lease=10_000, state=JobState.RUNNING)
         late: Outcome = Succeeded() if self.dice.random() < 0.5 else Failed("late")
-        assert self.client.at(self.now).finish([(stale, late)]).lost == {job.id}
+        assert self.client.at(self.now).worker.finish([(stale, late)]).lost == {job.id}
         self.refused[job.id] += 1
 
     def cancel(self) -> None:
-        jobs = self.client.list_jobs(limit=1000).jobs
+        jobs = self.client.jobs.list(limit=1000).jobs
         if jobs:
-            self.client.at(self.now).cancel(self.dice.choice(jobs).id, reason="no need")
+            self.client.at(self.now).jobs.cancel(self.dice.choice(jobs).id, reason="no need")
 
     def lose_worker(self) -> None:
-        self.client.at(self.now).retire(self.worker)
-        self.client.at(self.now).rescue().require()
+        self.client.at(self.now).worker.retire(self.worker)
+        self.client.at(self.now).worker.rescue().require()
         self.start_worker()
 
     def promote(self) -> None:
-        self.client.at(self.now).promote()
+        self.client.at(self.now).worker.promote()
 
 
 @pytest.mark.parametrize("seed", range(4 if FULL else 1))
@@ -141,7 +141,7 @@ def test_the_audit_of_a_random_history_equals_its_state_changes_one_to_one(clien
     history.run()
     assert history.changes
     for job_id, changes in history.changes.items():
-        events = [event.event for event in client.events(job_id)]
+        events = [event.event for event in client.jobs.events(job_id)]
         assert events.count("job.stale_result_rejected") == history.refused[job_id]
         told = [event for event in events if event != "job.stale_result_rejected"]
         assert len(told) == len(changes), (told, changes)

@@ -49,7 +49,7 @@ def test_a_level_writes_what_it_says_of_what_workers_do(at, level, expected):
     client = at(level)
     jobs = finished(client)
     assert set(written(client)) == expected
-    states = {event: client.get(job.id).state.value for event, job in jobs.items()}
+    states = {event: client.jobs.get(job.id).state.value for event, job in jobs.items()}
     assert states == {
         "job.succeeded": "succeeded", "job.skipped": "succeeded", "job.failed": "scheduled",
         "job.deadlettered": "dead", "job.snoozed": "scheduled", "job.rate_limited": "scheduled",
@@ -63,13 +63,13 @@ def test_what_operators_do_and_refused_writes_are_written_at_every_level(at, lev
     client = at(level)
     waiting = client.enqueue(NewJob(job_type="t", delay=timedelta(hours=1))).id
     [running] = claimed(client)
-    client.cancel(waiting, reason="no need")
-    client.acting_as("user:ada").cancel(running.id, reason="no need")
-    client.pause("org", "acme", reason="unpaid")
-    client.resume("org", "acme")
-    client.close_gate(reason="closed")
-    client.open_gate()
-    assert client.finish([(stale(client), Succeeded())]).lost
+    client.jobs.cancel(waiting, reason="no need")
+    client.acting_as("user:ada").jobs.cancel(running.id, reason="no need")
+    client.orgs.pause("acme", reason="unpaid")
+    client.orgs.resume("acme")
+    client.gate.close(reason="closed")
+    client.gate.open()
+    assert client.worker.finish([(stale(client), Succeeded())]).lost
     found = written(client)
     assert set(found) >= ALWAYS
     if level == "off":
@@ -79,25 +79,25 @@ def test_what_operators_do_and_refused_writes_are_written_at_every_level(at, lev
 @pytest.mark.parametrize("level", ["full", "ends", "off"])
 def test_claims_take_what_they_are_asked_for_in_order_at_every_level(at, level):
     client = at(level)
-    client.register("w")
+    client.worker.register("w")
     client.enqueue_many([NewJob(job_type=f"t{n}", priority=9 - n % 3, org_id=f"o{n % 2}") for n in range(9)])
-    first = client.claim("q:default", 2, worker_id="w")
+    first = client.worker.claim("q:default", 2, worker_id="w")
     assert [job.priority for job in first] == [7, 7]
-    rest = client.claim("q:default", 99, worker_id="w", paused_orgs=["o0"], paused_types=["t1"])
+    rest = client.worker.claim("q:default", 99, worker_id="w", paused_orgs=["o0"], paused_types=["t1"])
     assert [job.priority for job in rest] == [8, 9]
-    assert client.claim("q:default", 99, worker_id="w", paused_orgs=["o0"], paused_types=["t1"]) == []
-    assert len(client.claim("q:default", 99, worker_id="w")) == 5
-    assert client.claim("q:default", 99, worker_id="w") == []
-    assert {job.state for job in client.held("w")} == {JobState.RUNNING}
+    assert client.worker.claim("q:default", 99, worker_id="w", paused_orgs=["o0"], paused_types=["t1"]) == []
+    assert len(client.worker.claim("q:default", 99, worker_id="w")) == 5
+    assert client.worker.claim("q:default", 99, worker_id="w") == []
+    assert {job.state for job in client.worker.held("w")} == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("level", ["full", "ends", "off"])
 def test_large_and_small_jobs_are_claimed_together_at_every_level(at, level):
     client = at(level)
     payloads = [{"n": n, "text": 'é"\\\n' * (20_000 if n % 2 else 1)} for n in range(4)]
-    client.register("w")
+    client.worker.register("w")
     client.enqueue_many([NewJob(job_type="t", payload=payload) for payload in payloads])
-    assert [job.payload for job in client.claim("q:default", 9, worker_id="w")] == payloads
+    assert [job.payload for job in client.worker.claim("q:default", 9, worker_id="w")] == payloads
 
 
 @pytest.mark.parametrize("level", ["full", "ends", "off"])
@@ -108,22 +108,22 @@ def test_a_lost_lease_is_told_from_a_kept_one_at_every_level(at, level):
     other = stale(client)
     jobs = claimed(client, 4)
     ends = [(jobs[0], Succeeded()), (old, Succeeded("late")), (jobs[1], OUTCOMES["job.failed"])]
-    answer = client.finish([*ends, (other, OUTCOMES["job.failed"]), (jobs[2], Succeeded(2))])
+    answer = client.worker.finish([*ends, (other, OUTCOMES["job.failed"]), (jobs[2], Succeeded(2))])
     assert answer.lost == {old.id, other.id}
     assert answer.held == {job.id for job in jobs[:3]}
-    assert [event.event for event in client.events(old.id)][-1] == "job.stale_result_rejected"
-    client.cancel(jobs[3].id, reason="no need")
-    assert client.finish([(jobs[3], OUTCOMES["job.failed"])]).cancel_requested == {jobs[3].id}
-    assert client.get(jobs[3].id).state == JobState.CANCELLED
+    assert [event.event for event in client.jobs.events(old.id)][-1] == "job.stale_result_rejected"
+    client.jobs.cancel(jobs[3].id, reason="no need")
+    assert client.worker.finish([(jobs[3], OUTCOMES["job.failed"])]).cancel_requested == {jobs[3].id}
+    assert client.jobs.get(jobs[3].id).state == JobState.CANCELLED
 
 
 @pytest.mark.parametrize("level", ["full", "ends", "off"])
 def test_an_old_and_the_newest_lease_in_one_batch_are_told_apart_at_every_level(at, level):
     client = at(level)
     old = stale(client)
-    [newest] = client.held(str(old.worker_id))
-    assert client.finish([(old, Succeeded("old")), (newest, Succeeded("new"))]).lost == set()
-    assert client.get(old.id).result == "new"
+    [newest] = client.worker.held(str(old.worker_id))
+    assert client.worker.finish([(old, Succeeded("old")), (newest, Succeeded("new"))]).lost == set()
+    assert client.jobs.get(old.id).result == "new"
 
 
 def test_an_application_names_its_level(tmp_path):

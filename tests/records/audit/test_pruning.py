@@ -33,16 +33,16 @@ def done(client: Client, category: str, *, days_ago: int, end: bool = True) -> s
     """A job of a category whose lines are so many days old."""
     then = LATER - days_ago * DAY
     name = f"{category} {days_ago} {end}"
-    client.at(then).register(name)
+    client.at(then).worker.register(name)
     [enqueued] = client.at(then).enqueue_many([NewJob(job_type="t", category=category, queue=name)])
-    jobs = client.at(then).claim(name, worker_id=name)
+    jobs = client.at(then).worker.claim(name, worker_id=name)
     if end:
-        client.at(then).finish([(job, Succeeded()) for job in jobs]).require()
+        client.at(then).worker.finish([(job, Succeeded()) for job in jobs]).require()
     return enqueued.id
 
 
 def left(client: Client, *ids: str) -> list[int]:
-    return [len(client.events(job_id)) for job_id in ids]
+    return [len(client.jobs.events(job_id)) for job_id in ids]
 
 
 @pytest.mark.parametrize("chained", [False, True])
@@ -55,7 +55,7 @@ def test_each_category_keeps_its_lines_for_its_own_time(kept, chained):
         done(kept, "planning", days_ago=39),
         done(kept, "default", days_ago=38, end=False),
     ]
-    kept.at(LATER - 31 * DAY).pause("queue", "q", reason="r")
+    kept.at(LATER - 31 * DAY).queues.pause("q", reason="r")
     if chained:
         kept.audit.seal()
     pruned = kept.at(LATER).acting_as("user:ada").audit.prune()

@@ -50,7 +50,7 @@ def test_every_line_has_the_fields_of_the_contract(client):
 def test_a_reading_is_narrowed_by_each_field(client):
     finished(client)
     [job] = claimed(client, org_id="other", actor_id="7")
-    client.at(NOW + 9 * HOUR).acting_as("user:ada").pause("org", "acme", reason="unpaid")
+    client.at(NOW + 9 * HOUR).acting_as("user:ada").orgs.pause("acme", reason="unpaid")
     assert events(client, event="job.skipped") == ["job.skipped"]
     assert events(client, job_id=job.id) == ["job.enqueued", "job.started"]
     assert events(client, org_id="other") == ["job.enqueued", "job.started"]
@@ -77,17 +77,17 @@ def test_a_line_among_many_others_is_found(client):
 def test_an_org_sees_only_its_own_lines(client):
     finished(client)
     [job] = claimed(client, org_id="other")
-    client.close_gate(reason="closed")
+    client.gate.close(reason="closed")
     assert events(client.for_org("other")) == ["job.enqueued", "job.started"]
     assert events(client.for_org("other"), org_id="acme") == []
     assert client.for_org("nobody").audit.list().records == []
-    assert client.for_org("acme").events(job.id) == []
+    assert client.for_org("acme").jobs.events(job.id) == []
 
 
 def test_a_secret_in_a_line_is_shown_to_nobody(client):
     [job] = claimed(client)
-    client.audit.note(job, "NOTED", {"password": "hunter2hunter2"})
-    client.pause("queue", "q", reason="password=hunter2hunter2")
+    client.worker.note(job, "NOTED", {"password": "hunter2hunter2"})
+    client.queues.pause("q", reason="password=hunter2hunter2")
     shown = repr([record.detail for record in client.audit.export()])
     assert "NOTED" in repr(client.audit.list().records)
     assert "hunter2" not in shown

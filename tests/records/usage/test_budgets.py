@@ -24,14 +24,14 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def client(client: Client) -> Client:
-    client.at(NOON - timedelta(days=900)).register("w", lease=timedelta(days=3650))
+    client.at(NOON - timedelta(days=900)).worker.register("w", lease=timedelta(days=3650))
     return client
 
 
 def held(client: Client, now: datetime | None = NOON) -> frozenset[str]:
     """The orgs that are held, as workers and as operators are told."""
-    watch = client.at(now).watch("w")
-    assert watch.pauses == client.at(now).controls().pauses
+    watch = client.at(now).worker.watch("w")
+    assert watch.pauses == client.at(now).gate.status().pauses
     assert watch.held_orgs == watch.paused("budget") | watch.paused("org")
     return watch.paused("budget")
 
@@ -45,7 +45,7 @@ def test_a_spent_budget_holds_its_org_and_no_other(client):  # R24
     assert held(client) == frozenset()
     spend(client, "acme", 1, now=NOON + HOUR)
     assert held(client, NOON + HOUR) == {"acme"}
-    [pause] = client.at(NOON + HOUR).controls().pauses
+    [pause] = client.at(NOON + HOUR).gate.status().pauses
     assert (pause.scope, pause.name, pause.paused_at) == ("budget", "acme", NOON + HOUR)
     assert pause.reason == "its budget of 100 micros a day is spent"
     other, acme = client.at(NOON + HOUR).usage.budgets()[::-1]
@@ -162,7 +162,7 @@ def test_many_orgs_are_charged_by_one_write(client):
     for org in orgs:
         client.usage.set_budget(org, limit_micros=30, period="month")
     jobs = [claimed(client, org) for org in orgs for _ in range(2)]
-    client.write(
+    client.worker.write(
         [
             end(client, job, Succeeded(), Usage("a", 1.0, number % 2), Usage("b", 1.0, number // 2))
             for number, job in enumerate(jobs)

@@ -35,7 +35,7 @@ GROUPS: tuple[Group, ...] = ("org", "job_type", "queue", "day", "unit")
 
 @pytest.fixture(autouse=True)
 def worker(client: Client) -> None:
-    client.at(NOON - timedelta(days=900)).register("w", lease=timedelta(days=3650))
+    client.at(NOON - timedelta(days=900)).worker.register("w", lease=timedelta(days=3650))
 
 
 def test_the_usage_of_a_run_is_one_event_for_each_unit(client):  # R24, S2-33
@@ -53,13 +53,13 @@ def test_the_usage_of_a_run_is_one_event_for_each_unit(client):  # R24, S2-33
 def test_the_cost_of_all_runs_is_summed_on_the_job_and_kept_for_each(client):  # R24, S1-11
     job = claimed(client, "acme")
     write(client, job, Usage("a", 1.0, 5), Usage("b", 1.0, 2), outcome=Snooze(0))
-    assert client.get(job.id).cost_micros == 7
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Released())])
-    [job] = client.claim("q:default", worker_id="w")
+    assert client.jobs.get(job.id).cost_micros == 7
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Released())])
+    [job] = client.worker.claim("q:default", worker_id="w")
     write(client, job, Usage("a", 1.0, 30), outcome=Succeeded())
-    assert client.get(job.id).cost_micros == 37
-    assert [run.cost_micros for run in client.attempts(job.id)] == [7, None, 30]
+    assert client.jobs.get(job.id).cost_micros == 37
+    assert [run.cost_micros for run in client.jobs.attempts(job.id)] == [7, None, 30]
 
 
 OUTCOMES: list[Outcome] = [
@@ -79,35 +79,35 @@ def test_usage_is_kept_whatever_the_run_came_to(client):  # R24
         job = claimed(client)
         write(client, job, Usage("unit", 2.0, 9), outcome=outcome).require()
         assert [(event.amount, event.cost_micros) for event in client.usage.events(job.id)] == [(2.0, 9)]
-        assert client.get(job.id).cost_micros == 9
+        assert client.jobs.get(job.id).cost_micros == 9
 
 
 def test_what_is_cancelled_while_it_fails_keeps_its_usage(client):
     job = claimed(client)
-    client.cancel(job.id, reason="no longer needed")
+    client.jobs.cancel(job.id, reason="no longer needed")
     write(client, job, Usage("unit", 1.0, 9), outcome=Failed("boom")).require()
-    assert client.get(job.id).state == "cancelled"
-    assert client.get(job.id).cost_micros == 9
+    assert client.jobs.get(job.id).state == "cancelled"
+    assert client.jobs.get(job.id).cost_micros == 9
     assert len(client.usage.events(job.id)) == 1
 
 
 def test_a_stale_lease_can_write_no_usage(client):  # R7
     client.usage.set_budget("acme", limit_micros=1000, period="total")
     stale = claimed(client, "acme")
-    client.finish([(stale, Lost())])
+    client.worker.finish([(stale, Lost())])
     other = claimed(client, "acme", queue="q:other")
-    before = client.get(stale.id)
-    answer = client.write(
+    before = client.jobs.get(stale.id)
+    answer = client.worker.write(
         [
             end(client, stale, Succeeded(), Usage("unit", 1.0, 9)),
             end(client, other, Succeeded(), Usage("unit", 1.0, 4)),
         ]
     )
     assert (answer.lost, answer.held) == ({stale.id}, {other.id})
-    assert client.get(stale.id) == before
+    assert client.jobs.get(stale.id) == before
     assert client.usage.events(stale.id) == []
-    assert client.events(stale.id)[-1].event == "job.stale_result_rejected"
-    assert client.get(other.id).cost_micros == 4
+    assert client.jobs.events(stale.id)[-1].event == "job.stale_result_rejected"
+    assert client.jobs.get(other.id).cost_micros == 4
     assert client.usage.budgets()[0].spent_micros == 4
 
 
@@ -117,7 +117,7 @@ def test_an_end_that_is_written_twice_is_counted_once(client):  # R7
         job = claimed(client, "acme")
         assert write(client, job, Usage("unit", 1.0, 9), outcome=outcome).held
         assert write(client, job, Usage("unit", 1.0, 9), outcome=outcome).lost
-        assert client.get(job.id).cost_micros == 9
+        assert client.jobs.get(job.id).cost_micros == 9
         assert len(client.usage.events(job.id)) == 1
     assert client.usage.budgets()[0].spent_micros == 18
 
@@ -132,7 +132,7 @@ def test_usage_and_end_are_written_together_or_not_at_all(client):  # R7
     )
     with pytest.raises(Exception, match=r"(?i)unique"):
         write(client, job, Usage("unit", 1.0, 9), outcome=Snooze(60))
-    assert client.get(job.id).cost_micros == 0
+    assert client.jobs.get(job.id).cost_micros == 0
     assert client.usage.events(job.id) == []
 
 
@@ -143,15 +143,15 @@ def test_a_cost_beyond_all_measure_keeps_no_job_from_ending(client):
     rows(client, f"UPDATE {{prefix}}live SET cost_micros = {most}")
     rows(client, f"UPDATE {{prefix}}budgets SET spent_micros = {most}")
     write(client, job, Usage("unit", 1e15, 10**15)).require()
-    assert client.get(job.id).cost_micros == most
+    assert client.jobs.get(job.id).cost_micros == most
     assert client.usage.budgets()[0].spent_micros == most
 
 
 def test_many_ends_with_many_units_are_written_at_once(client):
     made = [claimed(client, f"org {number % 3}") for number in range(30)]
     used = [Usage(f"unit {number}", 0.5, number) for number in range(20)]
-    client.write([end(client, job, Succeeded(), *used) for job in made]).require()
-    assert {client.get(job.id).cost_micros for job in made} == {190}
+    client.worker.write([end(client, job, Succeeded(), *used) for job in made]).require()
+    assert {client.jobs.get(job.id).cost_micros for job in made} == {190}
     [total] = client.usage.report(())
     assert (total.runs, total.cost_micros) == (30, 30 * 190)
 
@@ -225,7 +225,7 @@ def test_old_usage_is_pruned_and_what_it_cost_stays_on_the_job(client):
     assert client.usage.prune(before=NOON + timedelta(days=3), limit=2) == 2
     assert client.usage.prune(before=NOON + timedelta(days=3)) == 1
     assert [len(client.usage.events(job.id)) for job in jobs] == [0, 0, 0, 1, 1]
-    assert {client.get(job.id).cost_micros for job in jobs} == {5}
+    assert {client.jobs.get(job.id).cost_micros for job in jobs} == {5}
 
 
 def test_finishers_of_the_same_orgs_never_wait_for_each_other_in_a_ring(client):
@@ -238,7 +238,9 @@ def test_finishers_of_the_same_orgs_never_wait_for_each_other_in_a_ring(client):
     batches = [jobs[at : at + 6] for at in range(0, len(jobs), 6)]
     with ThreadPoolExecutor(6) as threads:
         answers = threads.map(
-            lambda batch: client.write([end(client, job, Succeeded(), Usage("u", 1.0, 3)) for job in batch]),
+            lambda batch: client.worker.write(
+                [end(client, job, Succeeded(), Usage("u", 1.0, 3)) for job in batch]
+            ),
             batches,
         )
         for answer in answers:
@@ -256,7 +258,7 @@ def test_a_confined_client_sees_the_usage_of_its_org_and_sets_no_budget(client):
     assert (len(own.usage.events(ours.id)), own.usage.events(theirs.id)) == (1, [])
     assert [budget.org_id for budget in own.usage.budgets()] == ["ours"]
     assert own.usage.budgets("theirs") == []
-    assert own.controls().paused("budget") == {"ours"}
+    assert own.gate.status().paused("budget") == {"ours"}
     for refused in (
         lambda: own.usage.set_budget("ours", limit_micros=1000, period="total"),
         lambda: own.usage.remove_budget("ours"),

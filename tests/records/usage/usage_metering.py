@@ -16,7 +16,9 @@ def claimed(client: Client, org: str | None = None, *, now: datetime | None = No
     """A job of an org that the worker `w` holds."""
     new = NewJob(**{"job_type": "t", "org_id": org, "queue": "q:default", **fields})  # type: ignore[arg-type]
     job_id = client.at(now).enqueue(new).id
-    [job] = [job for job in client.at(now).claim(str(new.queue), 100, worker_id="w") if job.id == job_id]
+    [job] = [
+        job for job in client.at(now).worker.claim(str(new.queue), 100, worker_id="w") if job.id == job_id
+    ]
     return job
 
 
@@ -29,7 +31,7 @@ def write(
     client: Client, job: Job, *used: Usage, outcome: Outcome | None = None, now: datetime | None = None
 ) -> Leases:
     """Finish a run that has used something."""
-    return client.at(now).write([end(client, job, outcome or Succeeded(), *used)])
+    return client.at(now).worker.write([end(client, job, outcome or Succeeded(), *used)])
 
 
 def spend(client: Client, org: str | None, cost: int, *, now: datetime | None = None) -> Job:

@@ -45,7 +45,7 @@ async def working(
 ) -> AsyncIterator[AsyncClient]:
     store = open_async_store(url or schema.url, schema=schema.prefix.rstrip("."), steady=True)
     async with AsyncClient(store=store, rules=Rules(audit=audit)) as client:
-        await client.register("w1")
+        await client.worker.register("w1")
         yield client
 
 
@@ -62,13 +62,13 @@ async def given_back(client: AsyncClient) -> list[AsyncPooled]:
 
 async def claimed(client: AsyncClient, count: int) -> list[Job]:
     await client.enqueue_many([NewJob(job_type="t") for _ in range(count)])
-    return await client.claim("q:default", count, worker_id="w1")
+    return await client.worker.claim("q:default", count, worker_id="w1")
 
 
 async def claimed_after_one(client: AsyncClient, count: int) -> list[Job]:
     """Claim jobs, and one more that ends: so ends have their connection already."""
     before, *jobs = await claimed(client, count + 1)
-    await client.write(end(before))
+    await client.worker.write(end(before))
     return jobs
 
 
@@ -92,12 +92,12 @@ async def test_the_next_is_sent_before_the_last_is_answered(schema):
         pipeline = store_of(client)._pipelines["ends"]
         async with held(schema, first) as lock:
             writes = [
-                asyncio.create_task(client.write(end(first))),
-                asyncio.create_task(client.write(end(second))),
+                asyncio.create_task(client.worker.write(end(first))),
+                asyncio.create_task(client.worker.write(end(second))),
             ]
             assert len(await waiting(lock)) == 1
             assert len(pipeline._waiting) == 2
-            assert (await client.get(second.id)).ended_at is None, "they go one after the other"
+            assert (await client.jobs.get(second.id)).ended_at is None, "they go one after the other"
         done = await asyncio.gather(*writes)
     assert [write.held for write in done] == [{first.id}, {second.id}]
 
@@ -105,11 +105,13 @@ async def test_the_next_is_sent_before_the_last_is_answered(schema):
 async def test_jobs_are_claimed_and_ended_as_on_any_connection(schema):
     async with working(schema) as client:
         await client.enqueue_many([NewJob(job_type="t", payload={"n": "ü" * n}) for n in range(200)])
-        claims = await asyncio.gather(*[client.claim("q:default", 50, worker_id="w1") for _ in range(4)])
+        claims = await asyncio.gather(
+            *[client.worker.claim("q:default", 50, worker_id="w1") for _ in range(4)]
+        )
         jobs = [job for claim in claims for job in claim]
         assert sorted(len(job.payload["n"]) for job in jobs) == list(range(200))
-        await asyncio.gather(*[client.write(end(job)) for job in jobs])
-        found = await client.get_many([job.id for job in jobs])
+        await asyncio.gather(*[client.worker.write(end(job)) for job in jobs])
+        found = await client.jobs.get_many([job.id for job in jobs])
         assert {job.state for job in found.values()} == {"succeeded"}
         assert not store_of(client).pool._lent, "one at rest may rest as long as it likes"
 
@@ -119,7 +121,7 @@ async def test_a_claim_that_asks_for_something_else_is_written_anew(schema):
         await client.enqueue_many([NewJob(job_type="t", queue=f"q:{n % 2}") for n in range(20)])
         asked = [("q:0", 1), ("q:0", 1), ("q:0", 3), ("q:1", 3), ("q:1", 3), ("q:0", 1)]
         for queue, limit in asked:
-            jobs = await client.claim(queue, limit, worker_id="w1")
+            jobs = await client.worker.claim(queue, limit, worker_id="w1")
             assert [job.queue for job in jobs] == [queue] * limit
 
 
@@ -131,28 +133,28 @@ async def test_ends_that_are_alike_name_their_jobs_in_an_array(schema):
         query = catalogue("postgres", "arrays", schema.prefix)[asked.name]
         assert Array in map(type, postgres_call(query, asked)[1])
         assert not await store_of(client).fetch(asked)
-        found = await client.get_many([job.id for job in jobs])
+        found = await client.jobs.get_many([job.id for job in jobs])
         assert {job.state for job in found.values()} == {"succeeded"}
 
 
 @pytest.mark.parametrize(("audit", "started"), [("full", 1), ("ends", 0), ("off", 0)])
 async def test_a_claim_is_the_same_whatever_is_audited(schema, audit, started):
     async with working(schema, audit=audit) as client:
-        assert await client.claim("q:default", worker_id="w1") == []
+        assert await client.worker.claim("q:default", worker_id="w1") == []
         new = [
             NewJob(job_type="t", payload={"n": n}, priority=9 - n, tags=["a"], org_id="o") for n in range(6)
         ]
         made = await client.enqueue_many(new)
-        jobs = await client.claim("q:default", 5, worker_id="w1")
+        jobs = await client.worker.claim("q:default", 5, worker_id="w1")
         assert [job.id for job in jobs] == [one.id for one in made[:0:-1]]
-        assert await client.get_many([job.id for job in jobs]) == {job.id: job for job in jobs}
-        events = [event for job in jobs for event in await client.events(job.id)]
+        assert await client.jobs.get_many([job.id for job in jobs]) == {job.id: job for job in jobs}
+        events = [event for job in jobs for event in await client.jobs.events(job.id)]
         assert len([event for event in events if event.event == "job.started"]) == started * len(jobs)
-        assert len(await client.claim("q:default", 5, worker_id="w1")) == 1
+        assert len(await client.worker.claim("q:default", 5, worker_id="w1")) == 1
         for lost in ("w1", "w2"):
-            await client.retire(lost)
+            await client.worker.retire(lost)
             with pytest.raises(WorkerLost):
-                await client.claim("q:default", worker_id=lost)
+                await client.worker.claim("q:default", worker_id=lost)
 
 
 @pytest.mark.parametrize("wrong", [["x", "y"], ["00", "11"], ["", ""], [f"{7:030x}", f"{7:034x}"]])
@@ -179,7 +181,7 @@ async def test_a_statement_that_fails_leaves_the_next_alone(schema):
         await client.enqueue(NewJob(job_type="t"))
         told = await asyncio.gather(
             store_of(client).run(spoilt),
-            client.claim("q:default", worker_id="w1"),
+            client.worker.claim("q:default", worker_id="w1"),
             store_of(client).run(spoilt),
             return_exceptions=True,
         )
@@ -193,13 +195,13 @@ async def test_who_waits_on_a_connection_that_breaks_is_told_and_the_next_goes_o
     async with working(schema) as client:
         first, second = await claimed_after_one(client, 2)
         async with held(schema, first) as lock:
-            writes = [asyncio.create_task(client.write(end(job))) for job in (first, second)]
+            writes = [asyncio.create_task(client.worker.write(end(job))) for job in (first, second)]
             [pid] = await waiting(lock)
             await lock.execute("SELECT pg_terminate_backend(%s)", (pid,))
             told = await asyncio.gather(*writes, return_exceptions=True)
         assert [type(error) for error in told] == [StoreUnreachable, StoreUnreachable]
         assert not store_of(client)._pipelines, "what cut one has cut those at rest, too"
-        assert (await client.write([*end(first), *end(second)])).held == {first.id, second.id}
+        assert (await client.worker.write([*end(first), *end(second)])).held == {first.id, second.id}
 
 
 async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
@@ -207,7 +209,7 @@ async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
         async with working(schema, proxy.url) as client:
             [job] = await claimed_after_one(client, 1)
             proxy.go_deaf()
-            write = asyncio.create_task(client.write(end(job)))
+            write = asyncio.create_task(client.worker.write(end(job)))
             await until(lambda: bool(store_of(client).pool._lent))
             store_of(client).hang_up(60)
             assert not write.done()
@@ -215,7 +217,7 @@ async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
             with pytest.raises(StoreUnreachable):
                 await write
             proxy.hear_again()
-            assert (await client.get(job.id)).state == "succeeded", (
+            assert (await client.jobs.get(job.id)).state == "succeeded", (
                 "whether it was done, only the database knows"
             )
 
@@ -225,15 +227,15 @@ async def test_a_connection_that_breaks_while_something_is_sent_is_given_up_at_o
         first, second = await claimed_after_one(client, 2)
         large = [End.of(second, Succeeded("x" * 100_000), DEFAULT_RULES.policy_of(second))]
         async with held(schema, first) as lock:
-            write = asyncio.create_task(client.write(end(first)))
+            write = asyncio.create_task(client.worker.write(end(first)))
             await waiting(lock)
             # Sent before the loop hears of it: libpq finds out, and closes the connection by itself.
             store_of(client).hang_up(0)
             with pytest.raises(StoreUnreachable):
-                await client.write(large)
+                await client.worker.write(large)
             with pytest.raises(StoreUnreachable):
                 await write
-        assert (await client.write(large)).held == {second.id}
+        assert (await client.worker.write(large)).held == {second.id}
         assert not store_of(client).pool._lent
 
 
@@ -256,7 +258,7 @@ async def test_who_come_together_share_one_connection(schema, monkeypatch):
         await client.enqueue_many([NewJob(job_type="t") for _ in range(10)])
         await given_back(client)
         await store_of(client).pool.drop()
-        claims = [client.claim("q:default", worker_id="w1") for _ in range(10)]
+        claims = [client.worker.claim("q:default", worker_id="w1") for _ in range(10)]
         assert [len(jobs) for jobs in await asyncio.gather(*claims)] == [1] * 10
     assert set(most) == {1}, "whoever connects finds that another was faster"
 
@@ -288,7 +290,7 @@ async def test_a_statement_that_fails_again_and_again_is_prepared_once(schema):
                 await connection.execute("SET lock_timeout = '1ms'")
             for _ in range(5):
                 with pytest.raises(StoreBusy):
-                    await client.write(end(job))
+                    await client.worker.write(end(job))
         prepared = [connection.prepared or {} for connection in await given_back(client)]
         names = [name for one in prepared for name in one.values()]
         for connection in store_of(client).pool._waiting:
@@ -296,16 +298,16 @@ async def test_a_statement_that_fails_again_and_again_is_prepared_once(schema):
                 "SELECT name FROM pg_prepared_statements WHERE name LIKE 'onward%'"
             )
             assert {name.encode() for (name,) in await cursor.fetchall()} <= set(names)
-        assert (await client.write(end(job))).held == {job.id}
+        assert (await client.worker.write(end(job))).held == {job.id}
 
 
 async def test_no_more_forms_of_a_statement_are_kept_than_are_common(schema, monkeypatch):
     monkeypatch.setattr("onward.stores.postgres.pipeline.MOST_PREPARED", 1)
     async with working(schema) as client:
         first, second = await claimed(client, 2)
-        assert (await client.write(end(first))).held == {first.id}
+        assert (await client.worker.write(end(first))).held == {first.id}
         said = [End.of(second, Succeeded("done"), DEFAULT_RULES.policy_of(second))]
-        assert (await client.write(said)).held == {second.id}
+        assert (await client.worker.write(said)).held == {second.id}
         assert all(len(one.prepared or {}) <= 1 for one in await given_back(client))
 
 
@@ -313,11 +315,11 @@ async def test_a_store_that_was_closed_takes_no_more(schema):
     async with working(schema) as client:
         first, second = await claimed(client, 2)
         async with held(schema, first) as lock:
-            write = asyncio.create_task(client.write(end(first)))
+            write = asyncio.create_task(client.worker.write(end(first)))
             await waiting(lock)
             await client.close()
             with pytest.raises(StoreClosed):
-                await client.write(end(second))
+                await client.worker.write(end(second))
         assert (await write).held == {first.id}, "what was sent before is waited for"
 
 
@@ -326,10 +328,10 @@ def test_a_pipeline_of_a_loop_that_is_gone_is_left_alone(schema):
     client = AsyncClient(store=store)
 
     async def leave_one_behind(lock: psycopg.Connection) -> Job:
-        await client.register("w1")
+        await client.worker.register("w1")
         first, second = await claimed(client, 2)
         lock.execute(f"SELECT FROM {schema.prefix}live WHERE id = %s FOR UPDATE".encode(), (first.id,))
-        forgotten.append(client._run(lambda: work.finish(end(first))))
+        forgotten.append(client._binding.run(lambda: work.finish(end(first))))
         forgotten[0].send(None)
         return second
 
@@ -338,7 +340,7 @@ def test_a_pipeline_of_a_loop_that_is_gone_is_left_alone(schema):
     with psycopg.connect(schema.url) as lock:
         second = loop.run_until_complete(leave_one_behind(lock))
         loop.close()
-        assert asyncio.run(client.write(end(second))).held == {second.id}
+        assert asyncio.run(client.worker.write(end(second))).held == {second.id}
     forgotten[0].close()
 
 
@@ -346,14 +348,14 @@ async def test_who_is_cancelled_takes_the_connection_along(schema):
     async with working(schema) as client:
         first, second = await claimed_after_one(client, 2)
         async with held(schema, first) as lock:
-            writes = [asyncio.create_task(client.write(end(job))) for job in (first, second)]
+            writes = [asyncio.create_task(client.worker.write(end(job))) for job in (first, second)]
             await waiting(lock)
             writes[0].cancel()
             told = await asyncio.gather(*writes, return_exceptions=True)
         assert [type(error) for error in told] == [asyncio.CancelledError, StoreUnreachable]
         # The server may have done what was sent to it, or not.
-        await client.write(end(second))
-        assert (await client.get(second.id)).state == "succeeded"
+        await client.worker.write(end(second))
+        assert (await client.jobs.get(second.id)).state == "succeeded"
 
 
 async def test_statements_that_were_forgotten_are_prepared_again(schema):
@@ -367,7 +369,7 @@ async def test_statements_that_were_forgotten_are_prepared_again(schema):
 async def test_what_the_protocol_would_cut_short_is_refused(schema):
     async with working(schema) as client:
         with pytest.raises(psycopg.DataError, match="NUL"):
-            await client.claim("q:default", worker_id="w1\0x")
+            await client.worker.claim("q:default", worker_id="w1\0x")
 
 
 async def test_not_where_a_pooler_or_policies_stand_between(schema, monkeypatch):

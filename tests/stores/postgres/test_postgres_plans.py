@@ -35,7 +35,7 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 @pytest.fixture
 def client(store: PostgresStore) -> Client:
     client = Client(store=store)
-    client.register("w", lease=timedelta(days=1))
+    client.worker.register("w", lease=timedelta(days=1))
     return client
 
 
@@ -87,7 +87,7 @@ def test_a_claim_of_five_takes_five_when_the_statistics_are_stale(client, store,
     connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
     connection.execute(f"ANALYZE {store.prefix}live".encode())
     fill(connection, store, 10_000)
-    assert len(client.claim("q:default", 5, worker_id="w")) == 5
+    assert len(client.worker.claim("q:default", 5, worker_id="w")) == 5
     [[running]] = connection.execute(
         f"SELECT count(*) FROM {store.prefix}live WHERE state = 'running'".encode()
     )
@@ -99,14 +99,14 @@ def test_a_claim_first_made_on_an_empty_table_is_planned_anew_when_jobs_have_com
     connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
     # More often than it takes for a driver to prepare a statement and for the server to keep its plan.
     for _ in range(20):
-        assert client.claim("q:default", 100, worker_id="w") == []
+        assert client.worker.claim("q:default", 100, worker_id="w") == []
     with store.pool.connection() as own:
         kept = [name for (name,) in own.execute("SELECT statement FROM pg_prepared_statements")]
     assert not [text for text in kept if "job.started" in text], "the server keeps a plan of the claim"
     fill(connection, store, 20_000)
     plan = plan_of(connection, store, work.claim("q:default", 100, worker_id="w"))
     assert scans_of_live(plan) == {"live_ready", "Tid Scan"}
-    assert len(client.claim("q:default", 100, worker_id="w")) == 100
+    assert len(client.worker.claim("q:default", 100, worker_id="w")) == 100
 
 
 def test_a_look_reads_one_row_of_each_index_although_the_statistics_know_of_none(client, store, connection):
@@ -123,7 +123,7 @@ def test_a_look_reads_one_row_of_each_index_although_the_statistics_know_of_none
     assert all(node in limited for node in read)
     assert {node["Node Type"] for node in read} <= {"Index Scan", "Index Only Scan"}
     assert sum(node["Actual Rows"] for node in read) == 2
-    assert client.look().next_due is not None
+    assert client.worker.look().next_due is not None
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def crowded(client: Client, store: PostgresStore, connection: psycopg.Connection
     fill(connection, store, 100_000)
     fill(connection, store, 100_000, state="scheduled", due="1 day")
     fill(connection, store, 100, state="scheduled", due="-1 s")
-    jobs = client.claim("q:default", 100, worker_id="w")
+    jobs = client.worker.claim("q:default", 100, worker_id="w")
     connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
     return jobs
 
@@ -178,7 +178,7 @@ def test_a_thousand_failures_are_not_compared_with_each_other(client, store, con
     # The server never counted these rows, and all have one lease: joined by it, each would meet each.
     connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
     client.enqueue_many([NewJob(job_type="t") for _ in range(1000)])
-    jobs = client.claim("q:default", 1000, worker_id="w")
+    jobs = client.worker.claim("q:default", 1000, worker_id="w")
     policy = DEFAULT_RULES.policy_of(jobs[0])
     ends = [End.of(job, Failed("x"), policy, number / 1000) for number, job in enumerate(jobs)]
     read = [node for node in plan_of(connection, store, work.finish(ends)) if node.get("Alias") == "live_1"]

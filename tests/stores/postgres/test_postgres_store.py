@@ -46,7 +46,7 @@ def beside(store: PostgresStore, url: str) -> PostgresStore:
 def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, postgres_url):
     with proxied(postgres_url) as proxy, Client(store=beside(store, proxy.url)) as client:
         job = client.enqueue(NewJob(job_type="warm", delay=timedelta(hours=1)))
-        client.register("w")
+        client.worker.register("w")
         seen: dict[str, int] = {}
 
         def trip(name, call):
@@ -59,17 +59,20 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("enqueue with a key", lambda: client.enqueue(NewJob(job_type="t", key="k")))
         trip("enqueue a duplicate", lambda: client.enqueue(NewJob(job_type="t", key="k")))
         trip("enqueue many", lambda: client.enqueue_many([NewJob(job_type="t")] * 100))
-        jobs = trip("claim", lambda: client.claim("q:default", 10, worker_id="w"))
-        trip("extend", lambda: client.extend("w", jobs))
-        trip("finish", lambda: client.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"class": "E"}))]))
-        trip("finish stale", lambda: client.finish([(jobs[0], Succeeded())]))
-        trip("release", lambda: client.release(jobs[2:]))
-        trip("promote", client.promote)
-        trip("rescue nothing", client.rescue)
-        trip("cancel", lambda: client.cancel(job.id, reason="test"))
-        trip("get", lambda: client.get(job.id))
-        trip("list", lambda: client.list_jobs(JobFilter(state="succeeded")))
-        trip("count", client.count)
+        jobs = trip("claim", lambda: client.worker.claim("q:default", 10, worker_id="w"))
+        trip("extend", lambda: client.worker.extend("w", jobs))
+        trip(
+            "finish",
+            lambda: client.worker.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"class": "E"}))]),
+        )
+        trip("finish stale", lambda: client.worker.finish([(jobs[0], Succeeded())]))
+        trip("release", lambda: client.worker.release(jobs[2:]))
+        trip("promote", client.worker.promote)
+        trip("rescue nothing", client.worker.rescue)
+        trip("cancel", lambda: client.jobs.cancel(job.id, reason="test"))
+        trip("get", lambda: client.jobs.get(job.id))
+        trip("list", lambda: client.jobs.list(JobFilter(state="succeeded")))
+        trip("count", client.jobs.count)
     assert seen == dict.fromkeys(seen, 1)
 
 
@@ -103,19 +106,19 @@ async def test_behind_a_pooler_waiting_is_polling_and_says_so_once(postgres_url,
 @pytest.mark.anyio
 async def test_an_enqueue_wakes_a_worker_that_idles_and_only_then(store, postgres_url):
     client = Client(store=store)
-    client.register("w")
+    client.worker.register("w")
     own = AsyncPostgresStore(postgres_url, schema=store.prefix.rstrip("."))
     wakeups = open_wakeups(own)
     try:
         assert await wakeups.wait(10) is not None, "once it listens it wakes by itself, to catch up"
         await asyncio.to_thread(client.enqueue, NewJob(job_type="t"))
         assert await wakeups.wait(0.2) is None, "nobody said that it idles"
-        await asyncio.to_thread(client.extend, "w", [], idle=True)
+        await asyncio.to_thread(client.worker.extend, "w", [], idle=True)
         await asyncio.to_thread(client.enqueue, NewJob(job_type="t"))
         assert await wakeups.wait(10) is not None
         await asyncio.to_thread(client.enqueue, NewJob(job_type="t", delay=timedelta(hours=1)))
         assert await wakeups.wait(0.2) is None, "a job for later wakes nobody now"
-        await asyncio.to_thread(client.at(datetime.now(UTC) + timedelta(hours=2)).promote)
+        await asyncio.to_thread(client.at(datetime.now(UTC) + timedelta(hours=2)).worker.promote)
         assert await wakeups.wait(10) is not None
     finally:
         await wakeups.close()
@@ -176,26 +179,26 @@ async def silence(wakeups: PostgresWakeups) -> None:
 def test_a_server_that_is_not_there_is_told_in_plain_words():
     store = PostgresStore("postgresql://nobody@127.0.0.1:1/none", timeout=0.5)
     with Client(store=store) as client, pytest.raises(StoreUnreachable, match="reached"):
-        client.count()
+        client.jobs.count()
 
 
 def test_what_the_server_says_about_a_statement_is_not_taken_for_a_cut(store):
     # F29: a time-out set by an administrator says that the server is slow; the connection is fine.
     client = Client(store=store)
-    client.count()
+    client.jobs.count()
     with store.pool.connection() as own:
         own.execute("SET statement_timeout = '1ms'")
     with pytest.raises(StoreBusy, match="gave up on a statement"):
         client.enqueue_many([NewJob(job_type="t")] * 20_000)
     with store.pool.connection() as own:
         own.execute("SET statement_timeout = 0")
-    assert client.count().live == {}
+    assert client.jobs.count().live == {}
 
 
 def test_nothing_to_do_is_done(store):
     client = Client(store=store)
     assert client.enqueue_many([]) == []
-    assert not client.finish([]).lost
+    assert not client.worker.finish([]).lost
 
 
 def test_a_closed_store_is_not_used_again(store):
@@ -227,7 +230,7 @@ def test_a_lost_deadlock_is_tried_again_and_never_reaches_the_caller(store, post
             rival.rollback()
         asking.join()
     assert len(answers) == 2
-    assert sorted(str(job.key) for job in client.list_jobs().jobs) == ["a", "b"]
+    assert sorted(str(job.key) for job in client.jobs.list().jobs) == ["a", "b"]
 
 
 def wait_for_a_lock(watcher: psycopg.Connection) -> None:
@@ -240,11 +243,11 @@ def wait_for_a_lock(watcher: psycopg.Connection) -> None:
 
 def test_a_release_burns_no_attempt(store):
     client = Client(store=store)
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Released())]).require()
-    assert client.get(job.id).attempt == 0
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Released())]).require()
+    assert client.jobs.get(job.id).attempt == 0
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])

@@ -75,11 +75,11 @@ path, name = sys.argv[1:]
 client = Client(f"sqlite:///{path}")
 print("ready", flush=True)
 sys.stdin.readline()
-client.register(name)
+client.worker.register(name)
 for n in range(50):
     client.enqueue(NewJob(job_type=name, payload={"n": n}))
-    for job in client.claim("q:default", 3, worker_id=name):
-        client.finish([(job, Succeeded({"by": name}))]).require()
+    for job in client.worker.claim("q:default", 3, worker_id=name):
+        client.worker.finish([(job, Succeeded({"by": name}))]).require()
         print(job.id, flush=True)
 client.close()
 """

@@ -239,13 +239,18 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
 def test_a_set_that_is_too_large_for_one_text_is_written_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(driver_calls, "_LARGEST_SET", 200)
     with Client(f"sqlite:///{tmp_path}/onward.db") as client:
-        client.register("w")
+        client.worker.register("w")
         client.enqueue_many([NewJob(job_type="t")] * 9)
-        jobs = client.claim("q:default", 9, worker_id="w")
-        client.finish([(jobs[3], Succeeded())])
+        jobs = client.worker.claim("q:default", 9, worker_id="w")
+        client.worker.finish([(jobs[3], Succeeded())])
         ends = [(job, Succeeded("x" * 50 * n) if n % 2 else Snooze(n)) for n, job in enumerate(jobs)]
-        answer = client.finish(ends)
+        answer = client.worker.finish(ends)
         assert answer.lost == {jobs[3].id}
         assert len(answer.held) == 8
-        assert [client.get(job.id).result for job in jobs[1::2]] == ["x" * 50, None, "x" * 250, "x" * 350]
-        assert client.count().total(JobState.SCHEDULED) == 4
+        assert [client.jobs.get(job.id).result for job in jobs[1::2]] == [
+            "x" * 50,
+            None,
+            "x" * 250,
+            "x" * 350,
+        ]
+        assert client.jobs.count().total(JobState.SCHEDULED) == 4

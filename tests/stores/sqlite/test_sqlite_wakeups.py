@@ -65,7 +65,7 @@ async def test_the_commit_of_another_process_wakes(path, wakeups):  # R17
 
 async def test_reading_wakes_nobody(client, wakeups):
     await wakeups.wait(LONG)
-    await client.count()
+    await client.jobs.count()
     assert await wakeups.wait(SHORT) is None
 
 

@@ -42,17 +42,17 @@ def found(client: Client, **asked: Any) -> set[str]:
 
 
 def alive(client: Client, name: str = "w", **info: Any) -> str:
-    client.register(name, info={"concurrency": 5, **info})
+    client.worker.register(name, info={"concurrency": 5, **info})
     return name
 
 
 def ran(client: Client, job_type: str, outcome: Any, *, now: datetime, **fields: Any) -> Job:
     """Have a job run to some end, at a time."""
     client.at(now).enqueue(NewJob(job_type=job_type, **fields))
-    client.at(now).register(worker := f"w{now.timestamp()}{job_type}{fields.get('subject')}")
-    [job] = client.at(now).claim("q:default", worker_id=worker)
-    client.at(now).finish([(job, outcome)]).require()
-    client.at(now).retire(worker)
+    client.at(now).worker.register(worker := f"w{now.timestamp()}{job_type}{fields.get('subject')}")
+    [job] = client.at(now).worker.claim("q:default", worker_id=worker)
+    client.at(now).worker.finish([(job, outcome)]).require()
+    client.at(now).worker.retire(worker)
     return job
 
 
@@ -68,10 +68,10 @@ def test_a_queue_that_works_has_no_findings_but_that_it_is_well(client):
 
 def test_a_closed_gate_and_pauses_are_told_with_who_and_why(client):
     alive(client)
-    client.acting_as("user:ada").close_gate(reason="deploy")
-    client.pause("queue", "q:default", reason="slow")
-    client.pause("org", "acme", reason="unpaid")
-    client.pause("job_type", "mail", reason="bug")
+    client.acting_as("user:ada").gate.close(reason="deploy")
+    client.queues.pause("q:default", reason="slow")
+    client.orgs.pause("acme", reason="unpaid")
+    client.job_types.pause("mail", reason="bug")
     client.enqueue(NewJob(job_type="t"))
     said = client.doctor.check()
     assert codes(said) - ALWAYS == {"gate_closed", "queue_paused", "org_paused", "job_type_paused"}
@@ -85,8 +85,8 @@ def test_a_spent_budget_is_told(client):
     alive(client)
     client.usage.set_budget("acme", limit_micros=1, period="total")
     client.enqueue(NewJob(job_type="t", org_id="acme"))
-    [job] = client.claim("q:default", worker_id=alive(client, "v"))
-    client.write([client.rules.end_of(job, Succeeded(), 0.5, (Usage("call", 1.0, 5),))]).require()
+    [job] = client.worker.claim("q:default", worker_id=alive(client, "v"))
+    client.worker.write([client.rules.end_of(job, Succeeded(), 0.5, (Usage("call", 1.0, 5),))]).require()
     assert of(client.doctor.check(), "budget_spent").evidence["org_id"] == "acme"
 
 
@@ -174,7 +174,7 @@ def test_jobs_that_fail_or_are_limited_are_shown_by_the_command_that_is_named(cl
 def test_jobs_of_a_dead_worker_that_nobody_takes_back_are_stuck(client):
     client.enqueue(NewJob(job_type="t"))
     client.enqueue(NewJob(job_type="t", category="hubspot"))
-    assert len(client.claim("q:default", 2, worker_id=alive(client, "dead"))) == 2
+    assert len(client.worker.claim("q:default", 2, worker_id=alive(client, "dead"))) == 2
     assert "stuck_jobs" not in found(client)
     later = datetime.now(UTC) + MINUTE
     said = of(client.at(later).doctor.check(), "stuck_jobs")
@@ -188,19 +188,19 @@ def test_due_jobs_that_nobody_promotes_are_told(client, now):
     client.at(now - 2 * MINUTE).enqueue(NewJob(job_type="t", delay=SECOND))
     said = of(client.doctor.check(), "silent_schedule")
     assert said.evidence["jobs"] == 1
-    client.promote()
+    client.worker.promote()
     assert found(client) == set()
 
 
 def test_workers_that_vanish_one_after_another_are_a_storm_and_those_that_retire_are_none(client, now):
     for at in range(3):
-        client.at(now - MINUTE).register(f"retired{at}")
-        client.retire(f"retired{at}")
+        client.at(now - MINUTE).worker.register(f"retired{at}")
+        client.worker.retire(f"retired{at}")
     alive(client)
     assert found(client) == set()
     for at in range(3):
-        client.at(now - MINUTE).register(f"vanished{at}", info={"host": "box"})
-    client.rescue()
+        client.at(now - MINUTE).worker.register(f"vanished{at}", info={"host": "box"})
+    client.worker.rescue()
     said = of(client.doctor.check(), "lease_storm")
     assert said.evidence["hosts"] == ["box"]
     assert len(said.evidence["workers"]) == 3
@@ -211,7 +211,7 @@ def test_slots_that_are_all_taken_are_told_and_so_are_jobs_that_nobody_claims(cl
     client.at(now - 6 * MINUTE).enqueue(NewJob(job_type="t"))
     assert found(client) == {"not_claimed"}
     client.at(now - 6 * MINUTE).enqueue(NewJob(job_type="t"))
-    assert client.claim("q:default", 1, worker_id="w")
+    assert client.worker.claim("q:default", 1, worker_id="w")
     assert found(client) == {"limit_reached"}
 
 
@@ -224,12 +224,12 @@ def test_an_open_breaker_is_told(client):
 
 def test_a_sink_that_does_not_take_its_message_is_told(client):
     alive(client)
-    client.alerts.observe([Finding(code="stuck_jobs", severity="problem", title="stuck")])
-    client.alerts.prepare(["hook"])
-    send = client.alerts.take("hook", hold=MINUTE)
+    client.worker.alerts.observe([Finding(code="stuck_jobs", severity="problem", title="stuck")])
+    client.worker.alerts.prepare(["hook"])
+    send = client.worker.alerts.take("hook", hold=MINUTE)
     assert send is not None
     assert found(client) == set(), "it is on its way"
-    client.alerts.settle(send, "503", wait=MINUTE)
+    client.worker.alerts.settle(send, "503", wait=MINUTE)
     said = of(client.doctor.check(), "sink_failing")
     assert (said.evidence["name"], said.evidence["messages"]) == ("hook", 1)
 
@@ -241,10 +241,10 @@ def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
         wait = MINUTE if at < 2 else timedelta()
         new = NewJob(job_type="t", category="timely", subject=str(at))
         timely.at(now - 2 * MINUTE).enqueue(new)
-        timely.at(now).register(f"w{at}")
-        [job] = timely.at(now - 2 * MINUTE + wait).claim("q:default", worker_id=f"w{at}")
-        timely.at(now).finish([(job, Succeeded())]).require()
-        timely.retire(f"w{at}")
+        timely.at(now).worker.register(f"w{at}")
+        [job] = timely.at(now - 2 * MINUTE + wait).worker.claim("q:default", worker_id=f"w{at}")
+        timely.at(now).worker.finish([(job, Succeeded())]).require()
+        timely.worker.retire(f"w{at}")
     alive(timely)
     said = of(timely.doctor.check(), "slo_burn")
     assert (said.evidence["jobs"], said.evidence["late"]) == (10, 2)
@@ -285,7 +285,7 @@ def test_ready_jobs_are_counted_to_a_cap_and_the_oldest_is_found_in_any_priority
 @pytest.mark.anyio
 async def test_an_async_client_is_told_the_same(client):
     alive(client)
-    client.close_gate(reason="deploy")
+    client.gate.close(reason="deploy")
     client.enqueue(NewJob(job_type="t"))
     store = client.store
     url = f"sqlite:///{store.file.path}" if store.database == "sqlite" else store.url
@@ -294,7 +294,7 @@ async def test_an_async_client_is_told_the_same(client):
     assert isinstance(aclient, AsyncClient)
     async with aclient:
         assert codes(await aclient.doctor.check()) == codes(client.doctor.check())
-        [job] = (await aclient.list_jobs()).jobs
+        [job] = (await aclient.jobs.list()).jobs
         assert codes(await aclient.doctor.explain(job.id)) == {"gate_closed"}
 
 
@@ -307,7 +307,7 @@ def test_what_a_worker_tells_of_itself_never_breaks_a_check(client):
         "host": 1,
         "kind": [],
     }
-    client.register("w", info=strange)
+    client.worker.register("w", info=strange)
     client.at(datetime.now(UTC) - 10 * MINUTE).enqueue(NewJob(job_type="t", queue="q:a"))
     found = {finding.code for finding in client.doctor.check()}
     assert {"workers", "not_claimed"} <= found

@@ -143,7 +143,7 @@ def test_a_pooler_in_between_is_told(postgres):
     with proxied(postgres.url, pooler=True) as proxy:
         store = PostgresStore(proxy.url, schema=postgres.prefix.rstrip("."))
         with Client(store=store) as client:
-            client.register("w")
+            client.worker.register("w")
             found = codes(client.doctor.check())
     assert "pooler" in found
     assert "no_wakeups" not in found, "that is what a pooler means"

@@ -31,14 +31,14 @@ def enqueued(client: Client, **fields: Any) -> str:
 
 
 def alive(client: Client, name: str = "w", **info: Any) -> str:
-    client.at(NOW).register(name, lease=timedelta(days=1), info={"concurrency": 5, **info})
+    client.at(NOW).worker.register(name, lease=timedelta(days=1), info={"concurrency": 5, **info})
     return name
 
 
 def ran(client: Client, outcome: Outcome, **fields: Any) -> str:
     job_id = enqueued(client, **fields)
-    [job] = client.at(NOW).claim("q:default", worker_id=alive(client))
-    client.at(NOW).finish([(job, outcome)]).require()
+    [job] = client.at(NOW).worker.claim("q:default", worker_id=alive(client))
+    client.at(NOW).worker.finish([(job, outcome)]).require()
     return job_id
 
 
@@ -74,13 +74,13 @@ def test_a_job_waits_for_its_time_or_for_somebody_to_make_it_ready(client):
 def test_whatever_is_paused_is_told_of_the_jobs_that_it_holds(client):
     alive(client)
     held, free = (enqueued(client, org_id=org, job_type=kind) for org, kind in (("acme", "mail"), ("x", "t")))
-    client.pause("org", "acme", reason="unpaid")
-    client.pause("job_type", "mail", reason="bug")
-    client.pause("queue", "q:other", reason="slow")
+    client.orgs.pause("acme", reason="unpaid")
+    client.job_types.pause("mail", reason="bug")
+    client.queues.pause("q:other", reason="slow")
     assert codes(list(told(client, held).values())) == {"org_paused", "job_type_paused"}
     assert codes(list(told(client, free).values())) == set()
-    client.close_gate(reason="deploy")
-    client.pause("queue", "q:default", reason="slow")
+    client.gate.close(reason="deploy")
+    client.queues.pause("q:default", reason="slow")
     assert codes(list(told(client, free).values())) == {"gate_closed", "queue_paused"}
 
 
@@ -108,11 +108,11 @@ def test_a_job_is_held_by_the_breaker_of_its_provider_or_of_its_queue(client):
 
 def test_a_running_job_is_told_with_its_worker_and_one_of_a_dead_worker_is_stuck(client):
     job_id = enqueued(client)
-    client.at(NOW).register("short")
-    assert client.at(NOW).claim("q:default", worker_id="short")
+    client.at(NOW).worker.register("short")
+    assert client.at(NOW).worker.claim("q:default", worker_id="short")
     running = told(client, job_id)["running"]
     assert running.evidence["worker"] == "short"
-    client.at(NOW).cancel(job_id, reason="not needed")
+    client.at(NOW).jobs.cancel(job_id, reason="not needed")
     assert set(told(client, job_id)) == {"cancel_requested"}
     assert told(client, job_id, after=MINUTE)["stuck_jobs"].severity == "problem"
 
@@ -152,7 +152,7 @@ def test_a_skip_and_a_cancellation_are_told_with_their_reasons(client):
         told(client, ran(client, Skip("nothing to send")))["skipped"].evidence["reason"] == "nothing to send"
     )
     waiting = enqueued(client, subject="other")
-    client.at(NOW).cancel(waiting, reason="booking is gone")
+    client.at(NOW).jobs.cancel(waiting, reason="booking is gone")
     assert told(client, waiting)["cancelled"].evidence["reason"] == "booking is gone"
 
 
@@ -179,7 +179,7 @@ def test_a_job_is_found_by_its_subject_and_type_and_explained(client):  # S0-87
     ran(client, Failed("no key", retryable=False), job_type="send_customer_confirmation")
     enqueued(client, job_type="send_invoice")
     wanted = JobFilter(subject="booking:42", job_type="send_customer_confirmation")
-    [job] = client.list_jobs(wanted).jobs
+    [job] = client.jobs.list(wanted).jobs
     assert isinstance(job, Job)
     assert told(client, job.id)["dead"].evidence["subject"] == "booking:42"
 
@@ -192,7 +192,7 @@ def test_a_job_that_is_not_there_is_not_explained(client):
 def test_a_client_of_one_org_is_told_of_its_own_jobs_and_of_no_workers(client):
     alive(client)
     own, other = enqueued(client, org_id="acme"), enqueued(client, org_id="bolt")
-    client.pause("org", "acme", reason="unpaid")
+    client.orgs.pause("acme", reason="unpaid")
     acme = client.for_org("acme")
     assert codes(acme.doctor.explain(own)) == {"org_paused"}
     with pytest.raises(JobNotFound):
@@ -204,12 +204,12 @@ def test_a_job_waits_for_room_in_its_queue_or_for_its_rate(client):
     client.at(NOW).queues.limit("q:ruled", concurrency=2, reason="r")
     for _ in range(2):
         enqueued(client, queue="q:ruled")
-    claimed = client.at(NOW).queues.claim("q:ruled", 5, worker_id="w").jobs
+    claimed = client.at(NOW).worker.claim_ruled("q:ruled", 5, worker_id="w").jobs
     said = told(client, enqueued(client, queue="q:ruled"))
     assert said["queue_full"].title == "its queue runs 2 of 2"
     assert said["queue_full"].remedy == "onward queues limit q:ruled --concurrency N --reason …"
-    client.at(NOW).finish([(job, Succeeded()) for job in claimed]).require()
+    client.at(NOW).worker.finish([(job, Succeeded()) for job in claimed]).require()
     client.at(NOW).queues.limit("q:ruled", rate="1/1m", reason="r")
-    client.at(NOW).queues.claim("q:ruled", 1, worker_id="w")
+    client.at(NOW).worker.claim_ruled("q:ruled", 1, worker_id="w")
     said = told(client, enqueued(client, queue="q:ruled"))
     assert said["queue_rate"].title == "its queue starts 1/1m; the next may start in 59 s"

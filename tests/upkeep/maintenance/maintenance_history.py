@@ -29,19 +29,19 @@ def later(days: float) -> datetime:
 def put_ended(client: Client, state: str = "succeeded", **fields: Any) -> str:
     """Store a job and have it end in a state; gives its id."""
     worker = f"w{uuid4().hex}"
-    client.register(worker, lease=LONG)
+    client.worker.register(worker, lease=LONG)
     new = NewJob(**{"job_type": "t", **fields})
     job_id = client.enqueue(new).id
-    queue = client.get(job_id).queue
-    [job] = [job for job in client.claim(queue, 100, worker_id=worker) if job.id == job_id]
-    client.finish([(job, OUTCOMES[state])])
-    assert client.get(job_id).state == state
+    queue = client.jobs.get(job_id).queue
+    [job] = [job for job in client.worker.claim(queue, 100, worker_id=worker) if job.id == job_id]
+    client.worker.finish([(job, OUTCOMES[state])])
+    assert client.jobs.get(job_id).state == state
     return job_id
 
 
 def left(client: Client, *ids: str) -> list[str]:
     """Give those of the jobs that are still there."""
-    found = client.get_many(ids)
+    found = client.jobs.get_many(ids)
     return [job_id for job_id in ids if job_id in found]
 
 

@@ -27,8 +27,8 @@ async def fired(app: Onward) -> None:
     """Let an hour go by for the schedules."""
     from onward.operations.schedules.fire import Known
 
-    await app.aclient.at(hour_later()).schedules.fire(Known(BUILT_IN, BUILT_IN))
-    await app.aclient.at(hour_later()).promote()
+    await app.aclient.at(hour_later()).worker.schedules.fire(Known(BUILT_IN, BUILT_IN))
+    await app.aclient.at(hour_later()).worker.promote()
 
 
 async def test_a_worker_declares_the_schedules_once_and_runs_nothing_at_its_start(app):
@@ -41,7 +41,7 @@ async def test_a_worker_declares_the_schedules_once_and_runs_nothing_at_its_star
     assert set(schedules) == {PRUNE, CHECKUP}
     prune = schedules[PRUNE]
     assert abs(prune.next_at - prune.created_at - timedelta(hours=1)) < timedelta(seconds=1)
-    assert (await app.aclient.list_jobs()).jobs == []
+    assert (await app.aclient.jobs.list()).jobs == []
     await app.aclose()
 
 
@@ -52,11 +52,11 @@ async def test_once_an_hour_a_job_prunes(app):
     change_times(app.client, old)
     await drain(app)
     await fired(app)
-    [waiting] = (await app.aclient.list_jobs()).jobs[:1]
+    [waiting] = (await app.aclient.jobs.list()).jobs[:1]
     assert (waiting.job_type, waiting.queue, waiting.category) == (PRUNE, Q_ONWARD, "maintenance")
     tally = await drain(app)
     assert tally.succeeded == 1
-    ended = await app.aclient.get(waiting.id)
+    ended = await app.aclient.jobs.get(waiting.id)
     assert ended.result == {"succeeded": 1, "keys": 1}
     assert left(app.client, *old, young) == [young]
     assert await app.aclient.keys.get("old") is None

@@ -47,9 +47,9 @@ def test_jobs_go_by_the_state_that_they_ended_in(client):
 def test_a_job_that_has_not_ended_never_goes(client):
     waiting = client.enqueue(NewJob(job_type="t")).id
     retrying = client.enqueue(NewJob(job_type="t", queue="q")).id
-    client.register("w", lease=LONG)
-    [job] = client.claim("q", worker_id="w")
-    client.finish([(job, Failed("no", after=timedelta(days=1)))])
+    client.worker.register("w", lease=LONG)
+    [job] = client.worker.claim("q", worker_id="w")
+    client.worker.finish([(job, Failed("no", after=timedelta(days=1)))])
     prune_all(client, later(5000))
     assert left(client, waiting, retrying) == [waiting, retrying]
 
@@ -72,20 +72,20 @@ def test_a_queue_and_a_category_have_spans_of_their_own(client):
 
 def test_everything_of_a_job_goes_with_it_but_the_audit_and_the_usage(client):
     job_id = client.enqueue(NewJob(job_type="t")).id
-    client.register("w", lease=LONG)
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Failed("first", after=timedelta()))])
-    client.at(later(0.1)).promote()
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Failed("second", retryable=False))])
+    client.worker.register("w", lease=LONG)
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Failed("first", after=timedelta()))])
+    client.at(later(0.1)).worker.promote()
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Failed("second", retryable=False))])
     client.dead.discard([job_id], reason="seen")
     tables = ("attempts", "dead_letters")
     assert [row_count(client, table) for table in tables] == [1, 1]
-    events = len(client.events(job_id))
+    events = len(client.jobs.events(job_id))
     prune_all(client, later(91))
     assert left(client, job_id) == []
     assert [row_count(client, table) for table in tables] == [0, 0]
-    assert len(client.events(job_id)) == events
+    assert len(client.jobs.events(job_id)) == events
 
 
 def test_a_round_leaves_one_line_in_the_audit_with_who_asked(client):
@@ -113,7 +113,7 @@ def test_expired_keys_go_and_those_that_hold_stay(client):
 
 
 def test_usage_goes_after_its_time(client):
-    client.register("w", lease=LONG)
+    client.worker.register("w", lease=LONG)
     spend(client, None, 5)
     prune_all(client, later(399))
     assert row_count(client, "usage") == 1
@@ -124,8 +124,8 @@ def test_usage_goes_after_its_time(client):
 def test_workers_that_are_long_gone_are_forgotten_and_those_that_hold_jobs_are_not(client):
     client.enqueue(NewJob(job_type="t"))
     for name, lease in (("gone", DAY / 100), ("holds", DAY / 100), ("fresh", 20 * DAY)):
-        client.register(name, lease=lease)
-    client.claim("q:default", worker_id="holds")
+        client.worker.register(name, lease=lease)
+    client.worker.claim("q:default", worker_id="holds")
     assert client.at(later(8)).maintenance.prune(dry_run=True).counts == {"workers": 1}
     assert prune_all(client, later(8)) == {"workers": 1}
     assert row_count(client, "workers") == 2
@@ -144,15 +144,15 @@ def test_the_audit_goes_by_its_span_or_by_that_of_a_category_and_stays_verifiabl
     own = with_rules(client, retention=Retention(audit="10d"), categories=[lasting], audit_chain=True)
     plain, planned = put_ended(own), put_ended(own, category="planning")
     own.audit.seal()
-    assert own.at(later(11)).maintenance.prune(dry_run=True).counts["audit"] == len(own.events(plain))
+    assert own.at(later(11)).maintenance.prune(dry_run=True).counts["audit"] == len(own.jobs.events(plain))
     prune_all(own, later(11))
-    assert own.events(plain) == []
+    assert own.jobs.events(plain) == []
     # Only the job tells of which category its lines are: it stays as long as they do.
     assert left(own, plain, planned) == [planned]
-    assert own.events(planned)
+    assert own.jobs.events(planned)
     assert own.audit.verify().whole
     prune_all(own, later(101))
-    assert own.events(planned) == []
+    assert own.jobs.events(planned) == []
     assert own.audit.verify().whole
 
 
@@ -224,7 +224,7 @@ def test_two_who_prune_at_once_remove_each_job_once(client):
 def test_a_prune_does_not_hold_up_those_who_work(client):
     put_ended(client)
     client.enqueue(NewJob(job_type="t"))
-    client.register("w", lease=LONG)
+    client.worker.register("w", lease=LONG)
     client.at(later(8)).maintenance.prune()
-    [job] = client.claim("q:default", worker_id="w")
-    assert client.finish([(job, Succeeded())]).held == {job.id}
+    [job] = client.worker.claim("q:default", worker_id="w")
+    assert client.worker.finish([(job, Succeeded())]).held == {job.id}

@@ -75,7 +75,7 @@ def test_jobs_of_such_a_month_come_out_of_the_rest(store, connection):
         f"SELECT CAST(tableoid AS regclass)::text FROM {store.prefix}ended WHERE id = '{late}'".encode()
     ).fetchall()
     assert place == f"{store.prefix}{made[1].name}"
-    assert client.get(late).id == late
+    assert client.jobs.get(late).id == late
 
 
 def test_a_month_of_the_past_that_is_empty_is_dropped_and_another_is_not(store, connection):

@@ -58,9 +58,9 @@ def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
     follower = client.enqueue(NewJob(job_type="t", queue="q:later", after=(parent,))).id
     prune_all(client, later(100))
     assert left(client, parent, follower) == [parent, follower]
-    client.register("w", lease=LONG)
-    [job] = client.claim("q:later", worker_id="w")
-    client.finish([(job, Succeeded())])
+    client.worker.register("w", lease=LONG)
+    [job] = client.worker.claim("q:later", worker_id="w")
+    client.worker.finish([(job, Succeeded())])
     prune_all(client, later(100))
     assert left(client, parent, follower) == []
     assert row_count(client, "followers") == 0
@@ -69,7 +69,7 @@ def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
 def test_a_job_stays_while_its_batch_is_open(client):
     batch = client.batches.open(name="b")
     job_id = put_ended(client, batch_id=batch)
-    client.settle()
+    client.worker.settle()
     prune_all(client, later(100))
     assert left(client, job_id) == [job_id]
     client.batches.close(batch)
@@ -98,7 +98,7 @@ def test_a_dead_letter_that_waits_for_somebody_is_kept_for_the_time_of_the_dead(
     own.dead.replay([replayed], reason="mended")
     prune_all(own, later(91))
     assert left(own, waiting, replayed) == [replayed]
-    assert own.get(replayed).state == JobState.QUEUED
+    assert own.jobs.get(replayed).state == JobState.QUEUED
 
 
 def test_what_somebody_replays_in_this_moment_is_passed_over(postgres):

@@ -91,7 +91,7 @@ def test_fifty_thousand_jobs_go_in_bounded_rounds_and_no_claim_waits(kind, reque
     )
     client.migrate()
     fill(client, MANY)
-    client.register("w", lease=LONG)
+    client.worker.register("w", lease=LONG)
     over = threading.Event()
     waits: list[float] = []
 
@@ -99,8 +99,8 @@ def test_fifty_thousand_jobs_go_in_bounded_rounds_and_no_claim_waits(kind, reque
         while not over.is_set():
             began = time.monotonic()
             client.enqueue(NewJob(job_type="t"))
-            for job in client.claim("q:default", 10, worker_id="w"):
-                client.finish([(job, Succeeded())])
+            for job in client.worker.claim("q:default", 10, worker_id="w"):
+                client.worker.finish([(job, Succeeded())])
             waits.append(time.monotonic() - began)
 
     worker = threading.Thread(target=work)

@@ -29,21 +29,21 @@ class Runs:
 
     def claim(self) -> Context:
         """Give the Context of the job that waits, for a worker of its own."""
-        self.client.register(worker := uuid4().hex, lease=_YEARS)
-        [job] = self.client.claim("q:default", worker_id=worker)
+        self.client.worker.register(worker := uuid4().hex, lease=_YEARS)
+        [job] = self.client.worker.claim("q:default", worker_id=worker)
         return Context(Running(job, pay.handler), self.app.clients)
 
     def retry(self, ctx: Context) -> Context:
         """Fail a run, and give the next."""
-        self.client.finish([(ctx.job, Failed("no luck", after=0))]).require()
+        self.client.worker.finish([(ctx.job, Failed("no luck", after=0))]).require()
         return self.claim()
 
     def crash(self, ctx: Context) -> Context:
         """Take a job from a worker that still runs it, and give its next run."""
-        self.client.rescue_worker(str(ctx.job.worker_id)).require()
-        self.client.at(ctx.job.created_at + _YEARS).promote()
+        self.client.worker.rescue_worker(str(ctx.job.worker_id)).require()
+        self.client.at(ctx.job.created_at + _YEARS).worker.promote()
         return self.claim()
 
     def end(self, ctx: Context) -> None:
         """Have a run succeed."""
-        self.client.finish([(ctx.job, Succeeded())]).require()
+        self.client.worker.finish([(ctx.job, Succeeded())]).require()

@@ -73,9 +73,9 @@ def test_a_handler_in_a_thread_does_its_effects_once(app, provider):
 
 @pytest.mark.anyio
 async def test_a_handler_in_a_process_of_its_own_does_its_effects_once(client, provider):
-    client.register("w", lease=timedelta(days=1))
+    client.worker.register("w", lease=timedelta(days=1))
     client.enqueue(NewJob(job_type=pay_in_a_process.name, payload={"url": provider.url}))
-    [job] = client.claim("q:default", worker_id="w")
+    [job] = client.worker.claim("q:default", worker_id="w")
     url, schema = place_of(client)
     pool = ProcessPool(1, url=url, schema=schema)
     try:
@@ -112,11 +112,11 @@ def test_a_worker_that_dies_between_doing_and_recording_has_the_provider_count_o
     [begun, _] = client.effects.list(job_id)
     assert (begun.state, provider.calls) == ("begun", [begun.key])
     # No lease is waited for: the clock is moved.
-    later = client.get(job_id).created_at + timedelta(hours=1)
-    assert client.at(later).rescue().held == {job_id}
-    client.at(later + timedelta(hours=1)).promote()
+    later = client.jobs.get(job_id).created_at + timedelta(hours=1)
+    assert client.at(later).worker.rescue().held == {job_id}
+    client.at(later + timedelta(hours=1)).worker.promote()
     assert worker_process(client) == 0
-    job = client.get(job_id)
+    job = client.jobs.get(job_id)
     assert (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, 2, [100, 1])
     assert provider.calls == [begun.key] * 2
     assert len(provider.effects) == 1
@@ -156,6 +156,6 @@ async def test_one_that_is_cancelled_while_it_is_done_is_not_recorded_as_done(ap
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (await app.aclient.effects.read(ctx.job.id, "send")).state == "begun"
+    assert (await app.aclient.worker.effects.read(ctx.job.id, "send")).state == "begun"
     assert await ctx.aonce("send", lambda: "sent") == "sent"
     await app.aclose()

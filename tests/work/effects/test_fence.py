@@ -54,7 +54,7 @@ def test_a_job_that_has_ended_records_nothing(runs):
 def test_what_is_recorded_in_the_callers_transaction_shares_its_fate(runs, own_connection):
     ctx = runs.start()
     with own_connection() as (connection, rollback):
-        effects = runs.client.within(connection).effects
+        effects = runs.client.within(connection).worker.effects
         begun = effects.begin(ctx.job, "send")
         effects.done(ctx.job, begun, {"n": 1})
         effects.remember(ctx.job, "step", 5)

@@ -239,7 +239,7 @@ def test_a_replay_and_a_reset_with_the_same_payload_do_it_no_second_time(runs): 
     runs.client.enqueue(NewJob(job_type="t", key="k", on_conflict="reset", payload=payload))
     reset = runs.claim()
     reset.once("send", fail)
-    runs.client.finish([(reset.job, Failed("dead", retryable=False))]).require()
+    runs.client.worker.finish([(reset.job, Failed("dead", retryable=False))]).require()
     runs.client.dead.replay([reset.job.id], reason="again")
     runs.claim().once("send", fail)
     assert len(keys) == 1
@@ -313,6 +313,6 @@ def test_the_effects_of_a_job_are_deleted_with_it(runs):
     for one in (ctx, other):
         one.once("send", lambda: 1)
         runs.end(one)
-    runs.client.drop_subject("booking:1", rule="delete")
+    runs.client.jobs.drop_subject("booking:1", rule="delete")
     assert runs.client.effects.list(ctx.job.id) == []
     assert len(runs.client.effects.list(other.job.id)) == 1

@@ -110,7 +110,7 @@ async def test_who_has_to_give_way_stops_trying(postgres_url):  # F10
             with pytest.raises(StoreUnreachable):
                 await running
         direct = Onward(postgres_url, schema=store.prefix.rstrip("."))
-        assert direct.client.get(job.id).state == JobState.RUNNING
+        assert direct.client.jobs.get(job.id).state == JobState.RUNNING
         direct.close()
         app.close()
         await app.aclose()

@@ -15,16 +15,16 @@ DAY = timedelta(days=1)
 
 
 def enqueue(client: Client, category: str) -> str:
-    client.at(NOW).register("w", lease=1000 * DAY)
+    client.at(NOW).worker.register("w", lease=1000 * DAY)
     return client.at(NOW).enqueue(NewJob(job_type="t", category=category, queue="q:default")).id
 
 
 def fail(client: Client, now: datetime, message: str = "broken") -> Job:
     """Claim the one job that is due, let its attempt fail, and give the job as it is then."""
-    client.at(now).promote()
-    [job] = client.at(now).claim("q:default", worker_id="w")
-    client.at(now).finish([(job, Failed({"class": "ProviderError", "message": message}))]).require()
-    return client.get(job.id)
+    client.at(now).worker.promote()
+    [job] = client.at(now).worker.claim("q:default", worker_id="w")
+    client.at(now).worker.finish([(job, Failed({"class": "ProviderError", "message": message}))]).require()
+    return client.jobs.get(job.id)
 
 
 def fail_until_dead(client: Client) -> tuple[list[timedelta], Job]:
@@ -33,8 +33,8 @@ def fail_until_dead(client: Client) -> tuple[list[timedelta], Job]:
     while (job := fail(client, now)).state != JobState.DEAD:
         waits.append(job.run_at - now)
         # A moment before it is due, there is nothing to claim.
-        client.at(job.run_at - SECOND / 1000).promote()
-        assert client.at(job.run_at - SECOND / 1000).claim("q:default", worker_id="w") == []
+        client.at(job.run_at - SECOND / 1000).worker.promote()
+        assert client.at(job.run_at - SECOND / 1000).worker.claim("q:default", worker_id="w") == []
         now = job.run_at
     return waits, job
 
@@ -77,10 +77,10 @@ def test_a_retry_keeps_the_error_and_when_it_happened(client):
     # S0-57: {error, retriedAt}. S1-28: {message, attemptedAt}.
     job_id = enqueue(client, "booking")
     job = fail(client, NOW, "register closed")
-    assert [shown.id for shown in client.list_jobs(JobFilter(state="retrying")).jobs] == [job_id]
+    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).jobs] == [job_id]
     assert job.error is not None
     assert job.error["message"] == "register closed"
-    [first] = client.attempts(job_id)
+    [first] = client.jobs.attempts(job_id)
     assert (first.attempt, first.outcome, first.ended_at) == (1, "failed", NOW)
 
 
@@ -96,30 +96,30 @@ def test_the_end_keeps_the_error_and_when_it_happened(client):
 def test_a_job_that_waits_to_run_again_is_passed_over_until_its_time(client):
     # S1-29: skip rows whose nextRetryAt is in the future; none means now.
     job_id = enqueue(client, "atlas")
-    [job] = client.at(NOW).claim("q:default", worker_id="w")
-    client.at(NOW).finish([(job, Failed("x"))]).require()
-    client.at(NOW + 9 * SECOND).promote()
-    assert client.at(NOW + 9 * SECOND).claim("q:default", worker_id="w") == []
-    client.at(NOW + 10 * SECOND).promote()
-    [again] = client.at(NOW + 10 * SECOND).claim("q:default", worker_id="w")
+    [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
+    client.at(NOW).worker.finish([(job, Failed("x"))]).require()
+    client.at(NOW + 9 * SECOND).worker.promote()
+    assert client.at(NOW + 9 * SECOND).worker.claim("q:default", worker_id="w") == []
+    client.at(NOW + 10 * SECOND).worker.promote()
+    [again] = client.at(NOW + 10 * SECOND).worker.claim("q:default", worker_id="w")
     assert (again.id, again.attempt) == (job_id, 2)  # S1-26, S1-27: back in the queue, one more counted
 
 
 def test_neither_a_success_nor_a_running_job_is_tried_again(client):
     # S2-20: false for success and running; S2-21: the failure pattern is the worker's, not the handler's.
     job_id = enqueue(client, "harmonyk")
-    [job] = client.at(NOW).claim("q:default", worker_id="w")
-    client.at(NOW + DAY).promote()
-    assert client.at(NOW + DAY).claim("q:default", worker_id="w") == []
-    client.at(NOW).finish([(job, Succeeded())]).require()
-    client.at(NOW + DAY).promote()
-    assert client.at(NOW + DAY).claim("q:default", worker_id="w") == []
-    assert client.get(job_id).state == JobState.SUCCEEDED
+    [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
+    client.at(NOW + DAY).worker.promote()
+    assert client.at(NOW + DAY).worker.claim("q:default", worker_id="w") == []
+    client.at(NOW).worker.finish([(job, Succeeded())]).require()
+    client.at(NOW + DAY).worker.promote()
+    assert client.at(NOW + DAY).worker.claim("q:default", worker_id="w") == []
+    assert client.jobs.get(job_id).state == JobState.SUCCEEDED
 
 
 def test_the_cap_of_a_minute_holds(client):
     # S2-19
-    client.at(NOW).register("w", lease=1000 * DAY)
+    client.at(NOW).worker.register("w", lease=1000 * DAY)
     client.at(NOW).enqueue(NewJob(job_type="t", category="harmonyk", max_attempts=12))
     waited, _ = fail_until_dead(client)
     assert [wait / SECOND for wait in waited] == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
@@ -127,11 +127,11 @@ def test_the_cap_of_a_minute_holds(client):
 
 def test_ten_thousand_failures_at_once_come_back_spread(client):
     # F44: no second gets more than three times the mean.
-    client.at(NOW).register("w", lease=1000 * DAY)
+    client.at(NOW).worker.register("w", lease=1000 * DAY)
     client.at(NOW).enqueue_many([NewJob(job_type="t") for _ in range(10_000)])
-    jobs = client.at(NOW).claim("q:default", 10_000, worker_id="w")
-    client.at(NOW).finish([(job, Failed("the provider is down")) for job in jobs]).require()
-    found = client.get_many([job.id for job in jobs]).values()
+    jobs = client.at(NOW).worker.claim("q:default", 10_000, worker_id="w")
+    client.at(NOW).worker.finish([(job, Failed("the provider is down")) for job in jobs]).require()
+    found = client.jobs.get_many([job.id for job in jobs]).values()
     seconds = Counter(int((job.run_at - NOW) / SECOND) for job in found)
     assert sum(seconds.values()) == 10_000
     span = max(seconds) - min(seconds) + 1

@@ -29,7 +29,7 @@ ADA = "user:ada"
 
 
 def claim(client: Client, now: datetime = T) -> Job:
-    [job] = client.at(now).claim("q:default", 1, worker_id="w")
+    [job] = client.at(now).worker.claim("q:default", 1, worker_id="w")
     return job
 
 
@@ -37,7 +37,7 @@ def die(client: Client, outcome: Failed = DEAD, now: datetime = T, **options: An
     """Have a job die; gives it as its worker had it."""
     client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada", "n": [1]}} | options)))
     job = claim(client, now)
-    client.at(now).finish([(job, outcome)]).require()
+    client.at(now).worker.finish([(job, outcome)]).require()
     return job
 
 
@@ -54,7 +54,7 @@ def waiting(client: Client, **where: Any) -> list[str]:
 
 
 def events(client: Client, job_id: str) -> list[str]:
-    return [event.event for event in client.events(job_id)]
+    return [event.event for event in client.jobs.events(job_id)]
 
 
 def fixes(client: Client, job_id: str, to: str = "bob") -> bool:

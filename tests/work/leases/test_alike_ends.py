@@ -44,19 +44,19 @@ def claimed(client: Client, prefix: str) -> dict[str, Job]:
     }
     ids = {name: client.enqueue(new).id for name, new in asked.items()}
     client.enqueue(NewJob(job_type="t", queue="q:later", after=(ids["tied"],)))
-    client.limits.admit([f"few/{prefix}"])
-    jobs = {job.id: job for job in client.claim("q:default", 10, worker_id="w")}
+    client.worker.limits.admit([f"few/{prefix}"])
+    jobs = {job.id: job for job in client.worker.claim("q:default", 10, worker_id="w")}
     found = {name: jobs[job_id] for name, job_id in ids.items()}
     assert {job.lease for job in found.values()} == {1}
     client.enqueue(NewJob(job_type="t", payload={"n": 2}, key=f"{prefix} reset", on_conflict="reset"))
-    client.finish([(found["gone"], Succeeded()), (found["lost"], Released())]).require()
+    client.worker.finish([(found["gone"], Succeeded()), (found["lost"], Released())]).require()
     return found
 
 
 def told(client: Client, jobs: dict[str, Job], batches: list[list[str]], outcome: Outcome) -> Told:
-    answers = [client.finish([(jobs[name], outcome) for name in names]) for names in batches]
+    answers = [client.worker.finish([(jobs[name], outcome) for name in names]) for names in batches]
     names = {job.id: name for name, job in jobs.items()}
-    now = {name: client.get(job.id) for name, job in jobs.items()}
+    now = {name: client.jobs.get(job.id) for name, job in jobs.items()}
     return Told(
         held={names[one] for answer in answers for one in answer.held},
         lost={names[one] for answer in answers for one in answer.lost},
@@ -75,7 +75,7 @@ def told(client: Client, jobs: dict[str, Job], batches: list[list[str]], outcome
             )
             for name, job in now.items()
         },
-        events={name: [event.event for event in client.events(job.id)] for name, job in jobs.items()},
+        events={name: [event.event for event in client.jobs.events(job.id)] for name, job in jobs.items()},
     )
 
 
@@ -85,8 +85,8 @@ def test_what_is_written_together_comes_to_the_same_as_one_by_one(
     client: Client, outcome: Outcome, audit: AuditLevel
 ):
     own = Client(store=client.store, rules=Rules(limits={"few": Limit(5, name="few")}, audit=audit))
-    own.limits.declare()
-    own.register("w")
+    own.worker.limits.declare()
+    own.worker.register("w")
     kinds = []
     for prefix in ("together", "alone"):
         jobs = claimed(own, prefix)

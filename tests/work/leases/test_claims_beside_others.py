@@ -17,14 +17,14 @@ from tests.stores.postgres.postgres_schema import fresh_schema
 def client(postgres_url) -> Iterator[Client]:
     with fresh_schema(postgres_url) as store:
         client = Client(store=store)
-        client.register("w", lease=timedelta(days=1))
+        client.worker.register("w", lease=timedelta(days=1))
         client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(6)])
         yield client
 
 
 @pytest.fixture
 def first(client: Client) -> Job:
-    [job] = client.claim("q:default", 1, worker_id="w")
+    [job] = client.worker.claim("q:default", 1, worker_id="w")
     assert job.payload["n"] == 0
     return job
 
@@ -42,8 +42,8 @@ def numbers(jobs: list[Job]) -> list[int]:
 def test_what_others_hold_is_stepped_over_without_waiting(client, first, postgres_url):  # S1-24, S3-13
     with psycopg.connect(postgres_url) as other:
         lock(other, client, [1, 3])
-        assert numbers(client.claim("q:default", 2, worker_id="w", past=first)) == [2, 4]
-    assert numbers(client.claim("q:default", 9, worker_id="w")) == [1, 3, 5]
+        assert numbers(client.worker.claim("q:default", 2, worker_id="w", past=first)) == [2, 4]
+    assert numbers(client.worker.claim("q:default", 9, worker_id="w")) == [1, 3, 5]
 
 
 def test_what_others_held_is_claimed_as_soon_as_they_let_go(client, first, postgres_url):
@@ -51,4 +51,4 @@ def test_what_others_held_is_claimed_as_soon_as_they_let_go(client, first, postg
         writer.execute("SELECT pg_current_xact_id()")
         with psycopg.connect(postgres_url) as other:
             lock(other, client, [1, 2])
-        assert numbers(client.claim("q:default", 9, worker_id="w", past=first)) == [1, 2, 3, 4, 5]
+        assert numbers(client.worker.claim("q:default", 9, worker_id="w", past=first)) == [1, 2, 3, 4, 5]

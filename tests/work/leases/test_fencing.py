@@ -41,74 +41,74 @@ OUTCOMES = [
 @pytest.fixture
 def stale(client: Client) -> Job:
     """A job as its first worker still sees it, although a second one has claimed it since."""
-    client.register("first")
-    client.register("second")
+    client.worker.register("first")
+    client.worker.register("second")
     client.enqueue(NewJob(job_type="t", payload={"n": 1}))
-    [job] = client.claim("q:default", worker_id="first")
-    client.retire("first")
-    client.rescue().require()
-    [again] = client.claim("q:default", worker_id="second")
+    [job] = client.worker.claim("q:default", worker_id="first")
+    client.worker.retire("first")
+    client.worker.rescue().require()
+    [again] = client.worker.claim("q:default", worker_id="second")
     assert again.lease > job.lease
     return job
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 def test_a_stale_lease_cannot_finish_fail_or_release_the_job(client, stale, outcome):
-    before = client.get(stale.id)
-    answer = client.finish([(stale, outcome)])
+    before = client.jobs.get(stale.id)
+    answer = client.worker.finish([(stale, outcome)])
     assert answer.lost == {stale.id}
     assert not answer.held
     with pytest.raises(LeaseLost, match=stale.id):
         answer.require()
-    assert client.get(stale.id) == before
-    assert client.events(stale.id)[-1].event == "job.stale_result_rejected"
-    assert client.events(stale.id)[-1].lease == stale.lease
+    assert client.jobs.get(stale.id) == before
+    assert client.jobs.events(stale.id)[-1].event == "job.stale_result_rejected"
+    assert client.jobs.events(stale.id)[-1].lease == stale.lease
 
 
 def test_a_stale_lease_cannot_be_extended(client, stale):
-    client.register("third")
-    [current] = [job for job in client.list_jobs().jobs if job.id == stale.id]
-    assert client.extend("second", [current]).held == {stale.id}
-    assert client.extend("second", [stale]).lost == {stale.id}
-    assert client.extend("third", [current]).lost == {stale.id}
+    client.worker.register("third")
+    [current] = [job for job in client.jobs.list().jobs if job.id == stale.id]
+    assert client.worker.extend("second", [current]).held == {stale.id}
+    assert client.worker.extend("second", [stale]).lost == {stale.id}
+    assert client.worker.extend("third", [current]).lost == {stale.id}
 
 
 def test_a_worker_that_was_declared_lost_can_neither_extend_nor_claim(client, stale):
     with pytest.raises(WorkerLost, match="register under a new id"):
-        client.extend("first", [stale])
+        client.worker.extend("first", [stale])
     with pytest.raises(WorkerLost):
-        client.claim("q:default", worker_id="first")
+        client.worker.claim("q:default", worker_id="first")
     with pytest.raises(WorkerLost):
-        client.claim("q:default", worker_id="never registered")
+        client.worker.claim("q:default", worker_id="never registered")
 
 
 @pytest.mark.parametrize("given_back_by", [Released(), Snooze(timedelta()), Failed({"class": "E"})])
 def test_a_lease_ends_when_the_job_is_given_back(client, given_back_by):
     # Nobody has claimed it since, but its last holder no longer holds it.
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, given_back_by)]).require()
-    assert client.finish([(job, Succeeded())]).lost == {job.id}
-    assert client.extend("w", [job]).lost == {job.id}
-    assert client.get(job.id).state in {JobState.QUEUED, JobState.SCHEDULED}
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, given_back_by)]).require()
+    assert client.worker.finish([(job, Succeeded())]).lost == {job.id}
+    assert client.worker.extend("w", [job]).lost == {job.id}
+    assert client.jobs.get(job.id).state in {JobState.QUEUED, JobState.SCHEDULED}
 
 
 def test_one_stale_lease_in_a_batch_does_not_spoil_the_others(client, stale):
     client.enqueue_many([NewJob(job_type="t")] * 3)
-    jobs = client.claim("q:default", 3, worker_id="second")
-    answer = client.finish([(job, Succeeded()) for job in [*jobs[:2], stale, jobs[2]]])
+    jobs = client.worker.claim("q:default", 3, worker_id="second")
+    answer = client.worker.finish([(job, Succeeded()) for job in [*jobs[:2], stale, jobs[2]]])
     assert answer.held == {job.id for job in jobs}
     assert answer.lost == {stale.id}
 
 
 def test_a_second_finish_of_the_same_lease_is_refused(client):
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
-    [job] = client.claim("q:default", worker_id="w")
-    client.finish([(job, Succeeded({"n": 1}))]).require()
-    assert client.finish([(job, Failed({"class": "E"}))]).lost == {job.id}
-    ended = client.get(job.id)
+    [job] = client.worker.claim("q:default", worker_id="w")
+    client.worker.finish([(job, Succeeded({"n": 1}))]).require()
+    assert client.worker.finish([(job, Failed({"class": "E"}))]).lost == {job.id}
+    ended = client.jobs.get(job.id)
     assert (ended.state, ended.result) == (JobState.SUCCEEDED, {"n": 1})
 
 
@@ -119,15 +119,15 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     from onward.operations.work.rescue import find_lost
     from onward.operations.work.work import finish
 
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
-    [job] = client.claim("q:default", worker_id="w")
+    [job] = client.worker.claim("q:default", worker_id="w")
     later = datetime.now(UTC) + timedelta(minutes=1)
-    [chosen] = client.at(later)._run(find_lost)
-    client.finish([(job, Succeeded())]).require()
+    [chosen] = client.at(later)._binding.run(find_lost)
+    client.worker.finish([(job, Succeeded())]).require()
     late = End.of(chosen, Lost(), DEFAULT_RULES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}
-    assert client.get(job.id).state == JobState.SUCCEEDED
+    assert client.jobs.get(job.id).state == JobState.SUCCEEDED
 
 
 def test_a_crash_loop_ends_in_the_dead_letter(client):
@@ -135,35 +135,38 @@ def test_a_crash_loop_ends_in_the_dead_letter(client):
     client.enqueue(NewJob(job_type="t", max_attempts=3))
     now = datetime.now(UTC)
     for life in range(3):
-        client.at(now).register(f"life-{life}")
-        client.at(now + timedelta(hours=1)).promote()
-        [job] = client.at(now).claim("q:default", worker_id=f"life-{life}")
+        client.at(now).worker.register(f"life-{life}")
+        client.at(now + timedelta(hours=1)).worker.promote()
+        [job] = client.at(now).worker.claim("q:default", worker_id=f"life-{life}")
         assert job.attempt == life + 1
-        client.at(now).retire(f"life-{life}")
-        client.at(now).rescue().require()
+        client.at(now).worker.retire(f"life-{life}")
+        client.at(now).worker.rescue().require()
         expected = [JobState.QUEUED, JobState.SCHEDULED, JobState.DEAD][life]
-        assert client.get(job.id).state == expected
-    dead = client.get(job.id)
+        assert client.jobs.get(job.id).state == expected
+    dead = client.jobs.get(job.id)
     assert dead.error is not None
     assert dead.error["reason"] == "crash_loop"
-    assert [attempt.outcome for attempt in client.attempts(job.id)] == ["lost", "lost", "lost"]
+    assert [attempt.outcome for attempt in client.jobs.attempts(job.id)] == ["lost", "lost", "lost"]
 
 
 def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(client):
-    client.register("w")
+    client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
-    [job] = client.claim("q:default", worker_id="w")
-    assert client.acting_as("user:ada").cancel(job.id, reason="not needed") == JobState.RUNNING
-    assert client.extend("w", [job]).cancel_requested == {job.id}
-    client.finish([(job, Failed({"class": "E"}))]).require()
-    assert client.get(job.id).state == JobState.CANCELLED
-    assert [event.event for event in client.events(job.id)][-2:] == ["job.cancel_requested", "job.cancelled"]
+    [job] = client.worker.claim("q:default", worker_id="w")
+    assert client.acting_as("user:ada").jobs.cancel(job.id, reason="not needed") == JobState.RUNNING
+    assert client.worker.extend("w", [job]).cancel_requested == {job.id}
+    client.worker.finish([(job, Failed({"class": "E"}))]).require()
+    assert client.jobs.get(job.id).state == JobState.CANCELLED
+    assert [event.event for event in client.jobs.events(job.id)][-2:] == [
+        "job.cancel_requested",
+        "job.cancelled",
+    ]
 
 
 def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(client):
-    client.register("w")
+    client.worker.register("w")
     client.enqueue_many([NewJob(job_type="t")] * 2)
-    one, two = client.claim("q:default", 2, worker_id="w")
+    one, two = client.worker.claim("q:default", 2, worker_id="w")
     ends = [
         (one, Succeeded(1)),
         (two, Released()),
@@ -171,28 +174,28 @@ def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(cl
         (two, Succeeded()),
         (one, Succeeded(2)),
     ]
-    assert client.finish(ends).held == {one.id, two.id}
-    assert (client.get(one.id).state, client.get(one.id).result) == (JobState.SUCCEEDED, 1)
-    assert client.get(two.id).state == JobState.QUEUED
-    assert [event.event for event in client.events(one.id)][2:] == ["job.succeeded"]
-    assert [event.event for event in client.events(two.id)][2:] == ["job.released"]
+    assert client.worker.finish(ends).held == {one.id, two.id}
+    assert (client.jobs.get(one.id).state, client.jobs.get(one.id).result) == (JobState.SUCCEEDED, 1)
+    assert client.jobs.get(two.id).state == JobState.QUEUED
+    assert [event.event for event in client.jobs.events(one.id)][2:] == ["job.succeeded"]
+    assert [event.event for event in client.jobs.events(two.id)][2:] == ["job.released"]
 
 
 def test_an_old_and_the_newest_lease_of_a_job_in_one_batch_are_told_apart(client, stale):
-    [newest] = client.list_jobs().jobs
-    client.finish([(stale, Succeeded("old")), (newest, Succeeded("new"))])
-    assert client.get(stale.id).result == "new"
+    [newest] = client.jobs.list().jobs
+    client.worker.finish([(stale, Succeeded("old")), (newest, Succeeded("new"))])
+    assert client.jobs.get(stale.id).result == "new"
 
 
 def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale):
     client.enqueue_many([NewJob(job_type="t", correlation_id=f"c{n}") for n in range(len(OUTCOMES) + 1)])
-    jobs = client.claim("q:default", 100, worker_id="second")
-    client.cancel(jobs[-1].id, reason="not needed")
+    jobs = client.worker.claim("q:default", 100, worker_id="second")
+    client.jobs.cancel(jobs[-1].id, reason="not needed")
     ends = [*zip(jobs, [*OUTCOMES, Failed({"class": "E"})], strict=True), (stale, Failed({"class": "E"}))]
-    answer = client.finish(ends)
+    answer = client.worker.finish(ends)
     assert (answer.held, answer.lost) == ({job.id for job in jobs}, {stale.id})
     assert answer.cancel_requested == {jobs[-1].id}
-    written = [client.events(job.id)[-1] for job, _ in ends]
+    written = [client.jobs.events(job.id)[-1] for job, _ in ends]
     assert [(event.event, event.attempt, event.lease, event.worker_id) for event in written] == [
         *(
             (f"job.{what}", 1, 1, "second")
@@ -203,45 +206,45 @@ def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale
         ),
         ("job.stale_result_rejected", 1, 1, None),
     ]  # fmt: skip
-    assert [client.get(job.id).state.value for job in jobs] == [
+    assert [client.jobs.get(job.id).state.value for job in jobs] == [
         "succeeded", "succeeded", "scheduled", "scheduled", "dead", "scheduled", "cancelled", "queued",
         "queued", "cancelled",
     ]  # fmt: skip
-    assert [len(client.attempts(job.id)) for job in jobs] == [1] * 10
+    assert [len(client.jobs.attempts(job.id)) for job in jobs] == [1] * 10
 
 
 def test_a_claim_that_finds_nothing_takes_no_job_that_waits(client):
     # On SQLite the numbers of the last rows written tell what was claimed: here those of another table.
-    client.register("w")
+    client.worker.register("w")
     client.enqueue_many([NewJob(job_type="t")] * 2 + [NewJob(job_type="t", delay=timedelta(hours=1))] * 3)
-    held, done = client.claim("q:default", 5, worker_id="w")
-    client.finish([(done, Succeeded())]).require()
-    assert client.claim("q:default", 5, worker_id="w") == []
-    assert client.get(held.id) == held
-    assert client.count().total(JobState.SCHEDULED) == 3
+    held, done = client.worker.claim("q:default", 5, worker_id="w")
+    client.worker.finish([(done, Succeeded())]).require()
+    assert client.worker.claim("q:default", 5, worker_id="w") == []
+    assert client.jobs.get(held.id) == held
+    assert client.jobs.count().total(JobState.SCHEDULED) == 3
 
 
 def test_a_claim_that_goes_on_past_a_job_leaves_what_is_before_it_to_the_next(client):
-    client.register("w")
+    client.worker.register("w")
     client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(6)])
-    first = client.claim("q:default", 2, worker_id="w")
+    first = client.worker.claim("q:default", 2, worker_id="w")
     client.enqueue(NewJob(job_type="t", priority=1, payload={"n": "urgent"}))
-    past = client.claim("q:default", 2, worker_id="w", past=first[-1])
-    rest = client.claim("q:default", 9, worker_id="w")
+    past = client.worker.claim("q:default", 2, worker_id="w", past=first[-1])
+    rest = client.worker.claim("q:default", 9, worker_id="w")
     numbers = [[job.payload["n"] for job in jobs] for jobs in (first, past, rest)]
     if client.store.database == "postgres":
         assert numbers == [[0, 1], [2, 3], ["urgent", 4, 5]]
     else:
         assert numbers == [[0, 1], ["urgent", 2], [3, 4, 5]]
     with pytest.raises(InvalidSetting, match="past"):
-        client.claim("q:default", worker_id="w", past="the last one")
+        client.worker.claim("q:default", worker_id="w", past="the last one")
 
 
 def test_large_and_small_jobs_are_claimed_together_in_their_order(client):
-    client.register("w")
+    client.worker.register("w")
     payloads = [{"n": n, "text": 'é"\\\n' * (20_000 if n % 2 else 1)} for n in range(5)]
     client.enqueue_many([NewJob(job_type="t", payload=payload) for payload in payloads])
-    assert [job.payload for job in client.claim("q:default", 9, worker_id="w")] == payloads
+    assert [job.payload for job in client.worker.claim("q:default", 9, worker_id="w")] == payloads
 
 
 @pytest.mark.parametrize("column", ["payload", "tags"])
@@ -252,13 +255,13 @@ def test_a_row_that_cannot_be_read_fails_and_holds_up_no_other(tmp_path, column)
         with sqlite3.connect(tmp_path / "onward.db") as connection:
             connection.execute(f"UPDATE onward_live SET {column} = '{{oops' WHERE id = ?", (bad,))
         connection.close()
-        client.register("w")
-        assert [job.id for job in client.claim("q:default", 10, worker_id="w")] == [good]
-        assert client.claim("q:default", 10, worker_id="w") == []
+        client.worker.register("w")
+        assert [job.id for job in client.worker.claim("q:default", 10, worker_id="w")] == [good]
+        assert client.worker.claim("q:default", 10, worker_id="w") == []
         due = datetime.now(UTC) + timedelta(hours=1)
-        client.extend("w", (), lease=timedelta(hours=2))
-        client.at(due).promote()
-        assert client.at(due).claim("q:default", 10, worker_id="w") == []
+        client.worker.extend("w", (), lease=timedelta(hours=2))
+        client.at(due).worker.promote()
+        assert client.at(due).worker.claim("q:default", 10, worker_id="w") == []
         with sqlite3.connect(tmp_path / "onward.db") as connection:
             [state, error] = connection.execute(
                 "SELECT state, error FROM onward_ended WHERE id = ?", (bad,)
@@ -270,13 +273,15 @@ def test_a_row_that_cannot_be_read_fails_and_holds_up_no_other(tmp_path, column)
 
 def test_of_two_ends_of_a_job_in_one_call_the_stale_one_is_refused_and_audited(client):
     # R7
-    client.register("w")
+    client.worker.register("w")
     enqueued = client.enqueue(NewJob(job_type="t"))
-    [old] = client.claim("q:default", 1, worker_id="w")
-    client.release([old])
-    [new] = client.claim("q:default", 1, worker_id="w")
-    leases = client.finish([(old, Succeeded("old")), (new, Succeeded("new"))])
+    [old] = client.worker.claim("q:default", 1, worker_id="w")
+    client.worker.release([old])
+    [new] = client.worker.claim("q:default", 1, worker_id="w")
+    leases = client.worker.finish([(old, Succeeded("old")), (new, Succeeded("new"))])
     assert (leases.held, leases.lost) == ({enqueued.id}, set())
-    assert client.get(enqueued.id).result == "new"
-    refused = [event for event in client.events(enqueued.id) if event.event == "job.stale_result_rejected"]
+    assert client.jobs.get(enqueued.id).result == "new"
+    refused = [
+        event for event in client.jobs.events(enqueued.id) if event.event == "job.stale_result_rejected"
+    ]
     assert [event.lease for event in refused] == [old.lease]

@@ -37,8 +37,8 @@ async def test_what_a_handler_raises_after_its_commit_changes_nothing(app, books
         tally = await drain(app, on_end=lambda _, to: told.append(to))
     assert (tally.processed, tally.succeeded, tally.refused) == (1, 1, 0)
     assert [(to.outcome, to.result) for to in told] == [("succeeded", 7)]
-    assert app.client.get(job.id).result == 7
-    assert len(app.client.attempts(job.id)) == 1
+    assert app.client.jobs.get(job.id).result == 7
+    assert len(app.client.jobs.attempts(job.id)) == 1
     [record] = [record for record in caplog.records if job.id in record.getMessage()]
     assert "stays succeeded" in record.getMessage()
     assert "KeyError" in record.getMessage()
@@ -54,7 +54,7 @@ async def test_what_a_handler_returns_after_its_commit_is_not_kept_and_that_is_t
     forgotten = await work.aenqueue(result=None)
     with caplog.at_level(logging.WARNING):
         await drain(app)
-    assert app.client.get(forgotten.id).result is None
+    assert app.client.jobs.get(forgotten.id).result is None
     assert "set tx.result" in caplog.text
     caplog.clear()
     job = await work.aenqueue(result=7)
@@ -82,16 +82,16 @@ async def test_a_commit_whose_answer_was_lost_is_what_the_database_says(app, boo
     with caplog.at_level(logging.WARNING):
         tally = await drain(app, on_end=lambda _, to: told.append(to))
         if when == "before":
-            app.client.at(app.client.get(job.id).run_at).promote()
+            app.client.at(app.client.jobs.get(job.id).run_at).worker.promote()
             await drain(app)
     first = "succeeded" if when == "after" else "failed"
     assert [to.outcome for to in told] == [first]
-    found = app.client.get(job.id)
+    found = app.client.jobs.get(job.id)
     assert (found.state, [found.result]) == (JobState.SUCCEEDED, books.rows())
     assert found.cost_micros == (5 if when == "after" else 10)
     assert tally.refused == 0
     assert "is refused" not in caplog.text
-    assert "job.stale_result_rejected" not in [event.event for event in app.client.events(job.id)]
+    assert "job.stale_result_rejected" not in [event.event for event in app.client.jobs.events(job.id)]
 
 
 async def test_a_lost_answer_of_a_job_that_was_reset_meanwhile_is_found_in_its_runs(app, books):
@@ -109,7 +109,7 @@ async def test_a_lost_answer_of_a_job_that_was_reset_meanwhile_is_found_in_its_r
     tally = await drain(app)
     assert (tally.succeeded, tally.retried, tally.refused) == (2, 0, 0)
     assert books.rows() == [1, 1]
-    assert [run.outcome for run in app.client.attempts(job.id)] == ["succeeded", "succeeded"]
+    assert [run.outcome for run in app.client.jobs.attempts(job.id)] == ["succeeded", "succeeded"]
 
 
 async def test_a_commit_that_comes_through_late_is_counted_as_what_it_is(app, books, caplog):
@@ -137,7 +137,7 @@ async def test_a_commit_that_comes_through_late_is_counted_as_what_it_is(app, bo
         await running
     assert begun.is_set()
     assert books.rows() == [1]
-    assert app.client.get(job.id).state == JobState.SUCCEEDED
+    assert app.client.jobs.get(job.id).state == JobState.SUCCEEDED
     assert [to.outcome for to in told] == ["succeeded"]
     assert worker.tally.refused == 0
     assert "is refused" not in caplog.text
@@ -163,7 +163,7 @@ async def test_a_handler_that_has_to_give_way_inside_the_block_writes_nothing(ap
         worker.parts.executor.cancel(job.id, "requested", "enough")
     await running
     assert books.rows() == []
-    assert app.client.get(job.id).state == ("cancelled" if why == "cancelled" else "dead")
+    assert app.client.jobs.get(job.id).state == ("cancelled" if why == "cancelled" else "dead")
 
 
 async def test_a_thread_that_was_given_up_can_no_longer_commit(app, books, monkeypatch):
@@ -182,7 +182,7 @@ async def test_a_thread_that_was_given_up_can_no_longer_commit(app, books, monke
 
     job = await work.using(timeout=0.05).aenqueue()
     await drain(app)
-    assert app.client.get(job.id).state == JobState.DEAD
+    assert app.client.jobs.get(job.id).state == JobState.DEAD
     go_on.set()
     await until(lambda: told)
     assert books.rows() == []
@@ -222,7 +222,7 @@ async def test_a_commit_that_is_under_way_is_not_broken_off(app, books):
     go_on.set()
     tally = await running
     assert books.rows() == [1]
-    assert app.client.get(job.id).state == JobState.SUCCEEDED
+    assert app.client.jobs.get(job.id).state == JobState.SUCCEEDED
     assert (tally.succeeded, tally.cancelled, tally.refused) == (1, 0, 0)
 
 

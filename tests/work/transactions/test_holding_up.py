@@ -84,9 +84,9 @@ async def test_a_handler_that_is_cancelled_anywhere_has_written_all_or_nothing(a
         for job_id in list(worker.parts.executor.runs)[:1]:
             worker.parts.executor.cancel(job_id, "requested", "enough")
     tally = await running
-    done = [n for n, job in enumerate(jobs) if app.client.get(job.id).state == JobState.SUCCEEDED]
+    done = [n for n, job in enumerate(jobs) if app.client.jobs.get(job.id).state == JobState.SUCCEEDED]
     assert books.rows() == done
-    assert len([job for job in app.client.list_jobs().jobs if job.job_type == "follow"]) == len(done)
+    assert len([job for job in app.client.jobs.list().jobs if job.job_type == "follow"]) == len(done)
     assert (tally.succeeded, tally.cancelled, tally.refused) == (len(done), 40 - len(done), 0)
 
 
@@ -110,28 +110,28 @@ async def test_a_thread_that_is_given_up_in_its_block_holds_up_no_other_end(app,
     async with app.worker() as worker:
         await until(lambda: begun.is_set() and worker.parts.finisher.ids())
         other = await quick.aenqueue()
-        await until(lambda: app.client.get(other.id).state == JobState.SUCCEEDED)
-        assert app.client.get(job.id).state == JobState.RUNNING
+        await until(lambda: app.client.jobs.get(other.id).state == JobState.SUCCEEDED)
+        assert app.client.jobs.get(job.id).state == JobState.RUNNING
         go_on.set()
-        await until(lambda: app.client.get(job.id).state != JobState.RUNNING)
+        await until(lambda: app.client.jobs.get(job.id).state != JobState.RUNNING)
 
 
 @on_postgres
 async def test_a_worker_that_is_frozen_in_its_block_holds_up_no_other_rescue(app, books):  # F04, F13b
     client = app.client
     for worker in ("frozen", "dead"):
-        client.register(worker)
+        client.worker.register(worker)
         client.enqueue(NewJob(job_type="t"))
-    [locked] = client.claim("q:default", worker_id="frozen")
-    [other] = client.claim("q:default", worker_id="dead")
+    [locked] = client.worker.claim("q:default", worker_id="frozen")
+    [other] = client.worker.claim("q:default", worker_id="dead")
     assert other.started_at is not None
     later = other.started_at + timedelta(days=1)
     with books.connected() as connection:
-        client.within(connection).audit.note(locked, "half way", {})
+        client.within(connection).worker.note(locked, "half way", {})
         async with asyncio.timeout(SOON / 2):
-            assert (await app.clients.current().at(later).rescue()).held == {other.id}
+            assert (await app.clients.current().at(later).worker.rescue()).held == {other.id}
         connection.rollback()
-    assert client.at(later).rescue().held == {locked.id}
+    assert client.at(later).worker.rescue().held == {locked.id}
 
 
 @pytest.mark.parametrize("awaited", [False, True])
@@ -148,7 +148,7 @@ async def test_a_handler_that_returns_with_its_transaction_open_has_failed(app, 
 
     job = await (awaits if awaited else plain).aenqueue()
     assert (await drain(app)).dead == 1
-    error = app.client.get(job.id).error
+    error = app.client.jobs.get(job.id).error
     assert error is not None
     assert (error["class"], error["rule"]) == ("TransactionOpen", "transaction_open")
     assert books.rows() == []

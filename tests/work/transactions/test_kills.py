@@ -90,13 +90,13 @@ async def test_a_worker_that_is_killed_at_any_point_has_done_each_effect_once(ap
         for life in itertools.count():
             if kills.total() == KILLS:
                 break
-            waiting = sum(sum(states.values()) for states in app.client.count().live.values())
+            waiting = sum(sum(states.values()) for states in app.client.jobs.count().live.values())
             numbers = range(len(ids) + 1, len(ids) + 1 + max(0, WAITING - waiting))
             ids += [job.id for job in app.enqueue_many([job_types[n % 2].build(n) for n in numbers])]
             point = POINTS[life // 2 % len(POINTS)] if life % 2 else None
             told = workers.worker(Asked(point, None if point else dice.uniform(0, LONGEST)))
             kills[point or "anywhere"] += told["killed"]
-            app.client.rescue_worker(told["worker"])
+            app.client.worker.rescue_worker(told["worker"])
             watched.look()
         assert not workers.worker(Asked())["killed"]
     assert set(kills) == {*POINTS, "anywhere"}
@@ -104,14 +104,14 @@ async def test_a_worker_that_is_killed_at_any_point_has_done_each_effect_once(ap
     # What is written in the transaction is there once, and so are its follow-up job and what that wrote.
     numbers = range(1, len(ids) + 1)
     assert books.rows() == sorted([*numbers, *(-n for n in numbers)])
-    counts = app.client.count()
+    counts = app.client.jobs.count()
     assert counts.total(JobState.SUCCEEDED) == 2 * len(ids)
     assert sum(sum(states.values()) for states in counts.live.values()) == 0
     # The provider has done one effect for each job: whatever was cut was tried again with the same key.
     effects = [app.client.effects.list(job_id) for job_id in ids]
     assert {len(of_one) for of_one in effects} == {1}
     assert provider.effects.keys() == {effect.key for [effect] in effects}
-    assert [app.client.get(job_id).result for job_id in ids] == [
+    assert [app.client.jobs.get(job_id).result for job_id in ids] == [
         provider.effects[effect.key] for [effect] in effects
     ]
     assert len(provider.calls) > len(ids), "no effect was cut between doing and recording"

@@ -36,8 +36,8 @@ async def test_a_transaction_is_for_categories_that_may_change_the_domain(app, b
     await strict.aclose()
     strict.close()
     assert books.rows() == []
-    assert app.client.get(job.id).state == JobState.DEAD
-    assert "which may not: domain" in app.client.get(job.id).error["message"]
+    assert app.client.jobs.get(job.id).state == JobState.DEAD
+    assert "which may not: domain" in app.client.jobs.get(job.id).error["message"]
 
 
 async def test_a_job_that_owes_an_artifact_does_not_commit_without_it(app, books):
@@ -60,9 +60,9 @@ async def test_a_job_that_owes_an_artifact_does_not_commit_without_it(app, books
     forgetful = [await report.aenqueue(leave=False), await give_up.aenqueue()]
     await drain(app)
     assert books.rows() == [1]
-    assert app.client.get(careful.id).state == JobState.SUCCEEDED
+    assert app.client.jobs.get(careful.id).state == JobState.SUCCEEDED
     for job in forgetful:
-        dead = app.client.get(job.id)
+        dead = app.client.jobs.get(job.id)
         assert dead.state == JobState.DEAD
         assert "must leave an artifact" in dead.error["message"]
 
@@ -125,7 +125,7 @@ async def test_an_async_handler_is_told_to_await_its_transaction(app, books):
 
     job = await work.aenqueue()
     await drain(app)
-    assert "use `async with ctx.transaction()`" in app.client.get(job.id).error["message"]
+    assert "use `async with ctx.transaction()`" in app.client.jobs.get(job.id).error["message"]
     assert books.rows() == []
 
 
@@ -161,7 +161,7 @@ async def test_a_handler_that_commits_the_connection_it_was_lent_is_told_so(tmp_
     jobs = [await work.aenqueue(), await awaited.aenqueue()]
     await drain(app)
     for job in jobs:
-        error = app.client.get(job.id).error
+        error = app.client.jobs.get(job.id).error
         assert error["class"] == TransactionNotOpen.__name__
         assert error["message"].startswith("the handler has ended its transaction itself")
     app.close()
@@ -183,7 +183,7 @@ async def test_a_sqlite_block_that_commits_by_itself_is_told_so(tmp_path, caplog
 
     job = await work.aenqueue()
     await drain(app)
-    dead = app.client.get(job.id)
+    dead = app.client.jobs.get(job.id)
     assert dead.error["class"] == TransactionNotOpen.__name__
     assert "with connection:" in dead.error["message"]
     # What the block had committed itself can't be taken back; the rest was.

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 def children(app: Onward, job_id: str) -> list[str]:
     """The types of the jobs that a job has left."""
-    return sorted(job.job_type for job in app.client.list_jobs().jobs if job.parent_id == job_id)
+    return sorted(job.job_type for job in app.client.jobs.list().jobs if job.parent_id == job_id)
 
 
 async def test_effects_follow_up_jobs_and_the_end_are_one_change(app, books):
@@ -33,7 +33,7 @@ async def test_effects_follow_up_jobs_and_the_end_are_one_change(app, books):
     seen: list[tuple[list[int], JobState, int]] = []
 
     def look(job_id: str) -> None:
-        seen.append((books.rows(), app.client.get(job_id).state, len(children(app, job_id))))
+        seen.append((books.rows(), app.client.jobs.get(job_id).state, len(children(app, job_id))))
 
     @app.job
     async def follow(n: int) -> None: ...
@@ -78,9 +78,9 @@ async def test_effects_follow_up_jobs_and_the_end_are_one_change(app, books):
         assert seen == [(before, "running", 0), ([*before, n], "succeeded", 2)]
         assert (tally.succeeded, tally.refused) == (3, 0)
         assert await job.aresult() == {"booked": n}
-        events = [event.event for event in app.client.events(job.id)]
+        events = [event.event for event in app.client.jobs.events(job.id)]
         assert events == ["job.enqueued", "job.started", "job.succeeded"]
-        [one, two] = app.client.list_jobs(JobFilter(job_type="follow"), limit=2).jobs
+        [one, two] = app.client.jobs.list(JobFilter(job_type="follow"), limit=2).jobs
         assert one.correlation_id == two.correlation_id == job.id
 
 
@@ -103,7 +103,7 @@ async def test_an_invoice_its_result_and_the_mail_about_it_are_stored_together(a
     await drain(app)
     assert books.rows() == [107]
     assert await job.aresult() == {"invoice": 107}
-    [mail] = app.client.list_jobs(JobFilter(job_type="notify")).jobs
+    [mail] = app.client.jobs.list(JobFilter(job_type="notify")).jobs
     assert (mail.parent_id, mail.org_id, mail.state) == (job.id, "acme", "succeeded")
 
 
@@ -135,8 +135,8 @@ async def test_an_error_in_the_block_undoes_all_of_it(app, books, awaited):
     assert (await drain(app)).dead == 1
     assert books.rows() == []
     assert children(app, job.id) == []
-    assert "half way" not in [event.event for event in app.client.events(job.id)]
-    assert app.client.get(job.id).error["message"] == "no such account"
+    assert "half way" not in [event.event for event in app.client.jobs.events(job.id)]
+    assert app.client.jobs.get(job.id).error["message"] == "no such account"
 
 
 async def test_who_has_lost_its_lease_can_commit_nothing(app, books):  # R7
@@ -152,7 +152,7 @@ async def test_who_has_lost_its_lease_can_commit_nothing(app, books):  # R7
             with books.connected() as connection, connection:
                 if books.sqlite:
                     connection.execute("BEGIN IMMEDIATE")
-                app.within(connection).rescue_worker(str(ctx.job.worker_id))
+                app.within(connection).worker.rescue_worker(str(ctx.job.worker_id))
         try:
             with ctx.transaction() as tx:
                 tx.connection.execute(books.insert, (ctx.job.attempt,))
@@ -167,9 +167,9 @@ async def test_who_has_lost_its_lease_can_commit_nothing(app, books):  # R7
     assert len(told) == tally.refused == 1
     assert books.rows() == [2]
     assert children(app, job.id) == ["follow"]
-    found = app.client.get(job.id)
+    found = app.client.jobs.get(job.id)
     assert (found.state, found.attempt) == (JobState.SUCCEEDED, 2)
-    events = [event.event for event in app.client.events(job.id)]
+    events = [event.event for event in app.client.jobs.events(job.id)]
     assert events.count("job.stale_result_rejected") == 1
 
 
@@ -218,20 +218,20 @@ async def test_a_job_that_was_reset_while_it_ran_runs_again_after_its_transactio
     tally = await drain(app)
     assert (tally.succeeded, tally.refused) == (2, 0)
     assert len(books.rows()) == 2
-    assert [run.outcome for run in app.client.attempts(job.id)] == ["succeeded", "succeeded"]
+    assert [run.outcome for run in app.client.jobs.attempts(job.id)] == ["succeeded", "succeeded"]
 
 
 async def test_a_job_whose_cancellation_was_asked_for_too_late_has_succeeded(app, books):
     @app.job
     def work(ctx: Context) -> None:
-        app.client.cancel(ctx.job.id, reason="not wanted")
+        app.client.jobs.cancel(ctx.job.id, reason="not wanted")
         with ctx.transaction() as tx:
             tx.connection.execute(books.insert, (1,))
 
     job = await work.aenqueue()
     tally = await drain(app)
     assert (tally.succeeded, tally.cancelled) == (1, 0)
-    assert (books.rows(), app.client.get(job.id).state) == ([1], JobState.SUCCEEDED)
+    assert (books.rows(), app.client.jobs.get(job.id).state) == ([1], JobState.SUCCEEDED)
 
 
 async def test_what_the_run_has_used_is_written_with_it_once(app, books):  # R24
@@ -252,11 +252,11 @@ async def test_what_the_run_has_used_is_written_with_it_once(app, books):  # R24
     used = {event.unit: (event.amount, event.cost_micros) for event in app.client.usage.events(job.id)}
     assert used.pop("seconds")[0] < SOON
     assert used == {"mail": (3.0, 5), "runs": (1.0, 0)}
-    assert app.client.get(job.id).cost_micros == 5
+    assert app.client.jobs.get(job.id).cost_micros == 5
     [budget] = app.client.usage.budgets()
     assert budget.spent_micros == 5
     # The worker has learnt from the commit that the budget is spent.
-    assert app.client.get(held.id).state != JobState.SUCCEEDED
+    assert app.client.jobs.get(held.id).state != JobState.SUCCEEDED
 
 
 async def test_a_follow_up_job_wakes_an_idle_worker(app, books):
@@ -272,8 +272,8 @@ async def test_a_follow_up_job_wakes_an_idle_worker(app, books):
         await until(lambda: waiting.parts.keeper.marked_idle)
         job = await work.aenqueue()
         await until(lambda: children(app, job.id) == ["follow"])
-        [child] = app.client.list_jobs(JobFilter(job_type="follow")).jobs
-        await until(lambda: app.client.get(child.id).state == JobState.SUCCEEDED)
+        [child] = app.client.jobs.list(JobFilter(job_type="follow")).jobs
+        await until(lambda: app.client.jobs.get(child.id).state == JobState.SUCCEEDED)
 
 
 async def test_a_long_transaction_on_sqlite_costs_no_lease(tmp_path, caplog):

@@ -37,11 +37,11 @@ async def test_a_process_completes_its_job_together_with_what_it_wrote(app, book
     job = app.client.enqueue(process_jobs.book.build(books.insert, 7))
     tally = await drain(app, told)
     assert books.rows() == [7]
-    found = app.client.get(job.id)
+    found = app.client.jobs.get(job.id)
     assert (found.state, found.attempt, found.result["booked"]) == (JobState.SUCCEEDED, 2, 7)
     assert (tally.succeeded, tally.retried, tally.refused) == (2, 1, 0)
     assert found.result in [to.result for to in told]
-    assert [child.parent_id for child in app.client.list_jobs().jobs].count(job.id) == 1
+    assert [child.parent_id for child in app.client.jobs.list().jobs].count(job.id) == 1
     # Of the run that failed and of the one that committed.
     used = [(event.attempt, event.amount) for event in app.client.usage.events(job.id)]
     assert used == [(1, 2.0), (2, 2.0)]
@@ -58,14 +58,14 @@ async def test_a_process_that_dies_around_its_commit_has_written_all_or_nothing(
     with caplog.at_level(logging.WARNING):
         tally = await drain(app, told)
         if runs == 2:
-            assert app.client.get(job.id).error["class"] == "ProcessDied"
-            app.client.at(app.client.get(job.id).run_at).promote()
+            assert app.client.jobs.get(job.id).error["class"] == "ProcessDied"
+            app.client.at(app.client.jobs.get(job.id).run_at).worker.promote()
             await drain(app, told)
     assert books.rows() == [7]
-    found = app.client.get(job.id)
+    found = app.client.jobs.get(job.id)
     assert (found.state, found.attempt, found.result) == (JobState.SUCCEEDED, runs, 7)
     assert [to.outcome for to in told] == ["failed", "succeeded"][-runs:]
     # Only the database knew what had become of it, and it was asked before anything was written.
     assert tally.refused == 0
     assert "is refused" not in caplog.text
-    assert "job.stale_result_rejected" not in [event.event for event in app.client.events(job.id)]
+    assert "job.stale_result_rejected" not in [event.event for event in app.client.jobs.events(job.id)]

@@ -37,9 +37,9 @@ def put(app: Onward, new: NewJob, seconds: float = 0) -> Any:
 def run(app: Onward, seconds: float) -> Job:
     """Claim the one job that is due."""
     at = NOW + seconds * SECOND
-    app.client.at(at).promote()
-    app.client.register(worker := uuid4().hex, lease=timedelta(days=1000))
-    [job] = app.client.at(at).claim("q:default", worker_id=worker)
+    app.client.at(at).worker.promote()
+    app.client.worker.register(worker := uuid4().hex, lease=timedelta(days=1000))
+    [job] = app.client.at(at).worker.claim("q:default", worker_id=worker)
     return job
 
 
@@ -48,9 +48,9 @@ def test_a_burst_is_one_job_that_runs_when_it_was_quiet_for_so_long(app, sync):
     later = [put(app, sync.build(crm), seconds) for crm, seconds in (("b", 3), ("c", 6))]
     assert first.created
     assert [(one.id, one.created, one.change) for one in later] == [(first.id, False, "debounced")] * 2
-    job = app.client.get(first.id)
+    job = app.client.jobs.get(first.id)
     assert (job.state, job.run_at, job.payload) == (JobState.SCHEDULED, NOW + 11 * SECOND, {"crm": "c"})
-    events = [event.event for event in app.client.events(first.id)]
+    events = [event.event for event in app.client.jobs.events(first.id)]
     assert events == ["job.enqueued", "job.debounced", "job.debounced"]
 
 
@@ -58,7 +58,7 @@ def test_a_burst_that_never_ends_runs_at_most_so_long_after_its_first(app, sync)
     first = put(app, sync.build("a"))
     for seconds in range(4, 100, 4):
         put(app, sync.build("b"), seconds)
-    job = app.client.get(first.id)
+    job = app.client.jobs.get(first.id)
     # It keeps its place in the queue, however often it is asked for.
     assert (job.state, job.run_at) == (JobState.QUEUED, NOW + MINUTE)
 
@@ -68,7 +68,7 @@ def test_without_a_longest_wait_it_is_put_off_as_long_as_the_burst_lasts(app, sy
     first = put(app, quiet.build("a"))
     for seconds in range(4, 100, 4):
         put(app, quiet.build("b"), seconds)
-    assert app.client.get(first.id).run_at == NOW + 101 * SECOND
+    assert app.client.jobs.get(first.id).run_at == NOW + 101 * SECOND
 
 
 def test_what_is_asked_for_while_the_job_runs_is_run_after_it(app, sync):
@@ -76,24 +76,24 @@ def test_what_is_asked_for_while_the_job_runs_is_run_after_it(app, sync):
     job = run(app, 5)
     asked = put(app, sync.build("b"), 6)
     assert (asked.id, asked.change) == (first.id, "rerun_requested")
-    app.client.at(NOW + 7 * SECOND).finish([(job, Succeeded())]).require()
-    again = app.client.get(first.id)
+    app.client.at(NOW + 7 * SECOND).worker.finish([(job, Succeeded())]).require()
+    again = app.client.jobs.get(first.id)
     assert (again.state, again.run_at, again.payload) == (JobState.SCHEDULED, NOW + 11 * SECOND, {"crm": "b"})
 
 
 def test_what_is_asked_for_after_its_end_is_a_new_job(app, sync):
     first = put(app, sync.build("a"))
-    app.client.at(NOW + 6 * SECOND).finish([(run(app, 5), Succeeded())]).require()
+    app.client.at(NOW + 6 * SECOND).worker.finish([(run(app, 5), Succeeded())]).require()
     assert put(app, sync.build("b"), 7).created
-    assert app.client.get(first.id).payload == {"crm": "a"}
+    assert app.client.jobs.get(first.id).payload == {"crm": "a"}
 
 
 def test_a_job_that_waits_to_be_tried_again_keeps_its_back_off(app, sync):
     first = put(app, sync.build("a"))
     failed = Failed("no", after="10m")
-    app.client.at(NOW + 6 * SECOND).finish([(run(app, 5), failed)]).require()
+    app.client.at(NOW + 6 * SECOND).worker.finish([(run(app, 5), failed)]).require()
     put(app, sync.build("b"), 7)
-    job = app.client.get(first.id)
+    job = app.client.jobs.get(first.id)
     assert (job.run_at, job.payload) == (NOW + 606 * SECOND, {"crm": "b"})
 
 
@@ -115,7 +115,7 @@ def test_a_template_makes_the_key_of_a_burst(app):
 
     made = [put(app, sync.build(crm, n)).id for n, crm in enumerate("aba")]
     assert made[0] == made[2] != made[1]
-    assert app.client.get(made[0]).payload == {"crm": "a", "n": 2}
+    assert app.client.jobs.get(made[0]).payload == {"crm": "a", "n": 2}
 
 
 def test_with_coalesce_the_payloads_of_a_burst_are_merged(app):
@@ -125,20 +125,20 @@ def test_with_coalesce_the_payloads_of_a_burst_are_merged(app):
 
     first = put(app, index.build([1]))
     put(app, index.build([2]), 3)
-    job = app.client.get(first.id)
+    job = app.client.jobs.get(first.id)
     assert (job.payload, job.run_at) == ({"ids": [1, 2]}, NOW + 8 * SECOND)
     held = run(app, 8)
     # What runs now is merged, too: it may yet fail.
     put(app, index.build([3]), 9)
-    app.client.at(NOW + 10 * SECOND).finish([(held, Succeeded())]).require()
-    again = app.client.get(first.id)
+    app.client.at(NOW + 10 * SECOND).worker.finish([(held, Succeeded())]).require()
+    again = app.client.jobs.get(first.id)
     assert (again.payload, again.run_at) == ({"ids": [1, 2, 3]}, NOW + 14 * SECOND)
 
 
 def test_many_in_one_call_are_one_burst(app, sync):
     handles = app.client.at(NOW).enqueue_many([sync.build(crm) for crm in "abc"])
     assert len({one.id for one in handles}) == 1
-    assert app.client.get(handles[0].id).payload == {"crm": "c"}
+    assert app.client.jobs.get(handles[0].id).payload == {"crm": "c"}
 
 
 def test_a_category_that_takes_explicit_times_only_can_be_debounced(request, tmp_path):
@@ -159,11 +159,11 @@ def test_throttle_gives_the_first_job_of_a_period_to_all_who_ask(app):
 
     first = put(app, report.build(1))
     assert put(app, report.build(2), 59).id == first.id
-    app.client.at(NOW + 2 * SECOND).finish([(run(app, 1), Succeeded())]).require()
+    app.client.at(NOW + 2 * SECOND).worker.finish([(run(app, 1), Succeeded())]).require()
     again = put(app, report.build(3), 59.5)
     assert (again.id, again.created, again.state) == (first.id, False, JobState.SUCCEEDED)
     assert put(app, report.build(4), 61).created
-    assert app.client.get(first.id).payload == {"n": 1}
+    assert app.client.jobs.get(first.id).payload == {"n": 1}
 
 
 def test_throttle_is_per_org_and_by_key_if_there_is_one(app):
@@ -216,7 +216,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_written(app, op
 
     with pytest.raises(InvalidJob, match=message):
         report.using(**options).enqueue()
-    assert app.client.count().total(JobState.QUEUED) == 0
+    assert app.client.jobs.count().total(JobState.QUEUED) == 0
 
 
 @pytest.mark.parametrize(

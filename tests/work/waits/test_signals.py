@@ -28,8 +28,8 @@ def test_a_signal_of_one_org_wakes_no_job_of_another_nor_one_of_none(runs):
         runs.leave(ctx, lambda ctx=ctx: ctx.wait_for("approved", "order:42"))
         waiting[org] = ctx.job.id
     assert runs.client.signals.send("approved", "order:42", org_id="acme").woken == 1
-    assert runs.client.signals.wake() == 0
-    states = {org: runs.client.get(job_id).run_at < NEVER for org, job_id in waiting.items()}
+    assert runs.client.worker.signals.wake() == 0
+    states = {org: runs.client.jobs.get(job_id).run_at < NEVER for org, job_id in waiting.items()}
     assert states == {"acme": True, "bolt": False, None: False}
 
 
@@ -47,7 +47,7 @@ def test_a_client_of_one_org_signals_within_it_alone(runs):
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
     assert runs.client.for_org("acme").signals.send("approved").woken == 1
     # It makes no jobs ready, so that is left to the workers.
-    job = runs.client.get(ctx.job.id)
+    job = runs.client.jobs.get(ctx.job.id)
     assert (job.state, job.run_at < NEVER) == (JobState.SCHEDULED, True)
     with pytest.raises(NotAllowed, match="confined"):
         runs.client.for_org("acme").signals.send("approved", org_id="bolt")
@@ -126,12 +126,12 @@ def test_a_signal_in_a_transaction_is_there_with_its_commit_and_holds_up_nobody(
         assert client.within(connection).at(NOW).signals.send("approved", "order:42").woken == 0
         if client.store.database == "postgres":
             # The job's row is not locked: somebody else may change it meanwhile.
-            assert client.signals.wake() == 0
+            assert client.worker.signals.wake() == 0
             other = client.store.connect()
             other.execute(f"SELECT 1 FROM {client.store.prefix}live FOR UPDATE NOWAIT")
             other.close()
     connection.close()
-    assert client.at(NOW).signals.wake() == 1
+    assert client.at(NOW).worker.signals.wake() == 1
     assert [job.id for job in runs.claimed(NOW)] == [ctx.job.id]
 
 
@@ -154,9 +154,9 @@ def test_a_signal_that_is_committed_after_the_job_has_looked_calls_it_back(runs)
         client.within(connection).at(NOW).signals.send("approved")
         # Neither sees the other.
         runs.leave(ctx, lambda: ctx.wait_for("approved"))
-        assert client.at(NOW).signals.wake() == 0
+        assert client.at(NOW).worker.signals.wake() == 0
     connection.close()
-    assert client.at(NOW).signals.wake() == 1
+    assert client.at(NOW).worker.signals.wake() == 1
 
 
 def test_a_job_that_parks_after_its_signal_was_looked_at_is_called_back(runs):
@@ -164,9 +164,9 @@ def test_a_job_that_parks_after_its_signal_was_looked_at_is_called_back(runs):
     with pytest.raises(Parked) as left:
         ctx.wait_for("approved")
     assert runs.client.at(NOW).signals.send("approved").woken == 0
-    assert runs.client.at(NOW).signals.wake() == 0
-    runs.client.at(NOW).finish([(ctx.job, left.value)]).require()
-    assert runs.client.at(NOW).signals.wake() == 1
+    assert runs.client.at(NOW).worker.signals.wake() == 0
+    runs.client.at(NOW).worker.finish([(ctx.job, left.value)]).require()
+    assert runs.client.at(NOW).worker.signals.wake() == 1
     assert runs.claim(NOW).wait_for("approved") is None
 
 
@@ -179,9 +179,9 @@ def test_a_job_that_somebody_holds_is_called_back_when_it_is_free(runs):
     with begin(connection, "postgres", client.store.prefix):
         connection.execute(f"SELECT 1 FROM {client.store.prefix}live FOR UPDATE")
         assert client.at(NOW).signals.send("approved").woken == 0
-        assert client.at(NOW).signals.wake() == 0
+        assert client.at(NOW).worker.signals.wake() == 0
     connection.close()
-    assert client.at(NOW).signals.wake() == 1
+    assert client.at(NOW).worker.signals.wake() == 1
 
 
 def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
@@ -195,7 +195,7 @@ def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
     def park(some: list[Any]) -> None:
         begin_together.wait()
         for job in some:
-            app.client.at(NOW).finish([(job, Parked(None, "go", str(job.payload["n"])))]).require()
+            app.client.at(NOW).worker.finish([(job, Parked(None, "go", str(job.payload["n"])))]).require()
 
     def signal() -> None:
         begin_together.wait()
@@ -208,10 +208,10 @@ def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
         thread.start()
     for thread in threads:
         thread.join()
-    app.client.signals.wake()
-    app.client.promote()
+    app.client.worker.signals.wake()
+    app.client.worker.promote()
     assert app.client.signals.awaited(limit=100) == []
-    assert app.client.count().total(JobState.QUEUED) == count
+    assert app.client.jobs.count().total(JobState.QUEUED) == count
 
 
 def test_prune_removes_what_is_no_longer_kept(client):

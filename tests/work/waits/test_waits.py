@@ -21,22 +21,22 @@ DAY = timedelta(days=1)
 def test_a_job_sleeps_until_an_instant_in_no_slot_and_burns_no_attempt(runs):
     ctx = runs.start()
     runs.leave(ctx, lambda: ctx.sleep_until(NOW + DAY))
-    job = runs.client.get(ctx.job.id)
+    job = runs.client.jobs.get(ctx.job.id)
     assert (job.state, job.run_at, job.attempt) == (JobState.SCHEDULED, NOW + DAY, 0)
     assert runs.claimed(NOW + DAY - HOUR) == []
     back = runs.claim(NOW + DAY)
     back.sleep_until(NOW + DAY)
     assert back.job.attempt == 1
-    assert [run.outcome for run in runs.client.attempts(job.id)] == ["parked", None]
+    assert [run.outcome for run in runs.client.jobs.attempts(job.id)] == ["parked", None]
 
 
 def test_a_park_is_in_the_audit_with_what_is_waited_for(runs):
     ctx = runs.start()
     runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42", timeout="1d"))
-    [parked] = [event for event in runs.client.events(ctx.job.id) if event.event == "job.parked"]
+    [parked] = [event for event in runs.client.jobs.events(ctx.job.id) if event.event == "job.parked"]
     assert parked.detail["event"] == "approved"
     assert parked.detail["key"] == "order:42"
-    assert datetime.fromisoformat(parked.detail["until"]) == runs.client.get(ctx.job.id).run_at
+    assert datetime.fromisoformat(parked.detail["until"]) == runs.client.jobs.get(ctx.job.id).run_at
 
 
 def test_an_instant_without_a_time_zone_is_refused(runs):
@@ -65,13 +65,13 @@ def test_a_sleep_that_has_a_name_is_known_by_it_wherever_it_stands(runs):
 def test_a_wait_lasts_no_longer_than_to_the_deadline_of_its_job(runs):
     ctx = runs.start(deadline=NOW + HOUR)
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
-    assert runs.client.get(ctx.job.id).run_at == NOW + HOUR
+    assert runs.client.jobs.get(ctx.job.id).run_at == NOW + HOUR
 
 
 def test_a_job_waits_for_its_signal_however_long_that_takes(runs):
     ctx = runs.start()
     runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42"))
-    assert runs.client.get(ctx.job.id).run_at == NEVER
+    assert runs.client.jobs.get(ctx.job.id).run_at == NEVER
     assert runs.claimed(NOW + 1000 * DAY) == []
     runs.client.at(NOW + HOUR).signals.send("approved", "order:42", {"by": "ada"}, keep="3650d")
     assert runs.claim(NOW + HOUR).wait_for("approved", "order:42") == {"by": "ada"}
@@ -82,7 +82,7 @@ def test_a_signal_of_another_event_or_key_wakes_nobody(runs):
     runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42"))
     for event, key in (("approved", "order:43"), ("approved", None), ("refused", "order:42")):
         assert runs.client.at(NOW).signals.send(event, key).woken == 0
-    assert runs.client.get(ctx.job.id).run_at == NEVER
+    assert runs.client.jobs.get(ctx.job.id).run_at == NEVER
 
 
 def test_a_signal_that_came_before_the_wait_is_found(runs):
@@ -104,7 +104,7 @@ def test_each_wait_of_one_run_has_a_signal_of_its_own_the_oldest_first(runs):
     ctx = runs.start()
     assert [ctx.wait_for("paid", "order:42"), ctx.wait_for("paid", "order:42")] == [1, 2]
     runs.leave(ctx, lambda: ctx.wait_for("paid", "order:42"))
-    assert runs.client.at(NOW).signals.wake() == 0, "the two that it had are none for the third wait"
+    assert runs.client.at(NOW).worker.signals.wake() == 0, "the two that it had are none for the third wait"
     assert runs.client.at(NOW).signals.send("paid", "order:42", 3).woken == 1
     back = runs.claim(NOW)
     assert [back.wait_for("paid", "order:42") for _ in range(3)] == [1, 2, 3]
@@ -113,7 +113,7 @@ def test_each_wait_of_one_run_has_a_signal_of_its_own_the_oldest_first(runs):
 def test_what_a_wait_gave_is_remembered_also_when_its_signal_is_gone(runs):
     runs.client.at(NOW).signals.send("approved", "order:42", "yes", keep="1h")
     ctx = runs.start()
-    assert runs.client.signals.find(ctx.job, "approved", "order:42") is not None
+    assert runs.client.worker.signals.find(ctx.job, "approved", "order:42") is not None
     assert ctx.wait_for("approved", "order:42") == "yes"
     assert runs.client.at(NOW + DAY).signals.prune() == 1
     assert runs.retry(ctx).wait_for("approved", "order:42") == "yes"
@@ -172,7 +172,7 @@ def test_a_transaction_after_a_wait_ends_the_job(runs):
     ctx.wait_for("approved")
     with ctx.transaction() as tx:
         tx.result = "done"
-    assert runs.client.get(ctx.job.id).result == "done"
+    assert runs.client.jobs.get(ctx.job.id).result == "done"
 
 
 @pytest.mark.parametrize(
@@ -192,25 +192,25 @@ def test_a_wait_that_makes_no_sense_is_refused(runs, wait, message):
 
 def test_a_job_that_is_cancelled_while_it_runs_does_not_park(runs):
     ctx = runs.start()
-    runs.client.cancel(ctx.job.id, reason="no longer wanted")
+    runs.client.jobs.cancel(ctx.job.id, reason="no longer wanted")
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
-    assert runs.client.get(ctx.job.id).state == JobState.CANCELLED
+    assert runs.client.jobs.get(ctx.job.id).state == JobState.CANCELLED
     assert runs.client.signals.awaited() == []
 
 
 def test_a_parked_job_that_is_cancelled_is_not_called_back(runs):
     ctx = runs.start()
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
-    runs.client.cancel(ctx.job.id, reason="no longer wanted")
+    runs.client.jobs.cancel(ctx.job.id, reason="no longer wanted")
     assert runs.client.signals.send("approved").woken == 0
-    assert runs.client.get(ctx.job.id).state == JobState.CANCELLED
+    assert runs.client.jobs.get(ctx.job.id).state == JobState.CANCELLED
 
 
 def test_what_is_left_of_waits_that_are_over_is_pruned(runs):
     stays, goes = runs.start(), runs.start()
     for ctx in (stays, goes):
         runs.leave(ctx, lambda ctx=ctx: ctx.wait_for("approved"))
-    runs.client.cancel(goes.job.id, reason="no longer wanted")
+    runs.client.jobs.cancel(goes.job.id, reason="no longer wanted")
     dry = runs.client.maintenance.prune(dry_run=True)
     assert (dry.counts, dry.more) == ({"waits": 1}, False)
     assert [runs.client.maintenance.prune().counts, runs.client.signals.prune()] == [{"waits": 1}, 0]
@@ -222,15 +222,15 @@ def test_a_job_that_was_reset_while_it_ran_starts_again_instead_of_parking(runs)
     later = NewJob(job_type="t", key="k", on_conflict="reset", payload={"n": 2}, run_at=NOW + DAY)
     assert runs.client.at(NOW).enqueue(later).change == "rerun_requested"
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
-    job = runs.client.get(ctx.job.id)
+    job = runs.client.jobs.get(ctx.job.id)
     assert (job.state, job.run_at, job.payload) == (JobState.SCHEDULED, NOW + DAY, {"n": 2})
     assert runs.client.signals.awaited() == []
 
 
 def test_a_run_whose_lease_was_lost_parks_nothing(runs):
     ctx = runs.start()
-    runs.client.at(NOW).rescue_worker(str(ctx.job.worker_id))
-    assert runs.client.at(NOW).finish([(ctx.job, Parked(None, "approved"))]).lost == {ctx.job.id}
+    runs.client.at(NOW).worker.rescue_worker(str(ctx.job.worker_id))
+    assert runs.client.at(NOW).worker.finish([(ctx.job, Parked(None, "approved"))]).lost == {ctx.job.id}
     assert runs.client.signals.awaited() == []
 
 
@@ -242,17 +242,17 @@ def test_a_job_parks_with_what_it_waits_for_or_not_at_all(runs):
         connection.execute(f"DROP TABLE {client.store.prefix}awaited")
     connection.close()
     with pytest.raises(Exception, match="awaited"):
-        client.at(NOW).finish([(ctx.job, Parked(None, "approved"))])
-    assert client.get(ctx.job.id).state == JobState.RUNNING
+        client.at(NOW).worker.finish([(ctx.job, Parked(None, "approved"))])
+    assert client.jobs.get(ctx.job.id).state == JobState.RUNNING
 
 
 def test_a_job_that_waits_for_its_back_off_is_not_called_by_what_it_waited_for_before(runs):
     ctx = runs.start()
     until = runs.leave(ctx, lambda: ctx.wait_for("approved", timeout="1d")).until
     back = runs.claim(until)
-    runs.client.at(until).finish([(back.job, Parked(until + DAY))])
+    runs.client.at(until).worker.finish([(back.job, Parked(until + DAY))])
     assert runs.client.signals.send("approved").woken == 0
-    assert runs.client.get(ctx.job.id).run_at == until + DAY
+    assert runs.client.jobs.get(ctx.job.id).run_at == until + DAY
 
 
 def test_without_a_wait_a_dry_run_remembers_nothing_but_with_one_it_ends(request, tmp_path):

@@ -102,12 +102,12 @@ def test_a_handler_in_a_process_of_its_own_parks_and_comes_back(app):
     job_id = app.client.enqueue(approve_in_a_process.build("order:42")).id
     for event in ("approved", "shipped"):
         app.tick()
-        assert app.client.get(job_id).state == JobState.SCHEDULED
+        assert app.client.jobs.get(job_id).state == JobState.SCHEDULED
         [waits] = app.client.signals.awaited()
         assert (waits.event, waits.until is None) == (event, event == "approved")
         app.signal(event, key="order:42", payload=event)
     app.tick()
-    assert app.client.get(job_id).result == ["approved", "shipped"]
+    assert app.client.jobs.get(job_id).result == ["approved", "shipped"]
     approve_in_a_process.clients.close()
 
 
@@ -171,11 +171,11 @@ def test_a_worker_that_dies_beside_a_wait_loses_neither_the_job_nor_its_signal(a
     assert work(when) == 9
     if when == "before":
         assert app.signal("approved", key="order:42", payload="yes").woken == 0
-    worker = str(app.client.get(job_id).worker_id)
-    app.client.rescue_worker(worker).require()
-    app.client.at(app.client.get(job_id).run_at).promote()
+    worker = str(app.client.jobs.get(job_id).worker_id)
+    app.client.worker.rescue_worker(worker).require()
+    app.client.at(app.client.jobs.get(job_id).run_at).worker.promote()
     assert work() == 0
-    job = app.client.get(job_id)
+    job = app.client.jobs.get(job_id)
     assert (job.state, job.result) == (JobState.SUCCEEDED, "yes")
 
 

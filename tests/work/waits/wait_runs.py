@@ -38,18 +38,18 @@ class Runs:
 
     def claimed(self, at: datetime) -> list[Job]:
         """Claim what is due."""
-        self.client.at(at).promote()
-        self.client.register(worker := uuid4().hex, lease=_YEARS)
-        return self.client.at(at).claim("q:default", 10, worker_id=worker)
+        self.client.at(at).worker.promote()
+        self.client.worker.register(worker := uuid4().hex, lease=_YEARS)
+        return self.client.at(at).worker.claim("q:default", 10, worker_id=worker)
 
     def leave(self, ctx: Context, wait: Callable[[], object], at: datetime = NOW) -> Any:
         """Have a wait park the job of a run, and write that as a worker does."""
         with pytest.raises(Parked) as left:
             wait()
-        self.client.at(at).finish([(ctx.job, left.value)]).require()
+        self.client.at(at).worker.finish([(ctx.job, left.value)]).require()
         return left.value
 
     def retry(self, ctx: Context, at: datetime = NOW) -> Context:
         """Fail a run, and give the next."""
-        self.client.at(at).finish([(ctx.job, Failed("no luck", after=0))]).require()
+        self.client.at(at).worker.finish([(ctx.job, Failed("no luck", after=0))]).require()
         return self.claim(at)

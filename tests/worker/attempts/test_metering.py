@@ -53,8 +53,8 @@ async def test_a_failed_run_and_the_one_after_it_are_both_counted(app):  # R24, 
         await drain(app)
         expected = {(1, "tokens"): (12.5, 550), (2, "tokens"): (12.5, 550), (2, "mail"): (1.0, 0)}
         assert used(app, job.id) == expected
-        assert app.client.get(job.id).cost_micros == 1100
-        assert [run.cost_micros for run in app.client.attempts(job.id)] == [550, 550]
+        assert app.client.jobs.get(job.id).cost_micros == 1100
+        assert [run.cost_micros for run in app.client.jobs.attempts(job.id)] == [550, 550]
 
 
 async def test_a_handler_that_meters_nonsense_fails_at_once_and_keeps_what_it_metered_before(app):
@@ -65,7 +65,7 @@ async def test_a_handler_that_meters_nonsense_fails_at_once_and_keeps_what_it_me
 
     job = await work.aenqueue(1)
     await drain(app)
-    assert app.client.get(job.id).error["class"] == "InvalidSetting"
+    assert app.client.jobs.get(job.id).error["class"] == "InvalidSetting"
     assert used(app, job.id) == {(1, "mail"): (1.0, 5)}
 
 
@@ -75,7 +75,7 @@ async def test_a_process_tells_what_it_uses_also_when_it_fails(app):  # R24
     await run_processes(app, concurrency=1)
     for job in (done, failed):
         assert used(app, job.id) == {(1, "cpu"): (2.0, 22), (1, "pages"): (1.0, 0)}
-        assert app.client.get(job.id).cost_micros == 22
+        assert app.client.jobs.get(job.id).cost_micros == 22
 
 
 async def test_what_a_process_used_before_it_was_ended_is_counted(app, tmp_path):
@@ -85,11 +85,11 @@ async def test_what_a_process_used_before_it_was_ended_is_counted(app, tmp_path)
     hung, refused = await app.aclient.enqueue_many([hang, over])
     running = asyncio.create_task(run_processes(app))
     await until(sign.exists)
-    await app.aclient.cancel(hung.id, reason="enough")
+    await app.aclient.jobs.cancel(hung.id, reason="enough")
     await running
-    assert app.client.get(hung.id).state == JobState.CANCELLED
+    assert app.client.jobs.get(hung.id).state == JobState.CANCELLED
     assert used(app, hung.id) == {(1, "cpu"): (3.0, 7)}
-    assert app.client.get(refused.id).error["class"] == "InvalidSetting"
+    assert app.client.jobs.get(refused.id).error["class"] == "InvalidSetting"
     assert used(app, refused.id) == {}
 
 
@@ -144,7 +144,7 @@ async def test_the_usage_of_an_end_whose_answer_was_lost_is_counted_once(app, ou
         await Worker(app.handlers, clients, drain=True).run()
     assert clients.lost == 1
     runs = 2 if outcome == "goes back" else 1
-    assert app.client.get(job.id).cost_micros == 5 * runs
+    assert app.client.jobs.get(job.id).cost_micros == 5 * runs
     assert len(app.client.usage.events(job.id)) == runs
     assert app.client.usage.budgets()[0].spent_micros == 5 * runs
 
@@ -164,11 +164,11 @@ async def test_a_worker_that_lost_its_lease_can_write_no_usage(app):  # R7
     async with asyncio.timeout(SOON):
         running = asyncio.create_task(worker.run())
         await begun.wait()
-        await asyncio.to_thread(app.client.rescue_worker, str(worker.worker_id))
+        await asyncio.to_thread(app.client.worker.rescue_worker, str(worker.worker_id))
         go_on.set()
         await running
     await drain(app)
-    assert app.client.get(job.id).cost_micros == 5
+    assert app.client.jobs.get(job.id).cost_micros == 5
     assert len(app.client.usage.events(job.id)) == 1
     assert worker.tally.refused == 1
 
@@ -187,14 +187,14 @@ async def test_a_spent_budget_holds_one_org_until_it_is_raised(app):  # R24
     async with app.worker() as worker:
         first = await charge(org_id="poor").aenqueue()
         await first.wait(timeout=SOON)
-        await until(lambda: app.client.watch(worker.worker_id).paused("budget") == {"poor"})
+        await until(lambda: app.client.worker.watch(worker.worker_id).paused("budget") == {"poor"})
         # The worker has heard it, too, once it has asked twice.
         await until(lambda: worker.parts.claimer.controls.held_orgs == {"poor"})
         held = await charge(org_id="poor").aenqueue()
         for org in ("rich", None):
             other = await charge(org_id=org).aenqueue()
             assert (await other.wait(timeout=SOON)).state == JobState.SUCCEEDED
-        assert app.client.get(held.id).state == JobState.QUEUED
+        assert app.client.jobs.get(held.id).state == JobState.QUEUED
         app.client.usage.set_budget("poor", limit_micros=1000, period="day")
         assert (await held.wait(timeout=SOON)).state == JobState.SUCCEEDED
 
@@ -226,7 +226,7 @@ async def test_a_worker_that_spends_a_budget_claims_no_more_and_gives_back_what_
     await app.worker(drain=True, concurrency=1).run()
     [budget] = app.client.usage.budgets()
     assert 3000 <= budget.spent_micros <= 20_000
-    counts = app.client.count()
+    counts = app.client.jobs.count()
     assert counts.total(JobState.RUNNING) == 0
     assert counts.total(JobState.QUEUED) == 300 - budget.spent_micros // 1000
     assert counts.total(JobState.SUCCEEDED) == budget.spent_micros // 1000

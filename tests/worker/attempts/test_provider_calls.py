@@ -63,7 +63,7 @@ async def test_calls_that_are_used_up_end_the_attempt_as_a_rate_limit(app, serve
     found = await job.arefresh()
     assert (found.state, found.attempt, found.error["rule"]) == (JobState.SCHEDULED, 1, "http_429")
     assert server.calls[f"{'429|' * 6}{answers}"] == 6
-    [run] = [run for run in await app.aclient.attempts(job.id) if run.ended_at]
+    [run] = [run for run in await app.aclient.jobs.attempts(job.id) if run.ended_at]
     assert found.run_at - run.ended_at == timedelta(minutes=2)
 
 
@@ -99,7 +99,7 @@ async def test_a_wait_for_a_provider_gives_way(app, server, kind):
     job = await push.aenqueue(server.url(answers))
     async with app.worker() as worker:
         await until(lambda: server.calls[answers] == 1)
-        app.client.cancel(job.id, reason="not needed")
+        app.client.jobs.cancel(job.id, reason="not needed")
         await until(lambda: worker.tally.cancelled == 1)
     assert (await job.arefresh()).state == JobState.CANCELLED
     assert server.calls[answers] == 1
@@ -113,7 +113,7 @@ async def test_what_is_raised_in_a_child_process_is_judged_by_the_same_rules(app
     how = {name: failing_jobs.fail.build(name) for name in failing_jobs.ERRORS}
     enqueued = await app.aclient.enqueue_many([*calls.values(), *how.values()])
     await drain(app, concurrency=2, max_jobs=len(enqueued))
-    jobs = dict(zip((*calls, *how), [await app.aclient.get(one.id) for one in enqueued], strict=True))
+    jobs = dict(zip((*calls, *how), [await app.aclient.jobs.get(one.id) for one in enqueued], strict=True))
     shown = {}
     for name, job in jobs.items():
         error = job.error or {}
@@ -131,7 +131,7 @@ async def test_what_is_raised_in_a_child_process_is_judged_by_the_same_rules(app
         "skip": ("succeeded", None, None, None),
     }
     assert jobs["429 Retry-After: 120"].attempt == 0
-    waits = {name: (await app.aclient.attempts(job.id))[0] for name, job in jobs.items()}
+    waits = {name: (await app.aclient.jobs.attempts(job.id))[0] for name, job in jobs.items()}
     for name, seconds in (("429 Retry-After: 120", 120), ("503 Retry-After: 30", 30), ("limited", 60)):
         ended = waits[name].ended_at
         assert ended is not None
@@ -148,5 +148,5 @@ async def test_a_wait_in_a_loop_that_a_thread_runs_for_itself_gives_way(app, ser
     job = await push.aenqueue(server.url(answers))
     async with app.worker():
         await until(lambda: server.calls[answers])
-        app.client.cancel(job.id, reason="not any more")
-        await until(lambda: app.client.get(job.id).state is JobState.CANCELLED)
+        app.client.jobs.cancel(job.id, reason="not any more")
+        await until(lambda: app.client.jobs.get(job.id).state is JobState.CANCELLED)

@@ -67,13 +67,13 @@ def spilled(texts: dict[str, str], secret: str) -> list[str]:
 def shown(app: Onward, job_id: str) -> dict[str, str]:
     """What the client's own listings and exports tell."""
     client = app.client
-    job = client.get(job_id)
-    listed = [one for one in client.list_jobs().jobs if one.id == job_id]
+    job = client.jobs.get(job_id)
+    listed = [one for one in client.jobs.list().jobs if one.id == job_id]
     return {
         "job": repr((job.error, job.result, job.outcome)),
         "listing": repr([(one.error, one.result) for one in listed]),
-        "attempts": repr(client.attempts(job_id)),
-        "events": repr(client.events(job_id)),
+        "attempts": repr(client.jobs.attempts(job_id)),
+        "events": repr(client.jobs.events(job_id)),
     }
 
 
@@ -117,9 +117,9 @@ async def test_a_secret_that_is_spilled_in_a_child_process_is_nowhere(app, secre
 
 
 async def _check(app, ids, secret, *, caplog, capfd, told) -> None:
-    states = {app.client.get(job_id).state for job_id in ids}
+    states = {app.client.jobs.get(job_id).state for job_id in ids}
     assert states >= {JobState.DEAD, JobState.SUCCEEDED, JobState.CANCELLED}
-    assert sum(len(app.client.attempts(job_id)) for job_id in ids) > len(ids)
+    assert sum(len(app.client.jobs.attempts(job_id)) for job_id in ids) > len(ids)
     out, err = capfd.readouterr()
     records = [
         json.dumps({name: repr(value) for name, value in vars(record).items()}) for record in caplog.records
@@ -143,7 +143,7 @@ async def test_a_handler_that_enqueues_a_secret_is_refused_and_dies_without_tell
 
     job = await passes_on.aenqueue()
     await drain(app)
-    error = app.client.get(job.id).error
+    error = app.client.jobs.get(job.id).error
     assert (error["class"], error["reason"]) == (SecretInPayload.__name__, "invalid_job")
     assert "$.auth.password" in error["message"]
     assert spilled({**all_texts(app), "logs": caplog.text}, "correct-horse") == []
@@ -161,7 +161,7 @@ async def test_what_an_application_adds_to_the_list_is_hidden_in_its_errors_and_
 
     job = await fails.aenqueue()
     await drain(app)
-    error = app.client.get(job.id).error
+    error = app.client.jobs.get(job.id).error
     assert error["message"] == "pin=[redacted] of [redacted]"
     assert "pin=[redacted] of [redacted]" in caplog.text
     assert "98765" not in caplog.text + repr(all_texts(app))

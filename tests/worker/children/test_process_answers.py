@@ -75,7 +75,7 @@ async def enqueue_by_context(client: Client, url: str, schema: str) -> None:
         child_id = await run(pool, jobs.enqueue_child)
     finally:
         await pool.close()
-    assert client.get(child_id).job_type == "follow_up"
+    assert client.jobs.get(child_id).job_type == "follow_up"
 
 
 @pytest.mark.parametrize("job_type", [jobs.end, jobs.give_back], ids=["raised", "returned"])
@@ -191,7 +191,7 @@ def test_a_script_that_enqueues_when_it_is_imported_is_told_so_and_multiplies_no
         "job = square.enqueue(4)\n"
         "asyncio.run(app.worker(drain=True).run())\n"
         "print(job.refresh().error['message'])\n"
-        "print(sum(app.client.count().ended.values()))\n"
+        "print(sum(app.client.jobs.count().ended.values()))\n"
     )
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -36,10 +36,10 @@ async def test_what_was_claimed_after_quick_jobs_is_given_back_when_it_is_slow(a
     ids = [job.id for job in app.enqueue_many(slow.using(priority=9).build() for _ in range(500))]
     async with app.worker(concurrency=2):
         await asyncio.wait_for(began.wait(), SOON)
-        await until(lambda: app.client.count().total(JobState.RUNNING) <= 10)
+        await until(lambda: app.client.jobs.count().total(JobState.RUNNING) <= 10)
         release.set()
-        await until(lambda: not app.client.count().live)
-    assert any(event.event == "job.released" for job_id in ids for event in app.client.events(job_id))
+        await until(lambda: not app.client.jobs.count().live)
+    assert any(event.event == "job.released" for job_id in ids for event in app.client.jobs.events(job_id))
 
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
@@ -58,7 +58,7 @@ async def test_a_job_that_runs_too_long_fails(app, kind):
 
     job = await slow.aenqueue()
     assert (await drain(app)).retried == 1
-    error = app.client.get(job.id).error
+    error = app.client.jobs.get(job.id).error
     assert (error["class"], error["message"]) == ("TimeoutError", "ran longer than its time-out")
     assert error["rule"] == "job_timeout"
 
@@ -82,7 +82,7 @@ async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app,
     release.set()
     assert (tally.retried, tally.succeeded) == (1, 1)
     assert await other.aresult() == "here"
-    assert app.client.get(job.id).error["class"] == "TimeoutError"
+    assert app.client.jobs.get(job.id).error["class"] == "TimeoutError"
     assert f"job deaf {job.id} ignores" in caplog.text
 
 
@@ -95,7 +95,7 @@ async def test_a_job_whose_deadline_has_passed_is_dead_without_having_run(app):
 
     job = await late.using(deadline=datetime.now(UTC) - timedelta(seconds=1)).aenqueue()
     assert (await drain(app)).dead == 1
-    assert app.client.get(job.id).error["reason"] == "deadline_passed"
+    assert app.client.jobs.get(job.id).error["reason"] == "deadline_passed"
     assert not ran
 
 
@@ -123,9 +123,9 @@ async def test_a_running_job_is_cancelled_on_request(app, kind):
     job = await long.aenqueue()
     async with app.worker() as worker:
         await until(started.is_set)
-        app.client.cancel(job.id, reason="a customer changed her mind")
+        app.client.jobs.cancel(job.id, reason="a customer changed her mind")
         await until(lambda: worker.tally.cancelled == 1)
-    found = app.client.get(job.id)
+    found = app.client.jobs.get(job.id)
     assert (found.state, found.error) == (JobState.CANCELLED, {"reason": "a customer changed her mind"})
 
 
@@ -153,7 +153,7 @@ async def test_a_stopped_worker_finishes_what_it_can_and_gives_back_the_rest(app
     go_on.set()
     tally = await asyncio.wait_for(running, SOON)
     assert (tally.succeeded, tally.released) == (1, 1)
-    states = [app.client.get(job.id) for job in (*jobs, later)]
+    states = [app.client.jobs.get(job.id) for job in (*jobs, later)]
     assert [job.state for job in states] == ["succeeded", "queued", "queued"]
     assert [job.attempt for job in states] == [1, 0, 0]
 
@@ -173,7 +173,7 @@ async def test_a_second_stop_gives_back_at_once(app):
     worker.stop()
     worker.stop()
     assert (await asyncio.wait_for(running, SOON)).released == 1
-    assert app.client.get(job.id).attempt == 0
+    assert app.client.jobs.get(job.id).attempt == 0
 
 
 async def test_a_worker_that_lost_its_lease_cancels_its_handlers_and_works_on_under_another_id(app, caplog):
@@ -194,12 +194,12 @@ async def test_a_worker_that_lost_its_lease_cancels_its_handlers_and_works_on_un
     async with app.worker() as worker:
         await until(lambda: starts)
         first = worker.worker_id
-        app.client.rescue_worker(first)
+        app.client.worker.rescue_worker(first)
         await until(lambda: worker.tally.succeeded == 1)
         assert worker.worker_id != first
     assert ended == ["cancelled"]
     assert (len(starts), worker.tally.refused) == (2, 1)
-    events = [event.event for event in app.client.events(enqueued.id)]
+    events = [event.event for event in app.client.jobs.events(enqueued.id)]
     assert events.count("job.stale_result_rejected") == 1
     assert events.count("job.succeeded") == 1
     assert "lost its lease" in caplog.text
@@ -217,7 +217,7 @@ async def test_a_handler_that_blocks_the_loop_is_named(app, caplog):
     lines = [record.getMessage() for record in caplog.records if "event loop" in record.getMessage()]
     assert any(re.search(f"blocked for 1.\\d s by job rude {job.id}", line) for line in lines), lines
     assert any("runs again" in line for line in lines)
-    assert app.client.get(job.id).attempt == 1
+    assert app.client.jobs.get(job.id).attempt == 1
     assert worker.tally.succeeded == 1
 
 

@@ -65,11 +65,11 @@ async def poison() -> None:
 def forks() -> str:
     """Try in a forked child to use what the parent has opened."""
     client = app.client
-    client.count()
+    client.jobs.count()
     child = os.fork()
     if child == 0:
         try:
-            client.count()
+            client.jobs.count()
         except StoreClosed:
             os._exit(7)
         finally:

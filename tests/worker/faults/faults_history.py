@@ -32,7 +32,7 @@ def broken(client: Client, ids: Collection[str], *, running: Collection[str] = (
     """Tell which invariant broke, and for which job; all but those that may still run must have ended."""
     found = _read(client, ids)
     out = [f"I1 lost: {job_id}" for job_id in ids if job_id not in found]
-    counts = client.count()
+    counts = client.jobs.count()
     there = sum(counts.total(state) for state in JobState)
     if there > len(found):
         out.append(f"I1 ghosts: {there} jobs are there, {len(found)} of them were enqueued")
@@ -40,7 +40,7 @@ def broken(client: Client, ids: Collection[str], *, running: Collection[str] = (
     for job in found.values():
         if job.state not in ENDED and job.id not in running:
             out.append(f"I1 stuck: {job.id} is {job.state}")
-        events, attempts = client.events(job.id), client.attempts(job.id)
+        events, attempts = client.jobs.events(job.id), client.jobs.attempts(job.id)
         seen[_told_state(events)] += 1
         out += [f"{what}: {job.id} {_story(events)}" for what in _flaws(job, events, attempts)]
     out += [
@@ -53,14 +53,14 @@ def broken(client: Client, ids: Collection[str], *, running: Collection[str] = (
 
 def lost_jobs(client: Client, ids: Collection[str]) -> list[str]:
     """Give the jobs of which an attempt was lost with its worker."""
-    return [job_id for job_id in ids if any(run.outcome == "lost" for run in client.attempts(job_id))]
+    return [job_id for job_id in ids if any(run.outcome == "lost" for run in client.jobs.attempts(job_id))]
 
 
 def longest_wait(client: Client, ids: Collection[str], since: datetime) -> float:
     """Give the seconds until the last of these jobs was started again."""
     waits = []
     for job_id in ids:
-        starts = [event.at for event in client.events(job_id) if event.event == "job.started"]
+        starts = [event.at for event in client.jobs.events(job_id) if event.event == "job.started"]
         waits.append((min(at for at in starts if at > since) - since).total_seconds())
     return max(waits)
 
@@ -69,7 +69,7 @@ def _read(client: Client, ids: Collection[str]) -> dict[str, Job]:
     asked = list(ids)
     found: dict[str, Job] = {}
     for at in range(0, len(asked), 500):
-        found |= client.get_many(asked[at : at + 500])
+        found |= client.jobs.get_many(asked[at : at + 500])
     return found
 
 

@@ -102,11 +102,11 @@ class Place:
 
     def state(self, job_id: str) -> JobState:
         """Read the state of a job."""
-        return self.client.get(job_id).state
+        return self.client.jobs.get(job_id).state
 
     def ended(self) -> int:
         """Count the jobs that have ended."""
-        counts = self.client.count()
+        counts = self.client.jobs.count()
         return sum(counts.total(state) for state in ENDED)
 
     def leader(self) -> int | None:

@@ -98,20 +98,20 @@ def test_a_crash_of_the_server_costs_no_job_and_no_worker(server, place, tmp_pat
             until(passed(away + AWAY))
             server.start()
             back = datetime.now(UTC)
-            place.client.count()
+            place.client.jobs.count()
             probe = place.put("step")
             held.append(probe)
             until(succeeded(place, probe))
-            picked_up.append((place.client.get(probe).started_at - back).total_seconds())
+            picked_up.append((place.client.jobs.get(probe).started_at - back).total_seconds())
             worker.wait_for("database is back")
         load.__exit__()
         ids = [*held, *load.ids]
-        until(lambda: place.ended() == len(ids), about=place.client.count)
+        until(lambda: place.ended() == len(ids), about=place.client.jobs.count)
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
     print("pick-up after a crash restart:", " ".join(f"{seconds:.3f}" for seconds in picked_up))
     assert broken(place.client, ids) == []
-    assert {place.client.get(job_id).attempt for job_id in held} == {1}, "their results were kept"
+    assert {place.client.jobs.get(job_id).attempt for job_id in held} == {1}, "their results were kept"
     assert max(picked_up) < 1.0
     for told in ("database trouble", "database is back", "wake-ups lost"):
         assert worker.output.count(told) <= ROUNDS, worker.output
@@ -131,9 +131,9 @@ def test_an_outage_longer_than_the_lease_ends_every_job_once(server, place, tmp_
         gate.touch()
         server.start()
         # A question is asked again by itself when its connection turns out to be dead.
-        place.client.count()
+        place.client.jobs.count()
         ids.append(place.put("step"))
-        until(lambda: place.ended() == 3, about=place.client.count)
+        until(lambda: place.ended() == 3, about=place.client.jobs.count)
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
     assert broken(place.client, ids) == []
@@ -158,11 +158,11 @@ def test_sessions_that_are_ended_are_replaced_and_that_is_told_once(place, tmp_p
         held = place.put("waits", gate=str(gate))
         worker.wait_for("began waits")
         assert end_backends(place, "application_name LIKE 'onward%'") >= 3
-        place.client.count()
+        place.client.jobs.count()
         since = time.monotonic()
         probe = place.put("step")
         gate.touch()
-        until(lambda: place.ended() == 2, about=place.client.count)
+        until(lambda: place.ended() == 2, about=place.client.jobs.count)
         assert time.monotonic() - since < 2.0
         # Not all of its loops need have asked again by now.
         until(lambda: worker.has_said("database is back") or not worker.has_said("database trouble"))
@@ -220,11 +220,11 @@ def test_a_server_without_free_connections_is_waited_for(server, place, tmp_path
         hogs.close()
         with fresh_place(place.url, place.schema) as again:
             probe = again.put("step")
-            until(lambda: again.ended() == 2, about=again.client.count)
+            until(lambda: again.ended() == 2, about=again.client.jobs.count)
             worker.send(signal.SIGTERM)
             assert worker.end() == 0
             assert broken(again.client, [held, probe]) == []
-            assert again.client.get(held).attempt == 1
+            assert again.client.jobs.get(held).attempt == 1
     assert worker.output.count("database trouble") <= 2, worker.output
 
 
@@ -254,9 +254,9 @@ def test_a_worker_without_its_database_still_stops_within_its_grace(server, plac
     place.workers_url = None
     with place.worker() as heir:
         heir.wait_for("  worker ")
-        for worker_id in {place.client.get(job_id).worker_id for job_id in (held, endless)}:
-            place.client.rescue_worker(worker_id)
-        until(lambda: place.ended() == 2, about=place.client.count)
+        for worker_id in {place.client.jobs.get(job_id).worker_id for job_id in (held, endless)}:
+            place.client.worker.rescue_worker(worker_id)
+        until(lambda: place.ended() == 2, about=place.client.jobs.count)
     assert broken(place.client, [held, endless]) == []
 
 
@@ -274,7 +274,7 @@ def test_a_connection_on_which_nothing_arrives_any_more_is_replaced(server, plac
             since = time.monotonic()
             until(lambda: time.monotonic() - since > 1.5)
             proxy.hear_again()
-            took = until(lambda: place.ended() == 2, 25, about=place.client.count)
+            took = until(lambda: place.ended() == 2, 25, about=place.client.jobs.count)
             print(f"after a silent connection: {took:.2f} s")
             worker.send(signal.SIGTERM)
             assert worker.end() == 0
@@ -327,7 +327,7 @@ if may_mount():
             since = time.monotonic()
             after = place.put("step")
             ids = [held, after, *accepted]
-            until(lambda: place.ended() == len(ids), about=place.client.count)
+            until(lambda: place.ended() == len(ids), about=place.client.jobs.count)
             assert time.monotonic() - since < 5.0
             worker.send(signal.SIGTERM)
             assert worker.end() == 0
@@ -340,7 +340,7 @@ def test_a_burst_of_jobs_wakes_a_waiting_worker_with_few_notifications(place):  
         until(lambda: place.query(f"SELECT 1 FROM {place.schema}.workers WHERE idle_since IS NOT NULL"))
         listener.execute(f'LISTEN "{place.schema}"')
         place.put_many(3000, "step")
-        until(lambda: place.ended() == 3000, about=place.client.count)
+        until(lambda: place.ended() == 3000, about=place.client.jobs.count)
         told = [notice.payload for notice in listener.notifies(timeout=0)]
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
@@ -358,7 +358,7 @@ def test_a_result_that_meets_a_lock_is_written_when_the_lock_is_gone(place, tmp_
         gate.touch()
         worker.wait_for("lock timeout")
         rival.rollback()
-        until(lambda: place.ended() == 1, about=place.client.count)
+        until(lambda: place.ended() == 1, about=place.client.jobs.count)
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
     assert broken(place.client, [held]) == []
@@ -380,6 +380,6 @@ def test_no_more_is_claimed_while_thousands_of_results_can_not_be_written(place)
             until(claims_no_more)
             assert running[-1] < 10_000
             rival.rollback()
-            until(lambda: not place.client.count().live, about=place.client.count)
+            until(lambda: not place.client.jobs.count().live, about=place.client.jobs.count)
             worker.send(signal.SIGTERM)
             assert worker.end() == 0

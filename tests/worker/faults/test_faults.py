@@ -33,7 +33,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 def running_in(place: Place, pid: int) -> list[str]:
     """Give the running jobs that a process holds."""
-    page = place.client.list_jobs(JobFilter(state="running"), limit=1000)
+    page = place.client.jobs.list(JobFilter(state="running"), limit=1000)
     return [job.id for job in page.jobs if pid_of(job.worker_id) == pid]
 
 
@@ -51,13 +51,13 @@ def kill_in_the_middle(place: Place, lease: float, *, seconds: float) -> float:
         until(lambda: place.ended() >= 100 and running_in(place, leader))
         os.kill(leader, signal.SIGKILL)
         since = datetime.now(UTC)
-        until(lambda: place.ended() == 500, seconds, about=place.client.count)
+        until(lambda: place.ended() == 500, seconds, about=place.client.jobs.count)
     lost = lost_jobs(place.client, ids)
     assert lost, "the dead worker held jobs"
     other = second if leader == first.pid else first
     assert other.has_said(f"took back what silent workers had (jobs: {len(lost)})")
     assert broken(place.client, ids) == []
-    assert all(place.client.get(job_id).attempt == 2 for job_id in lost)
+    assert all(place.client.jobs.get(job_id).attempt == 2 for job_id in lost)
     return longest_wait(place.client, lost, since)
 
 
@@ -76,14 +76,14 @@ def test_jobs_of_a_killed_process_under_a_supervisor_run_again_within_3_seconds(
         ids = place.put_many(200, "step", seconds=0.05)
 
         def busy() -> list[int]:
-            page = place.client.list_jobs(JobFilter(state="running"), limit=1000)
+            page = place.client.jobs.list(JobFilter(state="running"), limit=1000)
             return sorted({pid_of(job.worker_id) for job in page.jobs})
 
         until(lambda: len(busy()) == 2 and place.ended() >= 20)
         killed = busy()[0]
         os.kill(killed, signal.SIGKILL)
         since = datetime.now(UTC)
-        until(lambda: place.ended() == 200, about=place.client.count)
+        until(lambda: place.ended() == 200, about=place.client.jobs.count)
         supervisor.send(signal.SIGTERM)
         assert supervisor.end() == 0
     lost = lost_jobs(place.client, ids)
@@ -101,8 +101,8 @@ from onward import Client
 from onward.stores import open_store
 
 client = Client(store=open_store(sys.argv[1], schema=sys.argv[2]))
-client.register("doomed:0:0", lease=timedelta(milliseconds=300))
-assert len(client.claim("q:default", 3, worker_id="doomed:0:0")) == 3
+client.worker.register("doomed:0:0", lease=timedelta(milliseconds=300))
+assert len(client.worker.claim("q:default", 3, worker_id="doomed:0:0")) == 3
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -113,12 +113,12 @@ def test_a_job_whose_worker_died_before_its_handler_began_runs_once(place, tmp_p
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert {place.state(job_id) for job_id in ids} == {JobState.RUNNING}
     with place.worker("--lease", "2s") as worker:
-        until(lambda: place.ended() == 3, about=place.client.count)
+        until(lambda: place.ended() == 3, about=place.client.jobs.count)
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
     assert broken(place.client, ids) == []
     for job_id in ids:
-        assert [run.outcome for run in place.client.attempts(job_id)] == ["lost", "succeeded"]
+        assert [run.outcome for run in place.client.jobs.attempts(job_id)] == ["lost", "succeeded"]
         assert worker.output.count(f"began waits {job_id}") == 1
 
 
@@ -130,17 +130,17 @@ def test_a_frozen_worker_finds_its_results_refused_and_works_on_under_another_id
         frozen.wait_for(f"began waits {taken}")
         cancelled = place.put("waits_in_a_thread", queue="q:other", gate=str(gate))
         frozen.wait_for(f"began waits_in_a_thread {cancelled}")
-        first_id = place.client.get(taken).worker_id
+        first_id = place.client.jobs.get(taken).worker_id
         with place.worker("--lease", "2s", "-q", "q:default") as other:
             other.wait_for("  worker ")
             place.freeze(frozen)
-            until(lambda: place.state(taken) == JobState.SUCCEEDED, about=place.client.count)
-            until(lambda: place.client.cancel(cancelled, reason="tests") == JobState.CANCELLED)
+            until(lambda: place.state(taken) == JobState.SUCCEEDED, about=place.client.jobs.count)
+            until(lambda: place.client.jobs.cancel(cancelled, reason="tests") == JobState.CANCELLED)
             gate.touch()
             frozen.send(signal.SIGCONT)
             frozen.wait_for("lost its lease")
             until(lambda: refusals(place, taken) == refusals(place, cancelled) == 1)
-            assert place.client.get(taken).result == other.pid
+            assert place.client.jobs.get(taken).result == other.pid
             other.send(signal.SIGTERM)
             assert other.end() == 0
         after = place.put("step")
@@ -151,13 +151,13 @@ def test_a_frozen_worker_finds_its_results_refused_and_works_on_under_another_id
     assert (place.state(taken), place.state(cancelled)) == (JobState.SUCCEEDED, JobState.CANCELLED)
     for job_type, job_id in (("waits", taken), ("waits_in_a_thread", cancelled)):
         assert f"job {job_type} {job_id}: lease 1 was lost, its result is refused" in frozen.output
-    again = place.client.get(after)
+    again = place.client.jobs.get(after)
     assert pid_of(again.worker_id) == frozen.pid
     assert again.worker_id != first_id
 
 
 def refusals(place: Place, job_id: str) -> int:
-    events = [event.event for event in place.client.events(job_id)]
+    events = [event.event for event in place.client.jobs.events(job_id)]
     return events.count("job.stale_result_rejected")
 
 
@@ -198,9 +198,9 @@ def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_job(place, le
             rude.wait_for("event loop runs again after")
             ids = [blocker, between]
     assert broken(place.client, ids) == []
-    job = place.client.get(blocker)
+    job = place.client.jobs.get(blocker)
     assert (job.attempt, job.result) == (1, rude.pid)
-    assert [run.outcome for run in place.client.attempts(blocker)] == ["succeeded"]
+    assert [run.outcome for run in place.client.jobs.attempts(blocker)] == ["succeeded"]
 
 
 @ON_ONE
@@ -209,15 +209,15 @@ def test_poison_is_dead_after_its_attempts_while_other_jobs_flow(place):  # F07
         supervisor.wait_for("  worker ")
         killer = place.put("poison", max_attempts=2)
         beside = place.put_many(60, "step", seconds=0.02)
-        until(lambda: place.state(killer) == JobState.DEAD, about=place.client.count)
+        until(lambda: place.state(killer) == JobState.DEAD, about=place.client.jobs.count)
         after = place.put_many(20, "step")
         until(lambda: all(place.state(job_id) == JobState.SUCCEEDED for job_id in after))
         supervisor.send(signal.SIGTERM)
         assert supervisor.end() == 0
     # Who died twice beside it waits for its back-off.
-    twice = [job_id for job_id in beside if place.client.get(job_id).crashes == 2]
+    twice = [job_id for job_id in beside if place.client.jobs.get(job_id).crashes == 2]
     assert broken(place.client, [killer, *beside, *after], running=twice) == []
-    dead = place.client.get(killer)
+    dead = place.client.jobs.get(killer)
     assert (dead.state, dead.attempt, dead.crashes) == (JobState.DEAD, 2, 2)
     assert (dead.error["reason"], dead.error["class"]) == ("crash_loop", "WorkerLost")  # R6
     assert {place.state(job_id) for job_id in set(beside) - set(twice)} == {JobState.SUCCEEDED}
@@ -240,7 +240,7 @@ def test_a_draining_worker_keeps_its_lease_and_hears_cancellation(place, tmp_pat
         draining.wait_for("stopping")
         late = place.put("step")
         asked = time.monotonic()
-        place.client.cancel(unwanted, reason="tests")
+        place.client.jobs.cancel(unwanted, reason="tests")
         until(lambda: place.state(unwanted) == JobState.CANCELLED)
         assert time.monotonic() - asked < 1.0
         # Longer than its lease and a sweep: only a heartbeat keeps the job from the other one.
@@ -262,12 +262,12 @@ def test_cancellation_and_pause_are_seen_within_a_second(place, tmp_path):  # F4
             worker.wait_for("began waits")
         asked = time.monotonic()
         for job_id in cancelled:
-            assert place.client.cancel(job_id, reason="tests") == JobState.RUNNING
+            assert place.client.jobs.cancel(job_id, reason="tests") == JobState.RUNNING
         until(lambda: place.ended() == 2)
         assert time.monotonic() - asked < 1.0
         assert {place.state(job_id) for job_id in cancelled} == {JobState.CANCELLED}
         paused = time.monotonic()
-        place.client.pause("queue", "q:default", reason="tests")
+        place.client.queues.pause("q:default", reason="tests")
         # A second after the pause nothing may be claimed, so what is put in then must wait.
         until(lambda: time.monotonic() - paused > 1.0)
         waiting = place.put("step")
@@ -275,7 +275,7 @@ def test_cancellation_and_pause_are_seen_within_a_second(place, tmp_path):  # F4
         until(lambda: place.state(passed) == JobState.SUCCEEDED)
         assert place.state(waiting) == JobState.QUEUED
         resumed = time.monotonic()
-        place.client.resume("queue", "q:default")
+        place.client.queues.resume("q:default")
         until(lambda: place.state(waiting) == JobState.SUCCEEDED)
         assert time.monotonic() - resumed < 1.0
     assert broken(place.client, [*cancelled, waiting, passed]) == []
@@ -284,11 +284,14 @@ def test_cancellation_and_pause_are_seen_within_a_second(place, tmp_path):  # F4
 def test_a_forked_child_can_not_use_what_its_parent_opened(place):  # F13
     with place.worker() as worker:
         forked = place.put("forks")
-        until(lambda: place.state(forked) == JobState.SUCCEEDED, about=lambda: place.client.get(forked).error)
+        until(
+            lambda: place.state(forked) == JobState.SUCCEEDED,
+            about=lambda: place.client.jobs.get(forked).error,
+        )
         after = place.put("step")
         until(lambda: place.state(after) == JobState.SUCCEEDED)
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
-    assert place.client.get(forked).result == "refused"
+    assert place.client.jobs.get(forked).result == "refused"
     if place.url.startswith("sqlite"):
         assert place.query("PRAGMA integrity_check") == [("ok",)]

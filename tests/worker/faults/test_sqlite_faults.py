@@ -40,7 +40,7 @@ def test_a_writer_that_holds_the_file_for_longer_than_the_lease_stops_nothing_fo
             holder.execute("ROLLBACK")
         freed = time.monotonic()
         after = place.put("step")
-        until(lambda: place.ended() == 2, about=place.client.count)
+        until(lambda: place.ended() == 2, about=place.client.jobs.count)
         assert time.monotonic() - freed < 3.0
         worker.send(signal.SIGTERM)
         assert worker.end() == 0
@@ -88,10 +88,10 @@ if may_mount():
                 freed = time.monotonic()
                 after = place.put("step")
                 ids = [long, after, *accepted]
-                until(lambda: place.ended() == len(ids), about=place.client.count)
+                until(lambda: place.ended() == len(ids), about=place.client.jobs.count)
                 assert time.monotonic() - freed < 5.0
                 worker.send(signal.SIGTERM)
                 assert worker.end() == 0
             assert broken(place.client, ids) == []
-            assert place.client.get(long).attempt == 1
+            assert place.client.jobs.get(long).attempt == 1
             assert place.query("PRAGMA integrity_check") == [("ok",)]

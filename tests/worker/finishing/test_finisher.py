@@ -50,9 +50,9 @@ class Writing:
 async def writing(url: str) -> AsyncIterator[Writing]:
     async with AsyncClient(url) as client:
         await client.migrate()
-        await client.register("w1")
+        await client.worker.register("w1")
         await client.enqueue_many([NewJob(job_type="t") for _ in range(1100)])
-        work = Writing(client, await client.claim("q:default", 1100, worker_id="w1"))
+        work = Writing(client, await client.worker.claim("q:default", 1100, worker_id="w1"))
         task = asyncio.create_task(work.finisher.run())
         yield work
         task.cancel()

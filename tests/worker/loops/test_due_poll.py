@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import psycopg
 import pytest
 
-from onward import AsyncClient, NewJob, Onward
+from onward import NewJob, Onward
+from onward.clients.work.worker_client import AsyncWorkerClient
 from onward.connections import begin
 from onward.operations.schedules.fire import Known
 from onward.worker.loops.due_poll import Chores
@@ -25,7 +26,7 @@ KNOWN = Known({"t"})
 
 
 def test_an_empty_database_has_nothing_to_do(client):
-    found = client.at(NOW).chores(KNOWN)
+    found = client.at(NOW).worker.chores(KNOWN)
     assert (found.now, found.next_due, found.next_slot) == (NOW, None, None)
     assert not found.unsettled
     assert not found.fresh
@@ -34,9 +35,9 @@ def test_an_empty_database_has_nothing_to_do(client):
 def test_it_tells_when_jobs_and_slots_are_due(client):
     client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + 5 * SECOND))
     client.at(NOW).schedules.add("s", "t", every="7s", anchor=NOW)
-    found = client.at(NOW + 9 * SECOND).chores(KNOWN)
+    found = client.at(NOW + 9 * SECOND).worker.chores(KNOWN)
     assert (found.next_due, found.next_slot) == (NOW + 5 * SECOND, NOW + 7 * SECOND)
-    assert client.at(NOW).chores(Known({"other"})).next_slot is None
+    assert client.at(NOW).worker.chores(Known({"other"})).next_slot is None
 
 
 def test_a_signal_is_fresh_until_somebody_has_looked(client):
@@ -44,21 +45,21 @@ def test_a_signal_is_fresh_until_somebody_has_looked(client):
     with begin(connection, client.store.database, client.store.prefix):
         client.within(connection).signals.send("approved")
     connection.close()
-    assert client.chores(KNOWN).fresh
-    client.signals.wake()
-    assert not client.chores(KNOWN).fresh
+    assert client.worker.chores(KNOWN).fresh
+    client.worker.signals.wake()
+    assert not client.worker.chores(KNOWN).fresh
 
 
 async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url, monkeypatch):
     """A worker that asks without end, thousands of times a second, costs the others their database."""
     tried: list[float] = []
-    promote = AsyncClient.promote
+    promote = AsyncWorkerClient.promote
 
     async def counted(*arguments, **options):
         tried.append(time.monotonic())
         return await promote(*arguments, **options)
 
-    monkeypatch.setattr(AsyncClient, "promote", counted)
+    monkeypatch.setattr(AsyncWorkerClient, "promote", counted)
     with clean_schema(postgres_url) as store:
         app = Onward(store.url, schema=store.prefix.rstrip("."))
         job = app.client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + SECOND))
@@ -68,7 +69,7 @@ async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url
                 await until(lambda: len(tried) >= 2)
                 assert tried[1] - tried[0] > 0.7
                 caller.rollback()
-                await until(lambda: app.client.look().next_due is None)
+                await until(lambda: app.client.worker.look().next_due is None)
         await app.aclose()
 
 

@@ -7,7 +7,8 @@ import asyncio
 import psycopg
 import pytest
 
-from onward import AsyncClient, Onward
+from onward import Onward
+from onward.clients.work.worker_client import AsyncWorkerClient
 from onward.handlers.job_type import JobType
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -39,7 +40,7 @@ async def idle(app: Onward) -> None:
 
 async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place, monkeypatch):  # R17
     looks = 0
-    look = AsyncClient.look
+    look = AsyncWorkerClient.look
 
     async def counted(*arguments, **options):
         nonlocal looks
@@ -57,7 +58,7 @@ async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place,
         # The first ones: until now it had no reason to trust that it is told.
         await note.aenqueue(n=-1)
         assert await ran.get() == -1
-        monkeypatch.setattr(AsyncClient, "look", counted)
+        monkeypatch.setattr(AsyncWorkerClient, "look", counted)
         for number in range(JOBS):
             await note.aenqueue(n=number)
             assert await ran.get() == number
@@ -98,7 +99,7 @@ async def test_a_queue_that_was_paused_is_looked_at_when_it_goes_on(place, noted
     async def elsewhere() -> None:
         other.set()
 
-    await place.aclient.pause("queue", "q:default", reason="a test")
+    await place.aclient.queues.pause("q:default", reason="a test")
     async with place.worker(), asyncio.timeout(SOON):
         await idle(place)
         await note.aenqueue()
@@ -106,6 +107,6 @@ async def test_a_queue_that_was_paused_is_looked_at_when_it_goes_on(place, noted
         await elsewhere.aenqueue()
         await other.wait()
         assert not ran.is_set()
-        await place.aclient.resume("queue", "q:default")
+        await place.aclient.queues.resume("q:default")
         await ran.wait()
     await place.aclose()

@@ -244,7 +244,7 @@ def _edit(client: Client, target: DeadTarget, **texts: Any) -> dict[str, Any]:
         raise click.UsageError("what is to be changed in this group? give --patch, --queue or --priority")
     import json
 
-    before = client.get(target.job_id).payload
+    before = client.jobs.get(target.job_id).payload
     after = click.edit(json.dumps(before, ensure_ascii=False, indent=2) + "\n", extension=".json")
     if after is None:
         say("refused: nothing was changed in the editor", timed=False)

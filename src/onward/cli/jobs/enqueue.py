@@ -135,7 +135,7 @@ def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
-    while (job := client.get(asked.id)).state not in ENDED:
+    while (job := client.jobs.get(asked.id)).state not in ENDED:
         left = pause if end is None else end - time.monotonic()
         if left <= 0:
             raise JobNotEnded(

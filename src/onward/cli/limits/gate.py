@@ -25,7 +25,7 @@ def command() -> None:
 def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
     """Let workers claim jobs again."""
     with open_operator(app, url, actor) as client:
-        changed = client.open_gate(reason=reason)
+        changed = client.gate.open(reason=reason)
     say("the gate is open" if changed else "the gate was open already", timed=False)
 
 
@@ -35,7 +35,7 @@ def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | 
 def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Stop all claims; running jobs continue."""
     with open_operator(app, url, actor) as client:
-        changed = client.close_gate(reason=reason)
+        changed = client.gate.close(reason=reason)
     say("the gate is closed" if changed else "the gate was closed for that reason already", timed=False)
 
 
@@ -44,7 +44,7 @@ def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -
 def status(*, as_json: bool, app: str | None, url: str | None) -> None:
     """Show whether the gate is open; if it is closed, also the actor, the time and the reason."""
     with open_client(app, url) as client:
-        gate = client.controls().gate
+        gate = client.gate.status().gate
     if as_json:
         from onward.core.plain import plain
 

@@ -13,6 +13,9 @@ from onward.core.inputs.plain_text import one_line as clean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from onward.clients.sync.client import Client
+    from onward.clients.sync.limits.gate import JobTypes, Orgs
+    from onward.clients.sync.limits.queues import Queues
     from onward.core.jobs.filters import Counts
     from onward.core.limits.pause import Controls, Pause, Scope
     from onward.core.limits.queue_policy import Queue
@@ -35,7 +38,7 @@ def command() -> None:
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     """List the queues that have jobs, a policy or a pause, then the paused orgs and job types."""
     with open_client(app, url) as client:
-        counts, controls, ruled = client.count(), client.controls(), client.queues.list()
+        counts, controls, ruled = client.jobs.count(), client.gate.status(), client.queues.list()
     queues = _queues(counts, controls, {one.name: one for one in ruled if not one.rule.plain or one.override})
     others = sorted(
         (one for one in controls.pauses if one.scope != "queue"), key=lambda one: (one.scope, one.name)
@@ -67,7 +70,7 @@ def pause_(
     """Stop claims from a QUEUE, an org or a job type; running jobs continue."""
     scope, name = _chosen(queue, org, job_type)
     with open_operator(app, url, actor) as client:
-        changed = client.pause(scope, name, reason=reason)
+        changed = _pausable(client, scope).pause(name, reason=reason)
     say(clean(f"{name} is paused" if changed else f"{name} was paused for that reason already"), timed=False)
 
 
@@ -88,7 +91,7 @@ def resume(
     """End the pause of a QUEUE, an org or a job type."""
     scope, name = _chosen(queue, org, job_type)
     with open_operator(app, url, actor) as client:
-        changed = client.resume(scope, name, reason=reason)
+        changed = _pausable(client, scope).resume(name, reason=reason)
     say(clean(f"{name} goes on" if changed else f"{name} was not paused"), timed=False)
 
 
@@ -126,6 +129,15 @@ def reset(*, queue: str, reason: str, actor: str | None, app: str | None, url: s
     with open_operator(app, url, actor) as client:
         changed = client.queues.reset(queue, reason=reason)
     say(clean(f"{queue} is as declared" if changed else f"{queue}: no bounds were set"), timed=False)
+
+
+def _pausable(client: Client, scope: Scope) -> Queues | Orgs | JobTypes:
+    match scope:
+        case "queue":
+            return client.queues
+        case "org":
+            return client.orgs
+    return client.job_types
 
 
 def _chosen(queue: str | None, org: str | None, job_type: str | None) -> tuple[Scope, str]:

@@ -28,7 +28,7 @@ def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
         job_id = find_job(client, job)
         found = client.effects.list(job_id)
         if not found:
-            client.get(job_id)
+            client.jobs.get(job_id)
         redaction = client.rules.redact
     if as_json:
         click.echo(shown_json(found, redaction))
@@ -53,7 +53,7 @@ def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | Non
     with open_operator(app, url, actor) as client:
         job_id = find_job(client, job)
         effect = client.effects.reset(job_id, name, reason=reason)
-        state = client.get(job_id).state
+        state = client.jobs.get(job_id).state
     say(f"reset {clean(effect.name)!r}; the job is {state}, and does it again when it next runs", timed=False)
     click.echo(f"its new key  {effect.key}")
 

@@ -187,7 +187,7 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
 
     def give_back(worker_id: str, how: str) -> int:
         with app.clients.open() as client:
-            return len(client.rescue_worker(worker_id, how=how).held)
+            return len(client.worker.rescue_worker(worker_id, how=how).held)
 
     supervisor = Supervisor(options.again(), options.processes, give_back=give_back)
     return asyncio.run(supervisor.run())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from onward.clients.binding import AsyncBinding
-from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Standing
+from onward.core.failures.breaker import Breaker
 from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
 
@@ -40,16 +40,3 @@ class AsyncBreakers:
     async def close(self, name: str, *, reason: str) -> bool:
         """Let a provider's jobs run again; False if nothing was held or counted."""
         return await self._run(lambda: breakers.close_breaker(name, reason=reason))
-
-    async def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
-        """Ask, as a worker does, whether to call a provider.
-
-        `turn` identifies the caller. Unless the provider is well, one caller at a time gets the right to try.
-        """
-        return await self._run(lambda: breakers.ask(name, turn, settings))
-
-    async def answered(
-        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
-    ) -> Standing:
-        """Count, as a worker does, what a call showed about its provider; return the new standing."""
-        return await self._run(lambda: breakers.answered(name, turn, answer, settings))

@@ -16,9 +16,12 @@ from onward.core.jobs.ids import IdMaker, JobId, normalise_id
 from onward.core.jobs.job import NewJob
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batches import BatchPage
+from onward.operations.jobs import cancel, cancel_many
+from onward.operations.jobs.cancel import CancelledMany, CancelRequest
 from onward.origin import filled, inherit
 
 _PART = 2500
+_MANY = 10_000
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -82,6 +85,15 @@ class AsyncBatches:
         """
         asked = normalise_id(batch_id, of="batch")
         await self._run(lambda: batches.close(asked), atomic=True)
+
+    async def cancel(self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY) -> CancelledMany:
+        """Cancel the jobs of a batch and close it, so that no job can be added any more.
+
+        Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
+        """
+        asked = normalise_id(batch_id)
+        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
+        return await self._binding.walk(cancel_many.cancel_batch(self._rules, request, asked))
 
     async def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch and its progress; raises BatchNotFound."""

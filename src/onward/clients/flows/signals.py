@@ -9,7 +9,6 @@ from typing import Any
 from onward.clients.binding import AsyncBinding
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.jobs.job import Job
 from onward.core.work.wait import KEEP, Awaited, NewSignal, Sent, Signal
 from onward.operations.flows import signals
 from onward.origin import ambient_org
@@ -82,19 +81,6 @@ class AsyncSignals:
             lambda: signals.list_awaited(event=event, key=key, org_id=org_id, limit=limit, cursor=after),
             write=False,
         )
-
-    async def find(
-        self, job: Job, event: str, key: str | None = None, *, seen: tuple[str, ...] = ()
-    ) -> Signal | None:
-        """Return the oldest signal for a job that is not in `seen`; None if there is none yet."""
-        return await self._run(lambda: signals.find(job, event, key, seen), write=False)
-
-    async def wake(self) -> int:
-        """Wake the jobs whose signal was stored without waking them; return how many."""
-        # A read first: `signals.wake` needs a write transaction even when nothing is fresh.
-        if not await self._run(signals.any_fresh, write=False):
-            return 0
-        return await self._run(signals.wake)
 
     async def prune(self, limit: int = 1000) -> int:
         """Remove signals that are no longer kept, and the rows of waits that are over; return how many."""

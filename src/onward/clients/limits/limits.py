@@ -5,12 +5,11 @@ The application declares a limit; an operator can override it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from onward.clients.binding import AsyncBinding
 from onward.core.inputs.rate import Rate
-from onward.core.limits.limit import Limit
-from onward.core.limits.limit_use import Admitted, FoundKeys, LimitSeen
+from onward.core.limits.limit_use import LimitSeen
 from onward.operations.limits import limits
 
 
@@ -53,23 +52,3 @@ class AsyncLimits:
     async def reset(self, name: str, *, reason: str) -> bool:
         """Remove the override, so that the declared limit holds again; False if there was none."""
         return await self._run(lambda: limits.reset(name, reason=reason), atomic=True)
-
-    async def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
-        """Store, as a worker does at its start, these limits or those of the application."""
-        known = self._rules.limits if declared is None else declared
-        if known:
-            await self._run(lambda: limits.declare(known))
-
-    async def find(
-        self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
-    ) -> FoundKeys:
-        """Find, as a worker does, the keys that have waiting jobs and free permits."""
-        return await self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
-
-    async def admit(self, keys: Collection[str]) -> Admitted:
-        """Make as many waiting jobs of these keys ready as their limits have permits for."""
-        return await self._run(lambda: limits.admit(keys), atomic=True)
-
-    async def forget(self) -> int:
-        """Remove the records of rates under which nothing has started for a while; return how many."""
-        return await self._run(limits.forget)

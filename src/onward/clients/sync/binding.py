@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -12,10 +13,14 @@ import msgspec
 
 from onward.connections import Connection, adapt, require_tables, run
 from onward.core.jobs.actor import Actor
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob, micros
 from onward.core.policy.rules import AUDIT_LEVELS, Rules
+from onward.errors import OnwardError
+from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
 from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
+from onward.operations.walk import FollowUp, Rest, Step, Walk
 from onward.origin import ambient_actor
 from onward.stores import Store
 
@@ -122,3 +127,34 @@ class Binding:
         if self.store.row_security:
             run(set_org(org), self._tx)
         return run(made(), self._tx)
+
+    def walk(self, steps: Walk[T]) -> T:
+        """Run a walk, each of its steps in a transaction of its own."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = self._take(step)
+                except OnwardError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _take(self, step: Step | Rest | FollowUp) -> Any:
+        match step:
+            case Rest():
+                return time.sleep(step.seconds)
+            case FollowUp():
+                return self.follow_up(step.ids, step.slots)
+        return self.run(step.make, write=step.write, atomic=step.atomic)
+
+    def follow_up(self, ids: Collection[JobId], slots: Collection[str] = ()) -> None:
+        """Do the follow-up work of ends that were just written.
+
+        It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
+        would block others; for a client of one org; and while the database is unreachable.
+        """
+        if (ids or slots) and not self.is_within and self.org_id is None and not self.store.row_security:
+            self.walk(after_end.follow_up(ids, slots, self.rules))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +14,9 @@ from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
-from onward.core.schedules.firing import Fired
 from onward.core.schedules.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
 from onward.core.schedules.timing import Missed
 from onward.operations.schedules import fire, schedules
-from onward.operations.schedules.fire import Known
 
 _MOST_TIMES = 1000
 
@@ -109,14 +107,3 @@ class Schedules:
     def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
         """Read the last runs of a schedule, or of all schedules, newest first; raises ScheduleNotFound."""
         return self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
-
-    def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
-        """Store, as a worker does at its start, the schedules that its code defines."""
-        return self._run(lambda: schedules.declare(list(defined)))
-
-    def fire(self, known: Known, *, limit: int = 100) -> Fired:
-        """Enqueue, as every worker does, the due occurrences of schedules that it may fire.
-
-        Each occurrence is enqueued once.
-        """
-        return self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)

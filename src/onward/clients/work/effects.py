@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
 from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.jobs.job import Job
 from onward.core.work.effect import Effect
-from onward.errors import LeaseLost
 from onward.operations.work import effects
 
 
@@ -32,36 +29,3 @@ class AsyncEffects:
         """
         asked = normalise_id(job_id)
         return await self._run(lambda: effects.reset(asked, name, self._rules, reason=reason))
-
-    async def read(self, job_id: JobId | UUID, name: str) -> Effect | None:
-        """Read one effect of a job; None if there is no record of it."""
-        asked = normalise_id(job_id)
-        return await self._run(lambda: effects.read(asked, name), write=False)
-
-    async def begin(self, job: Job, name: str) -> Effect:
-        """Record that a running job is about to do an effect, or return the effect that is already done.
-
-        Raises LeaseLost.
-        """
-        begun = await self._run(lambda: effects.begin(job, name))
-        if begun is None:
-            raise _lost(job, name, "begun")
-        return begun
-
-    async def done(self, job: Job, begun: Effect, result: Any = None) -> None:
-        """Record that an effect that had begun is done; raises LeaseLost."""
-        name = begun.name
-        if not await self._run(lambda: effects.keep(job, name, result, kind="once", after=begun)):
-            raise _lost(job, name, "recorded as done")
-
-    async def remember(self, job: Job, name: str, result: Any, *, after: Effect | None = None) -> None:
-        """Record the result of a step of a running job; raises LeaseLost.
-
-        `after` is what `read` returned.
-        """
-        if not await self._run(lambda: effects.keep(job, name, result, kind="step", after=after)):
-            raise _lost(job, name, "remembered")
-
-
-def _lost(job: Job, name: str, what: str) -> LeaseLost:
-    return LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so effect {name!r} was not {what}")

@@ -2,37 +2,69 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-from onward.clients.nouns import AsyncNouns
+from onward.clients.binding import AsyncBinding
+from onward.clients.work.worker_alerts import AsyncWorkerAlerts
+from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSignals
+from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
+from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
-from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
-from onward.core.work.claim import DueChores, Look, Watch
+from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
-from onward.errors import StoreError
-from onward.operations.flows import after_end, followers
+from onward.errors import LeaseLost
+from onward.operations.flows import after_end
+from onward.operations.limits import queues
+from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import due, leader, polls, rescue, work
+from onward.operations.work import due, leader, policy_claim, polls, rescue, work
 
 LEASE = timedelta(seconds=30)
-# The rounds of follow-up work in one call: few for a caller that has just ended a job, many for the loop of a
-# worker.
-_WAVES, _MOST_WAVES = 20, 1000
-# A busy job is usually locked by another process that does the same follow-up work and soon ends.
-_PAUSES = (0.005, 0.02, 0.08)
 
 
-class AsyncWorking(AsyncNouns):
+class AsyncWorkerClient:
     """Holds a worker's lease, claims jobs, and writes their outcomes."""
+
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
+
+    @property
+    def alerts(self) -> AsyncWorkerAlerts:
+        """What workers do for alerts."""
+        return AsyncWorkerAlerts(self._binding)
+
+    @property
+    def breakers(self) -> AsyncWorkerBreakers:
+        """What workers ask and tell the breakers."""
+        return AsyncWorkerBreakers(self._binding)
+
+    @property
+    def effects(self) -> AsyncWorkerEffects:
+        """The effects and steps of running jobs."""
+        return AsyncWorkerEffects(self._binding)
+
+    @property
+    def limits(self) -> AsyncWorkerLimits:
+        """What workers do for limits."""
+        return AsyncWorkerLimits(self._binding)
+
+    @property
+    def schedules(self) -> AsyncWorkerSchedules:
+        """What workers do for schedules."""
+        return AsyncWorkerSchedules(self._binding)
+
+    @property
+    def signals(self) -> AsyncWorkerSignals:
+        """The signals for running jobs."""
+        return AsyncWorkerSignals(self._binding)
 
     async def look(self) -> Look:
         """Return which queues have a ready job, and when the next job is due."""
@@ -85,14 +117,35 @@ class AsyncWorking(AsyncNouns):
         of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        if isinstance(queue, str) and queue in self.rules.queues:
-            return (await self.queues.claim(queue, limit, worker_id=worker_id, **paused)).jobs
+        if isinstance(queue, str) and queue in self._rules.queues:
+            return (await self.claim_ruled(queue, limit, worker_id=worker_id, **paused)).jobs
         rows = await self._run(
             lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past)
         )
         jobs = work.jobs_of(rows, worker_id)
         # Rare: some claimed rows can't be read. They are failed, so that they still end.
         return await self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
+
+    async def claim_ruled(
+        self,
+        queue: str,
+        limit: int = 1,
+        *,
+        worker_id: str,
+        paused_orgs: Collection[str] = (),
+        paused_types: Collection[str] = (),
+    ) -> RuledClaim:
+        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        declared = self._rules.queues.get(queue)
+        return await self._run(
+            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
+            atomic=True,
+        )
+
+    async def declare_queues(self) -> None:
+        """Write, as a worker does at its start, the policies that the application declares."""
+        await self._run(lambda: queues.declare(self._rules.queues))
 
     async def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
         """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
@@ -101,10 +154,10 @@ class AsyncWorking(AsyncNouns):
         for end in ends:
             check_kind("an end", end, tuple, advice)
             check_kind("its job", end[0], Job, advice)
-        settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
+        settled = [self._rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         parked = any(end.transition.wait for end in settled)
         leases = await self._run(lambda: work.finish(settled), atomic=parked)
-        return await self._settle(leases)
+        return await self._follow_up(leases)
 
     async def write(
         self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
@@ -117,7 +170,8 @@ class AsyncWorking(AsyncNouns):
         """
         atomic = apart or any(end.usage or end.transition.wait for end in ends)
         leases = await self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
-        return await self._settle(leases, slots=() if keep_slots else leases.slots)
+        await self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
+        return leases
 
     async def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
         """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
@@ -125,77 +179,49 @@ class AsyncWorking(AsyncNouns):
 
     async def rescue(self, limit: int = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        leases = await self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random))
-        return await self._settle(leases)
+        leases = await self._run(lambda: rescue.rescue(limit, rules=self._rules, dice=random.random))
+        return await self._follow_up(leases)
 
     async def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
         """Take back all jobs of a worker that is known to be dead; `how` describes its death."""
         leases = await self._run(
-            lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random),
+            lambda: rescue.rescue_worker(worker_id, how=how, rules=self._rules, dice=random.random),
             # Otherwise the sweep of another worker could take the jobs in between, without knowing how this
             # one died.
             atomic=True,
         )
-        return await self._settle(leases)
+        return await self._follow_up(leases)
 
     async def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = await self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random)
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self._rules, dice=random.random)
         )
-        await self._settle(swept.leases)
+        await self._follow_up(swept.leases)
         return swept
 
-    async def settle(
-        self,
-        ids: Collection[JobId] | None = None,
-        *,
-        slots: Collection[str] = (),
-        patience: timedelta = timedelta(0),
-    ) -> int:
-        """Do the follow-up work of ended jobs: of `ids`, or of any that still need it; return how many.
+    async def settle(self, *, patience: timedelta = timedelta(0)) -> int:
+        """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        done, left = 0, frozenset(ids or ())
-        found = 0
-        if ids is None:
-            finding = partial(after_end.find_unsettled, patience=patience)
-            left = frozenset(await self._run(finding, write=False))
-            found = len(left)
-            edges = await self._run(followers.find_untied, write=False)
-            if edges:
-                tied = await self._run(partial(after_end.tie_left, edges), atomic=True)
-                done, left = tied.count, left | tied.more
-        pauses, busy = iter(_PAUSES), frozenset[JobId]()
-        for _ in range(_WAVES if ids is not None else _MOST_WAVES):
-            if not left and not slots:
-                pause = next(pauses, None) if busy else None
-                if pause is None:
-                    break
-                await asyncio.sleep(pause)
-                left, busy = busy, frozenset()
-            part = await self._run(partial(after_end.settle_ties, left, slots, self.rules), atomic=True)
-            done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
-        return done if patience else max(done, found)
+        return await self._binding.walk(after_end.settle_all(self._rules, patience=patience))
 
-    async def _settle(self, leases: Leases, *, slots: Collection[str] | None = None) -> Leases:
-        """Do the follow-up work of ends that were just written.
-
-        It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
-        would block others; for a client of one org; and while the database is unreachable.
-        """
-        freed = leases.slots if slots is None else slots
-        if leases.tied or freed:
-            await self._settle_some(leases.tied, slots=freed)
+    async def _follow_up(self, leases: Leases) -> Leases:
+        await self._binding.follow_up(leases.tied, leases.slots)
         return leases
 
-    async def _settle_some(self, ids: Collection[JobId], *, slots: Collection[str] = ()) -> None:
-        if not self._binding.is_within and self.org_id is None and not self.store.row_security:
-            with suppress(StoreError):
-                await self.settle(ids, slots=slots)
+    async def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
+        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
+        check_kind("job", job, Job, "give a job that claim() gave you")
+        kept = self._rules.redact.redact(dict(detail or {}))
+        said = self._rules.redact.redact(action)
+        seq = await self._run(lambda: audit.note(job, said, kept))
+        if seq is None:
+            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
+        return seq
 
     async def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""
@@ -208,8 +234,7 @@ class AsyncWorking(AsyncNouns):
     async def promote(self, limit: int = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = await self._run(lambda: rescue.promote(limit))
-        if promoted.slots:
-            await self._settle_some((), slots=promoted.slots)
+        await self._binding.follow_up((), promoted.slots)
         return promoted
 
 

@@ -183,12 +183,12 @@ class Context:
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
-        self._sync.audit.note(self._run.job, action, detail)
+        self._sync.worker.note(self._run.job, action, detail)
 
     async def aaudit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
-        await self._current.audit.note(self._run.job, action, detail)
+        await self._current.worker.note(self._run.job, action, detail)
 
     @property
     def dry_run(self) -> bool:
@@ -259,7 +259,7 @@ class Context:
         `timeout` the call raises WaitTimedOut, or returns the default. An async handler awaits the call.
         """
         waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
-        return self._performed(lambda acting, client: wait_for(acting, client.signals, waits, awaited))
+        return self._performed(lambda acting, client: wait_for(acting, client.worker.signals, waits, awaited))
 
     def _performed(self, acts: Callable[[Acting, Client | AsyncClient], Acts]) -> Any:
         # An async handler gets a coroutine to await; a sync handler gets the result.
@@ -276,7 +276,7 @@ class Context:
         return self._waits
 
     def _acting(self, client: Client | AsyncClient, wait: Callable[[float], Any]) -> Acting:
-        return Acting(self._run.job, client.effects, self.log, wait, client.audit.note, self.dry_run)
+        return Acting(self._run.job, client.worker.effects, self.log, wait, client.worker.note, self.dry_run)
 
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
         """Count what this attempt uses, and its cost in millionths of a currency.

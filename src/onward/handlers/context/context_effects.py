@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from onward.clients.sync.work.effects import Effects
-from onward.clients.work.effects import AsyncEffects
+from onward.clients.sync.work.worker_effects import WorkerEffects
+from onward.clients.work.worker_effects import AsyncWorkerEffects
 from onward.core.jobs.job import Job
 from onward.core.work.effect import plain
 from onward.errors import InvalidSetting, StorageFull, StoreBusy, StoreUnreachable
@@ -61,7 +61,7 @@ class Acting:
     """
 
     job: Job
-    effects: Effects | AsyncEffects
+    effects: WorkerEffects | AsyncWorkerEffects
     log: logging.LoggerAdapter[logging.Logger]
     wait: Callable[[float], Any]
     note: Callable[[Job, str, dict[str, Any]], Any]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from onward.clients.flows.signals import AsyncSignals
-from onward.clients.sync.flows.signals import Signals
+from onward.clients.sync.work.worker_effects import WorkerSignals
+from onward.clients.work.worker_effects import AsyncWorkerSignals
 from onward.core.inputs.checks import zoned
 from onward.core.inputs.duration import Duration, duration
 from onward.core.work.effect import Effect
@@ -80,7 +80,7 @@ def sleep_for(acting: Acting, waits: Waits, length: Duration, name: str | None) 
 
 def wait_for(
     acting: Acting,
-    signals: Signals | AsyncSignals,
+    signals: WorkerSignals | AsyncWorkerSignals,
     waits: Waits,
     awaited: Awaiting,
 ) -> Acts:

@@ -91,7 +91,7 @@ async def _commit(
 
 async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
     try:
-        return await client.write([end], org_id=run.job.org_id)
+        return await client.worker.write([end], org_id=run.job.org_id)
     except TransactionNotOpen as error:
         raise TransactionNotOpen(
             "the handler has ended its transaction itself, inside ctx.transaction(); leave out commit(), "

@@ -94,11 +94,11 @@ class BatchHandle:
 
     def cancel(self, *, reason: str) -> CancelledMany:
         """Cancel the jobs of the batch, and accept no more."""
-        return self._sync().cancel_batch(self.id, reason=reason)
+        return self._sync().batches.cancel(self.id, reason=reason)
 
     async def acancel(self, *, reason: str) -> CancelledMany:
         """Cancel the jobs of the batch, and accept no more."""
-        return await self._current().cancel_batch(self.id, reason=reason)
+        return await self._current().batches.cancel(self.id, reason=reason)
 
     def _sync(self) -> Client:
         return self._clients.sync

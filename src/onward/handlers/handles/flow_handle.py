@@ -69,11 +69,11 @@ class FlowHandle(Sequence[Handle[Any]]):
 
     def refresh(self) -> list[Job]:
         """Read the jobs, and update the states of their handles."""
-        return self._seen(self._clients.sync.get_many(self.ids))
+        return self._seen(self._clients.sync.jobs.get_many(self.ids))
 
     async def arefresh(self) -> list[Job]:
         """Read the jobs, and update the states of their handles."""
-        return self._seen(await self._clients.current().get_many(self.ids))
+        return self._seen(await self._clients.current().jobs.get_many(self.ids))
 
     async def wait(self, timeout: Duration | None = None) -> list[Job]:  # noqa: ASYNC109 - as a handle's
         """Wait until all jobs have ended; raises JobNotEnded after `timeout`."""

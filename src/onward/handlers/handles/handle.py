@@ -59,11 +59,11 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     def refresh(self) -> Job:
         """Read the job, and update the state of this handle."""
-        return self._seen(self._clients.sync.get(self.id))
+        return self._seen(self._clients.sync.jobs.get(self.id))
 
     async def arefresh(self) -> Job:
         """Read the job, and update the state of this handle."""
-        return self._seen(await self._clients.current().get(self.id))
+        return self._seen(await self._clients.current().jobs.get(self.id))
 
     async def wait(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - raises an error of its own
         """Wait until the job has ended; raises JobNotEnded after `timeout`."""
@@ -95,12 +95,12 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     def cancel(self, *, reason: str) -> JobState:
         """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
-        self.state = state = self._clients.sync.cancel(self.id, reason=reason)
+        self.state = state = self._clients.sync.jobs.cancel(self.id, reason=reason)
         return state
 
     async def acancel(self, *, reason: str) -> JobState:
         """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
-        self.state = state = await self._clients.current().cancel(self.id, reason=reason)
+        self.state = state = await self._clients.current().jobs.cancel(self.id, reason=reason)
         return state
 
     def _seen(self, job: Job) -> Job:

@@ -8,22 +8,33 @@ loop does what was left.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from onward.core.flows.flow import Tie
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId
 from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.errors import StoreError
+from onward.operations.flows import followers
 from onward.operations.flows.batches import settle_batches
 from onward.operations.flows.ended_job import Settled
 from onward.operations.flows.followers import Edge, Followed, settle_followers, tie
 from onward.operations.limits.limits import admit
 from onward.operations.schedules.schedules import settle_runs
 from onward.operations.statement import Operation, Statement, as_json
+from onward.operations.walk import Rest, Step, Walk, reading
 from onward.operations.work.work import MOST_AT_ONCE
 
 _FOLLOWED, _BATCHED, _SCHEDULED = Tie.FOLLOWED.value, Tie.BATCHED.value, Tie.SCHEDULED.value
+
+# The rounds of follow-up work in one walk: few for a caller that has just ended a job, many for the loop of a
+# worker.
+_ROUNDS, _MOST_ROUNDS = 20, 1000
+# A busy job is usually locked by another process that does the same follow-up work and soon ends.
+_RESTS = (0.005, 0.02, 0.08)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +93,45 @@ def tie_left(edges: Sequence[Edge]) -> Operation[Settling]:
     if followed.keys:
         yield from admit(sorted(followed.keys))
     return Settling(len(followed.states), frozenset(followed.ended))
+
+
+def follow_up(ids: Collection[JobId], slots: Collection[str], rules: Rules) -> Walk[None]:
+    """Do the follow-up work of these ends; a worker's loop does it if the database can't be reached."""
+    with suppress(StoreError):
+        yield from settle_some(ids, slots, rules)
+
+
+def settle_some(ids: Collection[JobId], slots: Collection[str], rules: Rules) -> Walk[int]:
+    """Do the follow-up work of these jobs' ends, and of the ends that follow from it; return how many."""
+    return (yield from _rounds(frozenset(ids), slots, rules, _ROUNDS))
+
+
+def settle_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
+    """Do all follow-up work that is pending; return how many ends had some.
+
+    With no `patience`, jobs that another process is working on are counted too, so 0 means that all follow-up
+    work is done. With `patience`, a job is left to other processes for that time after its end, and not
+    counted.
+    """
+    left = frozenset((yield reading(partial(find_unsettled, patience=patience))))
+    found, done = len(left), 0
+    edges = yield reading(followers.find_untied)
+    if edges:
+        tied = yield Step(partial(tie_left, edges), atomic=True)
+        done, left = tied.count, left | tied.more
+    done += yield from _rounds(left, (), rules, _MOST_ROUNDS)
+    return done if patience else max(done, found)
+
+
+def _rounds(left: frozenset[JobId], slots: Collection[str], rules: Rules, most: int) -> Walk[int]:
+    done, rests, busy = 0, iter(_RESTS), frozenset[JobId]()
+    for _ in range(most):
+        if not left and not slots:
+            rest = next(rests, None) if busy else None
+            if rest is None:
+                break
+            yield Rest(rest)
+            left, busy = busy, frozenset()
+        part = yield Step(partial(settle_ties, left, slots, rules), atomic=True)
+        done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
+    return done

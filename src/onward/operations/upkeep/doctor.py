@@ -5,7 +5,7 @@ Counts stop at a cap and samples at a limit; nothing here writes or waits for a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -33,7 +33,6 @@ from onward.core.upkeep.facts import (
     SinkSeen,
     TypeSeen,
     VacuumHolder,
-    WorkerSeen,
 )
 from onward.core.upkeep.worker_findings import OVERDUE
 from onward.core.work.claim import Look
@@ -44,6 +43,7 @@ from onward.operations.jobs import inspect
 from onward.operations.limits import limit_facts, pauses, queues
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 from onward.operations.work import effects, polls
+from onward.operations.work.workers import list_workers
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ def gather(rules: Rules, here: datetime) -> Operation[Facts]:
     look = yield from polls.look()
     at = look.now
     holds = yield from _holds()
-    workers = yield from _workers()
+    workers = yield from list_workers(_MOST_WORKERS)
     ready = yield from _ready(look)
     types = yield from _types(ready)
     overdue = yield from _overdue(look)
@@ -146,7 +146,7 @@ def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bo
     if confined:
         return known
     look = yield from polls.look()
-    workers = yield from _workers()
+    workers = yield from list_workers(_MOST_WORKERS)
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
     held = [one for one in (yield from _open_breakers()) if one.name in own]
     ahead = yield from _ahead(job)
@@ -173,41 +173,6 @@ def _holds() -> Operation[list[Hold]]:
 
 def _actor(by: Gate | Pause) -> str | None:
     return ":".join(part for part in (by.actor_type, by.actor_id) if part) or None
-
-
-def _workers() -> Operation[list[WorkerSeen]]:
-    rows = yield Statement("list_workers", {"limit": _MOST_WORKERS})
-    return [_worker(row) for row in rows]
-
-
-def _worker(row: Row) -> WorkerSeen:
-    worker_id, text, started, seen, until, lost = row
-    info = decode(text)
-
-    def told(name: str, kind: type[T]) -> T | None:
-        # A worker of another version, or of another make, may report anything here.
-        value = info.get(name) if isinstance(info, Mapping) else None
-        return value if isinstance(value, kind) else None
-
-    queues, types, providers = told("queues", dict), told("job_types", list), told("providers", dict)
-    schedules = told("schedules", list)
-    return WorkerSeen(
-        id=worker_id,
-        kind=told("kind", str) or "worker",
-        host=told("host", str),
-        pid=told("pid", int),
-        concurrency=told("concurrency", int),
-        queues=None
-        if queues is None
-        else {name: most if isinstance(most, int) else None for name, most in queues.items()},
-        job_types=None if types is None else frozenset(map(str, types)),
-        providers={name: one for name, one in (providers or {}).items() if isinstance(one, str)},
-        schedules=None if schedules is None else frozenset(map(str, schedules)),
-        started_at=instant(started),
-        seen_at=instant(seen),
-        lease_until=instant(until),
-        lost_at=None if lost is None else instant(lost),
-    )
 
 
 def _ready(look: Look) -> Operation[list[QueueSeen]]:

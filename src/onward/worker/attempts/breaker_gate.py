@@ -251,7 +251,7 @@ class Breakers:
         line.ask_at = time.monotonic() + _ASK_SECONDS
         try:
             async with line.one_at_a_time:
-                standing = await self._client.breakers.ask(line.name, turn, line.settings)
+                standing = await self._client.worker.breakers.ask(line.name, turn, line.settings)
                 self._changes.saw(standing.breaker)
                 if standing.entry == "turn":
                     line.give_turn(turn)
@@ -268,7 +268,7 @@ class Breakers:
         """Record an answer of the provider in the database."""
         try:
             async with line.one_at_a_time:
-                breakers = self._client.breakers
+                breakers = self._client.worker.breakers
                 standing = await breakers.answered(line.name, ticket.turn, answer, line.settings)
                 self._changes.saw(standing.breaker)
                 # While other answers that push back wait to be written, only a hold is final.

@@ -156,9 +156,9 @@ class Claimer:
     async def more(self, claims: int, admitted: Callable[[], Awaitable[bool]]) -> bool:
         """Whether jobs may be ready now or within a second, or were claimed since `claims` was read."""
         try:
-            if await self._client.settle() or await admitted():
+            if await self._client.worker.settle() or await admitted():
                 return True
-            look = await self._client.look()
+            look = await self._client.worker.look()
         except StoreError as error:
             await asyncio.sleep(self._outage.pause("drain", error))
             return True
@@ -211,7 +211,7 @@ class Claimer:
         self._adopt_at = now + _POLL_SECONDS
         # Read first: a job that ends while the database answers must not look like a lost one.
         known, worker_id = self._known(), self._keeper.worker_id
-        held = await self._client.held(worker_id)
+        held = await self._client.worker.held(worker_id)
         self._outage.over("claimer")
         if now - since > _DOUBT_SECONDS:
             self._doubted_at = None
@@ -312,11 +312,11 @@ class Claimer:
             types |= self._breakers.held_types()
         who = self._keeper.worker_id
         if queue not in self._ruled.names:
-            return await self._client.claim(
+            return await self._client.worker.claim(
                 queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types, past=past
             )
         ends, theirs = self._ruled.ends, not self._known()
-        claim = await self._client.queues.claim(
+        claim = await self._client.worker.claim_ruled(
             queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types
         )
         self._ruled.claimed(queue, claim, ends, theirs=theirs)
@@ -341,7 +341,7 @@ class Claimer:
             longest = pause
         if not self._keeper.marked_idle:
             self._keeper.idle = True
-            await self._client.extend(self._keeper.worker_id, (), lease=self._keeper.lease, idle=True)
+            await self._client.worker.extend(self._keeper.worker_id, (), lease=self._keeper.lease, idle=True)
             self._keeper.marked_idle = True
             if await self._look():
                 return
@@ -360,7 +360,7 @@ class Claimer:
         self._ready |= {queue for queue in woken or () if self._serves(queue)} - self._ruled.held()
 
     async def _look(self) -> bool:
-        look = await self._client.look()
+        look = await self._client.worker.look()
         self._skew.seen(look.now)
         self._looked_at = self._asked_at = time.monotonic()
         # A queue whose ready jobs this worker can't claim (paused, or just being claimed elsewhere) is left

@@ -175,7 +175,7 @@ class Finisher:
                 if unsure:
                     batch = await self._unwritten(batch)
                 ends = [end for _, end in batch]
-                leases = await self._client.write(ends, keep_slots=True, apart=apart)
+                leases = await self._client.worker.write(ends, keep_slots=True, apart=apart)
                 if self._doubts and leases.lost:
                     batch = await self._without_committed(batch, leases.lost)
             except StoreError as error:
@@ -195,7 +195,7 @@ class Finisher:
 
     async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:
         """Return the ends that are still to write: an earlier write may have succeeded without an answer."""
-        found = await self._client.get_many([job.id for job, _ in batch])
+        found = await self._client.jobs.get_many([job.id for job, _ in batch])
         done: list[tuple[Job, End]] = []
         left: list[tuple[Job, End]] = []
         for job, end in batch:
@@ -223,7 +223,7 @@ class Finisher:
             instead = now.outcome == "cancelled" and not end.transition.ends
             return now.ended_at is not None and (instead or now.outcome == end.transition.outcome)
         # The job was released, reset, replayed or rescued: the record of that attempt shows its outcome.
-        runs = await self._client.attempts(end.job_id)
+        runs = await self._client.jobs.attempts(end.job_id)
         return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
 
     async def _part(self, batch: list[tuple[Job, End]], error: Exception, *, apart: bool) -> None:

@@ -114,7 +114,7 @@ class Admitter:
             self._next_round = min(self._next_round, time.monotonic() + again)
         if self._rated and now >= self._forget_at:
             self._forget_at = now + _FORGET_SECONDS
-            await self._client.limits.forget()
+            await self._client.worker.limits.forget()
         return max(0.0, self._next_round - time.monotonic())
 
     def _pause(self) -> float:
@@ -122,7 +122,7 @@ class Admitter:
 
     async def _declare(self) -> None:
         if not self._declared:
-            await self._client.limits.declare()
+            await self._client.worker.limits.declare()
             self._declared = True
 
     async def _round(self, cursor: str) -> tuple[bool, float | None]:
@@ -137,12 +137,12 @@ class Admitter:
                 return made, again
 
     async def _part(self, cursor: str) -> tuple[str, tuple[bool, float | None]]:
-        found = await self._client.limits.find(cursor)
+        found = await self._client.worker.limits.find(cursor)
         made, again = await self._admit(found.keys)
         return found.cursor or "", (made, _sooner(again, _seconds(found.again, found.now)))
 
     async def _look(self, keys: Collection[str]) -> tuple[bool, float | None]:
-        found = await self._client.limits.find(keys=keys)
+        found = await self._client.worker.limits.find(keys=keys)
         made, again = await self._admit(found.keys)
         return made, _sooner(again, _seconds(found.again, found.now))
 
@@ -150,7 +150,7 @@ class Admitter:
         """Make jobs of these keys ready; return whether any were, and the seconds until a rate has more."""
         made, again = False, None
         while keys:
-            admitted = await self._client.limits.admit(keys)
+            admitted = await self._client.worker.limits.admit(keys)
             again = _sooner(again, _seconds(admitted.again, admitted.now))
             if admitted.queues:
                 made = True

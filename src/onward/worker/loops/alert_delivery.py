@@ -66,7 +66,7 @@ class Delivery:
 
     async def start(self) -> None:
         """Begin to send the stored messages; a sink that rests, or is being served, is passed over."""
-        for name in await self._client.alerts.prepare(self._sinks):
+        for name in await self._client.worker.alerts.prepare(self._sinks):
             if name in self._under_way or time.monotonic() < self._resting.get(name, 0.0):
                 continue
             if name in self._stuck and not self._stuck[name].done():
@@ -80,7 +80,7 @@ class Delivery:
 
     async def _serve(self, sink: Sink) -> None:
         """Send a sink its waiting messages, until there are no more or it fails."""
-        alerts = self._client.alerts
+        alerts = self._client.worker.alerts
         try:
             while not self._leaving and (send := await alerts.take(sink.name, hold=_HOLD)) is not None:
                 error = await self._try(sink, send)
@@ -106,7 +106,7 @@ class Delivery:
 
     async def _put_off(self, send: Send, error: str) -> None:
         wait = back_off(send.tries)
-        await self._client.alerts.settle(send, error, wait=wait)
+        await self._client.worker.alerts.settle(send, error, wait=wait)
         if send.sink not in self._resting:
             log.warning("alert sink %s fails, and is tried again for a while: %s", send.sink, error)
         # The whole sink rests, because its other messages would fail too, each after its full time.

@@ -92,7 +92,7 @@ class Alerter:
         """Find new alerts and begin to send them; return the seconds until the next round."""
         async with self._rounds:
             started = time.monotonic()
-            if not await self._client.lead(ALERTER, self._keeper.worker_id, ttl=self._ttl):
+            if not await self._client.worker.lead(ALERTER, self._keeper.worker_id, ttl=self._ttl):
                 return _FOLLOW_SECONDS
             more = await self._gather(started)
             await self._observe(started)
@@ -101,7 +101,7 @@ class Alerter:
             return 0.0 if more else max(_ROUND_SECONDS, 10 * (time.monotonic() - started))
 
     async def _gather(self, now: float) -> bool:
-        alerts = self._client.alerts
+        alerts = self._client.worker.alerts
         deep = now >= self._deep_at
         more = await alerts.gather(deep=deep) >= AT_ONCE
         if deep and not more:
@@ -123,4 +123,4 @@ class Alerter:
             self._check_failed = True
             return
         self._check_failed = False
-        await self._client.alerts.observe([one for one in found if is_told(one)])
+        await self._client.worker.alerts.observe([one for one in found if is_told(one)])

@@ -67,7 +67,7 @@ class Chores:
                 await asyncio.sleep(_MOMENT)
 
     async def _look(self) -> float:
-        found = await self._client.chores(self._known())
+        found = await self._client.worker.chores(self._known())
         # Spread, else workers that were started together would all ask at the same moment.
         pause = _LONGEST_WAIT * random.uniform(0.75, 1.0)  # noqa: S311
         for at, bell in ((found.next_due, self.jobs), (found.next_slot, self.slots)):

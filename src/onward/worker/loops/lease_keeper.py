@@ -89,7 +89,7 @@ class Keeper:
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         # Counted from before the call, so the lease never ends earlier than this worker believes.
         before = time.monotonic()
-        self._client.register(worker_id, lease=self.lease, info=self._info)
+        self._client.worker.register(worker_id, lease=self.lease, info=self._info)
         self._extended = before
         self.worker_id = worker_id
         self.marked_idle = False
@@ -110,7 +110,7 @@ class Keeper:
         with suppress(Exception):
             # Best effort: if the database is away, the lease runs out by itself.
             if self._retires:
-                self._client.retire(self.worker_id)
+                self._client.worker.retire(self.worker_id)
         self._client.close()
 
     def _beat(self) -> None:
@@ -120,9 +120,9 @@ class Keeper:
                 idle = self.idle
                 # Cleared before the call: until it is answered, it is unknown whether wake-ups still come.
                 self.marked_idle = self.marked_idle and idle
-                self._client.extend(self.worker_id, (), lease=self.lease, idle=idle)
+                self._client.worker.extend(self.worker_id, (), lease=self.lease, idle=idle)
                 self._extended, self.marked_idle = now, idle
-            watch = self._client.watch(self.worker_id)
+            watch = self._client.worker.watch(self.worker_id)
         except WorkerLost:
             self._start_again()
             return

@@ -34,7 +34,7 @@ async def promote(client: AsyncClient, chores: Chores, ready: Callable[[Iterable
     """Make jobs ready when they are due; every worker does so, and no two promote the same job."""
 
     async def once() -> bool:
-        promoted = await client.promote(_AT_ONCE)
+        promoted = await client.worker.promote(_AT_ONCE)
         ready(promoted.queues)
         return bool(promoted.queues or promoted.slots)
 
@@ -59,7 +59,7 @@ async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
 
     async def once() -> float:
         started = time.monotonic()
-        if await client.lead(SEALER, keeper.worker_id, ttl=_LEAD):
+        if await client.worker.lead(SEALER, keeper.worker_id, ttl=_LEAD):
             await client.audit.seal()
         # Slow seals are run less often, so that they never take more than a tenth of the time.
         return max(_SEAL_SECONDS, 10 * (time.monotonic() - started))
@@ -73,7 +73,7 @@ async def settle(client: AsyncClient, chores: Chores) -> None:
     async def once() -> bool:
         patience = timedelta(0) if chores.urgent else SETTLE_PATIENCE
         chores.urgent = False
-        return bool(await client.settle(patience=patience))
+        return bool(await client.worker.settle(patience=patience))
 
     await chores.see_to(chores.ends, once, "settler")
 
@@ -82,9 +82,9 @@ async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[st
     """Wake jobs whose signal has arrived and whose sender did not wake them; every worker does so."""
 
     async def once() -> bool:
-        if not await client.signals.wake():
+        if not await client.worker.signals.wake():
             return False
-        ready((await client.promote(_AT_ONCE)).queues)
+        ready((await client.worker.promote(_AT_ONCE)).queues)
         return True
 
     await chores.see_to(chores.signals, once, "waker")
@@ -105,7 +105,7 @@ class Sweeper:
         await _forever(self._sweep, self._outage, "sweeper")
 
     async def _sweep(self) -> float:
-        swept = await self._client.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
+        swept = await self._client.worker.sweep(self._keeper.worker_id, ttl=self._ttl, limit=_AT_ONCE)
         if swept.leases.held:
             log.warning("took back what silent workers had (jobs: %s)", len(swept.leases.held))
         if len(swept.leases.held) >= _AT_ONCE:

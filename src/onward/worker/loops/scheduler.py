@@ -55,9 +55,9 @@ class Scheduler:
         self._hooks = () if self._drain else hooks
         self._started = time.monotonic()
         if self._built_in:
-            await self._client.maintenance.declare()
+            await self._client.worker.schedules.declare_built_in()
         if self._defined:
-            await self._client.schedules.declare(self._defined)
+            await self._client.worker.schedules.declare(self._defined)
         if self._drain:
             fired = await self._fire()
             while fired.more and fired.jobs:
@@ -74,7 +74,7 @@ class Scheduler:
         return (await self._fire()).moved > 0
 
     async def _fire(self) -> Fired:
-        fired = await self._client.schedules.fire(self.known())
+        fired = await self._client.worker.schedules.fire(self.known())
         if fired.queues and self._ready is not None:
             self._ready(fired.queues)
         self._tell(fired)

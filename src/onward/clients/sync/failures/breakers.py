@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from onward.clients.sync.binding import Binding
-from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Standing
+from onward.core.failures.breaker import Breaker
 from onward.core.inputs.duration import Duration
 from onward.operations.failures import breakers
 
@@ -41,16 +41,3 @@ class Breakers:
     def close(self, name: str, *, reason: str) -> bool:
         """Let a provider's jobs run again; False if nothing was held or counted."""
         return self._run(lambda: breakers.close_breaker(name, reason=reason))
-
-    def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
-        """Ask, as a worker does, whether to call a provider.
-
-        `turn` identifies the caller. Unless the provider is well, one caller at a time gets the right to try.
-        """
-        return self._run(lambda: breakers.ask(name, turn, settings))
-
-    def answered(
-        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
-    ) -> Standing:
-        """Count, as a worker does, what a call showed about its provider; return the new standing."""
-        return self._run(lambda: breakers.answered(name, turn, answer, settings))

@@ -1,5 +1,5 @@
 # Generated from src/onward/clients/flows/flows.py by tools/make_sync.py. Edit that file instead.
-"""Flows: read which jobs wait for which."""
+"""Flows: read which jobs wait for which, and cancel them together."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from onward.core.flows.graph import Graph
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.operations.flows import graph
+from onward.operations.jobs import cancel_many
+from onward.operations.jobs.cancel import CancelledMany
 
 
 class Flows:
-    """Reads what a job waits for, what waits for it, and what it has enqueued.
+    """Reads and cancels what a job waits for, what waits for it, and what it has enqueued.
 
     Every method raises JobNotFound.
     """
 
     def __init__(self, binding: Binding) -> None:
+        self._binding = binding
         self._run = binding.run
 
     def parents(self, job_id: JobId | UUID) -> list[Job]:
@@ -40,3 +43,13 @@ class Flows:
         """Read the flow that a job is part of, as jobs and links: at most `limit` jobs."""
         asked = normalise_id(job_id)
         return self._run(lambda: graph.graph(asked, limit), write=False)
+
+    def cancel(self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False) -> CancelledMany:
+        """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
+
+        The same holds for each of those jobs.
+        """
+        asked = normalise_id(job_id)
+        return self._binding.walk(
+            cancel_many.cancel_flow(self._binding.rules, asked, reason, dry_run=dry_run)
+        )

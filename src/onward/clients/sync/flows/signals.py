@@ -10,7 +10,6 @@ from typing import Any
 from onward.clients.sync.binding import Binding
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.jobs.job import Job
 from onward.core.work.wait import KEEP, Awaited, NewSignal, Sent, Signal
 from onward.operations.flows import signals
 from onward.origin import ambient_org
@@ -83,19 +82,6 @@ class Signals:
             lambda: signals.list_awaited(event=event, key=key, org_id=org_id, limit=limit, cursor=after),
             write=False,
         )
-
-    def find(
-        self, job: Job, event: str, key: str | None = None, *, seen: tuple[str, ...] = ()
-    ) -> Signal | None:
-        """Return the oldest signal for a job that is not in `seen`; None if there is none yet."""
-        return self._run(lambda: signals.find(job, event, key, seen), write=False)
-
-    def wake(self) -> int:
-        """Wake the jobs whose signal was stored without waking them; return how many."""
-        # A read first: `signals.wake` needs a write transaction even when nothing is fresh.
-        if not self._run(signals.any_fresh, write=False):
-            return 0
-        return self._run(signals.wake)
 
     def prune(self, limit: int = 1000) -> int:
         """Remove signals that are no longer kept, and the rows of waits that are over; return how many."""

@@ -1,15 +1,13 @@
 # Generated from src/onward/clients/limits/queues.py by tools/make_sync.py. Edit that file instead.
-"""The policies of queues: read them, override their bounds for a time, and claim by them."""
+"""Queues: read their policies, override their bounds for a time, and pause them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from onward.clients.sync.binding import Binding
 from onward.core.limits.queue_policy import Bound, Queue, RateBound
-from onward.core.work.claim import RuledClaim
-from onward.operations.limits import queues
-from onward.operations.work import policy_claim
+from onward.operations.limits import pauses, queues
 
 
 class Queues:
@@ -17,7 +15,6 @@ class Queues:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
 
     def list(self, *, limit: int = 1000) -> Sequence[Queue]:
         """Read the queues that an application has declared or an operator has bounded, by name."""
@@ -47,23 +44,13 @@ class Queues:
         """Remove the override, so that the declared bounds hold again; False if there was none."""
         return self._run(lambda: queues.reset_queue(name, reason=reason), atomic=True)
 
-    def declare(self) -> None:
-        """Write, as a worker does at its start, the policies that the application declares."""
-        self._run(lambda: queues.declare(self._rules.queues))
+    def pause(self, name: str, *, reason: str) -> bool:
+        """Stop claims of a queue; running jobs go on.
 
-    def claim(
-        self,
-        queue: str,
-        limit: int = 1,
-        *,
-        worker_id: str,
-        paused_orgs: Collection[str] = (),
-        paused_types: Collection[str] = (),
-    ) -> RuledClaim:
-        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
-        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        declared = self._rules.queues.get(queue)
-        return self._run(
-            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
-            atomic=True,
-        )
+        Return False if it is paused for that reason already; another reason replaces the first one.
+        """
+        return self._run(lambda: pauses.pause("queue", name, reason=reason))
+
+    def resume(self, name: str, *, reason: str | None = None) -> bool:
+        """End a pause; False if there was none."""
+        return self._run(lambda: pauses.resume("queue", name, reason=reason))

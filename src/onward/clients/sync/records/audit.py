@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from msgspec.structs import replace
 
 from onward.clients.sync.binding import Binding
-from onward.core.inputs.checks import check_kind, zoned
-from onward.core.jobs.job import Job
+from onward.core.inputs.checks import zoned
 from onward.core.policy.rules import Rules
 from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
 from onward.core.records.chain import AuditPruned, AuditVerified, ChainLink, Fault, Head, Sealed, Walk
-from onward.errors import AuditBroken, InvalidSetting, LeaseLost
+from onward.errors import AuditBroken, InvalidSetting
 from onward.operations.records import audit, seal
 from onward.operations.statement import Row
 
@@ -84,16 +82,6 @@ class Audit:
             for record in page.records:
                 yield record
             cursor = page.next_cursor
-
-    def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
-        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
-        check_kind("job", job, Job, "give a job that claim() gave you")
-        kept = self._rules.redact.redact(dict(detail or {}))
-        said = self._rules.redact.redact(action)
-        seq = self._run(lambda: audit.note(job, said, kept))
-        if seq is None:
-            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
-        return seq
 
     def seal(self) -> Sealed:
         """Add unsealed rows to the chain; with `audit_chain=True` a worker does so every second."""

@@ -18,7 +18,6 @@ from onward.core.inputs.checks import check_kind, whole
 from onward.core.upkeep.maintenance import Place, PruneRound, Tended
 from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
-from onward.operations.schedules import built_in_schedules
 from onward.operations.upkeep import prune, table_sizes
 from onward.operations.upkeep.prune import KINDS, PruneStep, Walked
 from onward.stores.local_state import condition_of
@@ -80,10 +79,6 @@ class Maintenance:
         """Create the partitions of the next months on PostgreSQL, and drop empty past ones."""
         self._check("tend")
         return self._run(table_sizes.tend_partitions)
-
-    def declare(self) -> None:
-        """Store the schedules of the built-in jobs; every worker does so when it starts."""
-        self._run(built_in_schedules.declare)
 
     def read_place(self) -> Place | None:
         """Return where the last maintenance stopped early; None if it came to the end."""

@@ -4,36 +4,68 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-from onward.clients.sync.nouns import Nouns
+from onward.clients.sync.binding import Binding
+from onward.clients.sync.work.worker_alerts import WorkerAlerts
+from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
+from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
+from onward.clients.sync.work.worker_schedules import WorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
-from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
-from onward.core.work.claim import DueChores, Look, Watch
+from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
-from onward.errors import StoreError
-from onward.operations.flows import after_end, followers
+from onward.errors import LeaseLost
+from onward.operations.flows import after_end
+from onward.operations.limits import queues
+from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import due, leader, polls, rescue, work
+from onward.operations.work import due, leader, policy_claim, polls, rescue, work
 
 LEASE = timedelta(seconds=30)
-# The rounds of follow-up work in one call: few for a caller that has just ended a job, many for the loop of a
-# worker.
-_WAVES, _MOST_WAVES = 20, 1000
-# A busy job is usually locked by another process that does the same follow-up work and soon ends.
-_PAUSES = (0.005, 0.02, 0.08)
 
 
-class Working(Nouns):
+class WorkerClient:
     """Holds a worker's lease, claims jobs, and writes their outcomes."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._run = binding.run
+        self._rules = binding.rules
+
+    @property
+    def alerts(self) -> WorkerAlerts:
+        """What workers do for alerts."""
+        return WorkerAlerts(self._binding)
+
+    @property
+    def breakers(self) -> WorkerBreakers:
+        """What workers ask and tell the breakers."""
+        return WorkerBreakers(self._binding)
+
+    @property
+    def effects(self) -> WorkerEffects:
+        """The effects and steps of running jobs."""
+        return WorkerEffects(self._binding)
+
+    @property
+    def limits(self) -> WorkerLimits:
+        """What workers do for limits."""
+        return WorkerLimits(self._binding)
+
+    @property
+    def schedules(self) -> WorkerSchedules:
+        """What workers do for schedules."""
+        return WorkerSchedules(self._binding)
+
+    @property
+    def signals(self) -> WorkerSignals:
+        """The signals for running jobs."""
+        return WorkerSignals(self._binding)
 
     def look(self) -> Look:
         """Return which queues have a ready job, and when the next job is due."""
@@ -86,12 +118,33 @@ class Working(Nouns):
         of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        if isinstance(queue, str) and queue in self.rules.queues:
-            return (self.queues.claim(queue, limit, worker_id=worker_id, **paused)).jobs
+        if isinstance(queue, str) and queue in self._rules.queues:
+            return (self.claim_ruled(queue, limit, worker_id=worker_id, **paused)).jobs
         rows = self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
         jobs = work.jobs_of(rows, worker_id)
         # Rare: some claimed rows can't be read. They are failed, so that they still end.
         return self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
+
+    def claim_ruled(
+        self,
+        queue: str,
+        limit: int = 1,
+        *,
+        worker_id: str,
+        paused_orgs: Collection[str] = (),
+        paused_types: Collection[str] = (),
+    ) -> RuledClaim:
+        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        declared = self._rules.queues.get(queue)
+        return self._run(
+            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
+            atomic=True,
+        )
+
+    def declare_queues(self) -> None:
+        """Write, as a worker does at its start, the policies that the application declares."""
+        self._run(lambda: queues.declare(self._rules.queues))
 
     def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
         """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
@@ -100,10 +153,10 @@ class Working(Nouns):
         for end in ends:
             check_kind("an end", end, tuple, advice)
             check_kind("its job", end[0], Job, advice)
-        settled = [self.rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
+        settled = [self._rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         parked = any(end.transition.wait for end in settled)
         leases = self._run(lambda: work.finish(settled), atomic=parked)
-        return self._settle(leases)
+        return self._follow_up(leases)
 
     def write(
         self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
@@ -116,7 +169,8 @@ class Working(Nouns):
         """
         atomic = apart or any(end.usage or end.transition.wait for end in ends)
         leases = self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
-        return self._settle(leases, slots=() if keep_slots else leases.slots)
+        self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
+        return leases
 
     def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
         """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
@@ -124,77 +178,49 @@ class Working(Nouns):
 
     def rescue(self, limit: int = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        leases = self._run(lambda: rescue.rescue(limit, rules=self.rules, dice=random.random))
-        return self._settle(leases)
+        leases = self._run(lambda: rescue.rescue(limit, rules=self._rules, dice=random.random))
+        return self._follow_up(leases)
 
     def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
         """Take back all jobs of a worker that is known to be dead; `how` describes its death."""
         leases = self._run(
-            lambda: rescue.rescue_worker(worker_id, how=how, rules=self.rules, dice=random.random),
+            lambda: rescue.rescue_worker(worker_id, how=how, rules=self._rules, dice=random.random),
             # Otherwise the sweep of another worker could take the jobs in between, without knowing how this
             # one died.
             atomic=True,
         )
-        return self._settle(leases)
+        return self._follow_up(leases)
 
     def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self.rules, dice=random.random)
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self._rules, dice=random.random)
         )
-        self._settle(swept.leases)
+        self._follow_up(swept.leases)
         return swept
 
-    def settle(
-        self,
-        ids: Collection[JobId] | None = None,
-        *,
-        slots: Collection[str] = (),
-        patience: timedelta = timedelta(0),
-    ) -> int:
-        """Do the follow-up work of ended jobs: of `ids`, or of any that still need it; return how many.
+    def settle(self, *, patience: timedelta = timedelta(0)) -> int:
+        """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        done, left = 0, frozenset(ids or ())
-        found = 0
-        if ids is None:
-            finding = partial(after_end.find_unsettled, patience=patience)
-            left = frozenset(self._run(finding, write=False))
-            found = len(left)
-            edges = self._run(followers.find_untied, write=False)
-            if edges:
-                tied = self._run(partial(after_end.tie_left, edges), atomic=True)
-                done, left = tied.count, left | tied.more
-        pauses, busy = iter(_PAUSES), frozenset[JobId]()
-        for _ in range(_WAVES if ids is not None else _MOST_WAVES):
-            if not left and not slots:
-                pause = next(pauses, None) if busy else None
-                if pause is None:
-                    break
-                time.sleep(pause)
-                left, busy = busy, frozenset()
-            part = self._run(partial(after_end.settle_ties, left, slots, self.rules), atomic=True)
-            done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
-        return done if patience else max(done, found)
+        return self._binding.walk(after_end.settle_all(self._rules, patience=patience))
 
-    def _settle(self, leases: Leases, *, slots: Collection[str] | None = None) -> Leases:
-        """Do the follow-up work of ends that were just written.
-
-        It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
-        would block others; for a client of one org; and while the database is unreachable.
-        """
-        freed = leases.slots if slots is None else slots
-        if leases.tied or freed:
-            self._settle_some(leases.tied, slots=freed)
+    def _follow_up(self, leases: Leases) -> Leases:
+        self._binding.follow_up(leases.tied, leases.slots)
         return leases
 
-    def _settle_some(self, ids: Collection[JobId], *, slots: Collection[str] = ()) -> None:
-        if not self._binding.is_within and self.org_id is None and not self.store.row_security:
-            with suppress(StoreError):
-                self.settle(ids, slots=slots)
+    def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
+        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
+        check_kind("job", job, Job, "give a job that claim() gave you")
+        kept = self._rules.redact.redact(dict(detail or {}))
+        said = self._rules.redact.redact(action)
+        seq = self._run(lambda: audit.note(job, said, kept))
+        if seq is None:
+            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
+        return seq
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""
@@ -207,8 +233,7 @@ class Working(Nouns):
     def promote(self, limit: int = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = self._run(lambda: rescue.promote(limit))
-        if promoted.slots:
-            self._settle_some((), slots=promoted.slots)
+        self._binding.follow_up((), promoted.slots)
         return promoted
 
 

@@ -88,7 +88,7 @@ def _commit(run: Run, client: Client, result: Any, manager: AbstractContextManag
 
 def _written(run: Run, client: Client, end: End) -> Leases:
     try:
-        return client.write([end], org_id=run.job.org_id)
+        return client.worker.write([end], org_id=run.job.org_id)
     except TransactionNotOpen as error:
         raise TransactionNotOpen(
             "the handler has ended its transaction itself, inside ctx.transaction(); leave out commit(), "

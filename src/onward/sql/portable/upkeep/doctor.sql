@@ -1,12 +1,5 @@
--- name: list_workers
--- Bounded by index probes or a LIMIT, like every statement here, however many jobs there are. A worker has a row
--- for each run of its process; live workers come first.
-SELECT id, {text(info)}, {micros(started_at)}, {micros(seen_at)}, {micros(lease_until)}, {micros(lost_at)}
-FROM {workers}
-ORDER BY CASE WHEN lost_at IS NULL THEN 0 ELSE 1 END, seen_at DESC
-LIMIT :limit::int
-
 -- name: list_ready_queues
+-- Bounded by index probes or a LIMIT, like every statement here, however many jobs there are.
 -- From queue to queue with one probe each; the oldest job of a queue with one probe for each priority; counts up to
 -- a cap. Ordered as an index is, else the planner reads the table in search of `cap` rows.
 SELECT

@@ -1,0 +1,88 @@
+# Generated from src/onward/clients/jobs/enqueuing.py by tools/make_sync.py. Edit that file instead.
+"""Enqueue jobs: one, many at once, or a flow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+
+from onward.clients.enqueue_groups import Gathering
+from onward.clients.sync.binding import Binding
+from onward.core.flows.flow import Flow, group
+from onward.core.inputs.checks import check_kind
+from onward.core.jobs.ids import IdMaker, JobId
+from onward.core.jobs.job import Enqueued, NewJob
+from onward.operations.jobs import enqueue, key_conflicts
+from onward.operations.tenancy import org_of
+from onward.origin import inherit
+
+_PART = 2500
+
+_ids = IdMaker(time.time_ns, os.urandom)
+
+
+class Enqueuing:
+    """Stores jobs; calls that come at the same time share one statement."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._rules = binding.rules
+        self._row_security = binding.store.row_security
+        # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
+        # origin on to the jobs of the other callers.
+        gathers = not (self._row_security or binding.is_within or binding.bound.instant is not None)
+        self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
+
+    def enqueue(self, job: NewJob) -> Enqueued:
+        """Store a job, or find the job that holds its key."""
+        [job] = inherit(self._binding.placed([job]), self._rules)
+        several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._rules)
+        if self._gathering is None or several:
+            return self._enqueue_one(job, atomic=several)
+        return self._gathering.ask(job)
+
+    def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
+        """Store many jobs, all or none; return the answers in the order of `jobs`."""
+        check_kind("jobs", jobs, Iterable, "give a list of NewJob")
+        return self._enqueue_all(list(inherit(self._binding.placed(jobs), self._rules)))
+
+    def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
+        """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
+        whole = group(flow)
+        jobs = list(inherit(self._binding.placed(whole.jobs), self._rules))
+        ids = _ids.make_many(len(jobs))
+        return self._enqueue_all(whole.placed(jobs, ids), ids)
+
+    def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
+        job_id = _ids.make()
+        # In a caller's transaction the ledger does not note a repeated request: the key's row would stay
+        # locked until the commit.
+        noted = not self._binding.is_within
+        return self._binding.run(
+            lambda: enqueue.enqueue(job, job_id, self._rules, noted=noted),
+            atomic=atomic,
+            org_id=org_of([job]) if self._row_security else None,
+        )
+
+    def _enqueue_all(self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None) -> list[Enqueued]:
+        ids = ids or _ids.promise(len(jobs))
+        org = org_of(jobs) if self._row_security else None
+        if self._binding.is_within:
+            return self._binding.run(
+                lambda: enqueue.enqueue_many(jobs, ids, self._rules, noted=False), org_id=org
+            )
+        # After a deadlock the call is repeated as one statement, which locks its keys in order.
+        sizes = chain([_PART], repeat(None))
+        return self._binding.run(
+            lambda: enqueue.enqueue_many(jobs, ids, self._rules, at_once=next(sizes)),
+            atomic=len(jobs) > _PART or self._takes_several(jobs),
+            org_id=org,
+        )
+
+    def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
+        """Whether storing these jobs may need more than one statement."""
+        if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
+            return True
+        return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self._rules) for job in jobs)

@@ -1,0 +1,63 @@
+# Generated from src/onward/clients/limits/gate.py by tools/make_sync.py. Edit that file instead.
+"""The gate, by which an operator stops the claims of all workers, and the pauses of orgs and job types."""
+
+from __future__ import annotations
+
+from onward.clients.sync.binding import Binding
+from onward.core.limits.pause import Controls
+from onward.operations.limits import pauses
+
+
+class Gate:
+    """While the gate is closed no worker claims a job; running jobs go on."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+
+    def close(self, *, reason: str) -> bool:
+        """Stop all claims; running jobs go on. Return False if it is closed for that reason already."""
+        return self._run(lambda: pauses.close_gate(reason=reason))
+
+    def open(self, *, reason: str | None = None) -> bool:
+        """Let workers claim again; False if the gate was open."""
+        return self._run(lambda: pauses.open_gate(reason=reason))
+
+    def status(self) -> Controls:
+        """Read the gate, the pauses, and the orgs that have spent their budget."""
+        return self._run(pauses.controls, write=False)
+
+
+class Orgs:
+    """The orgs whose jobs an operator holds back."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+
+    def pause(self, org_id: str, *, reason: str) -> bool:
+        """Stop claims of an org's jobs; running jobs go on.
+
+        Return False if it is paused for that reason already; another reason replaces the first one.
+        """
+        return self._run(lambda: pauses.pause("org", org_id, reason=reason))
+
+    def resume(self, org_id: str, *, reason: str | None = None) -> bool:
+        """End a pause; False if there was none."""
+        return self._run(lambda: pauses.resume("org", org_id, reason=reason))
+
+
+class JobTypes:
+    """The job types whose jobs an operator holds back."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._run = binding.run
+
+    def pause(self, job_type: str, *, reason: str) -> bool:
+        """Stop claims of the jobs of a type; running jobs go on.
+
+        Return False if it is paused for that reason already; another reason replaces the first one.
+        """
+        return self._run(lambda: pauses.pause("job_type", job_type, reason=reason))
+
+    def resume(self, job_type: str, *, reason: str | None = None) -> bool:
+        """End a pause; False if there was none."""
+        return self._run(lambda: pauses.resume("job_type", job_type, reason=reason))

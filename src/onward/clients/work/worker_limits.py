@@ -1,0 +1,60 @@
+"""What workers do for limits and breakers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from onward.clients.binding import AsyncBinding
+from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, BreakerSettings, Standing
+from onward.core.limits.limit import Limit
+from onward.core.limits.limit_use import Admitted, FoundKeys
+from onward.operations.failures import breakers
+from onward.operations.limits import limits
+
+
+class AsyncWorkerLimits:
+    """Declares the limits of an application, and hands out their permits."""
+
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
+
+    async def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
+        """Store, as a worker does at its start, these limits or those of the application."""
+        known = self._rules.limits if declared is None else declared
+        if known:
+            await self._run(lambda: limits.declare(known))
+
+    async def find(
+        self, after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
+    ) -> FoundKeys:
+        """Find, as a worker does, the keys that have waiting jobs and free permits."""
+        return await self._run(lambda: limits.find_admissible(after, keys=keys, limit=limit), write=False)
+
+    async def admit(self, keys: Collection[str]) -> Admitted:
+        """Make as many waiting jobs of these keys ready as their limits have permits for."""
+        return await self._run(lambda: limits.admit(keys), atomic=True)
+
+    async def forget(self) -> int:
+        """Remove the records of rates under which nothing has started for a while; return how many."""
+        return await self._run(limits.forget)
+
+
+class AsyncWorkerBreakers:
+    """Asks the breakers whether to call a provider, and counts what the call showed."""
+
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+
+    async def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
+        """Ask, as a worker does, whether to call a provider.
+
+        `turn` identifies the caller. Unless the provider is well, one caller at a time gets the right to try.
+        """
+        return await self._run(lambda: breakers.ask(name, turn, settings))
+
+    async def answered(
+        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
+    ) -> Standing:
+        """Count, as a worker does, what a call showed about its provider; return the new standing."""
+        return await self._run(lambda: breakers.answered(name, turn, answer, settings))

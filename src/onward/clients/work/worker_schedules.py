@@ -1,0 +1,39 @@
+"""What workers do for schedules: declare those of their code, and enqueue what is due."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Sequence
+
+from onward.clients.binding import AsyncBinding
+from onward.core.jobs.ids import IdMaker
+from onward.core.schedules.firing import Fired
+from onward.core.schedules.schedule import NewSchedule, Schedule
+from onward.operations.schedules import built_in_schedules, fire, schedules
+from onward.operations.schedules.fire import Known
+
+_ids = IdMaker(time.time_ns, os.urandom)
+
+
+class AsyncWorkerSchedules:
+    """Declares schedules, and enqueues their jobs when they are due."""
+
+    def __init__(self, binding: AsyncBinding) -> None:
+        self._run = binding.run
+        self._rules = binding.rules
+
+    async def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
+        """Store, as a worker does at its start, the schedules that its code defines."""
+        return await self._run(lambda: schedules.declare(list(defined)))
+
+    async def fire(self, known: Known, *, limit: int = 100) -> Fired:
+        """Enqueue, as every worker does, the due occurrences of schedules that it may fire.
+
+        Each occurrence is enqueued once.
+        """
+        return await self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)
+
+    async def declare_built_in(self) -> None:
+        """Store the schedules of the built-in jobs; every worker does so when it starts."""
+        await self._run(built_in_schedules.declare)
