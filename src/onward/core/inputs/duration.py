@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
+from onward.core.inputs.wire_form import Form
 from onward.errors import InvalidSetting, OnwardError
 
-Duration = timedelta | float | str
+Duration = Annotated[timedelta | float | str, Form(float | str)]
+"""A duration as callers give it; outside of Python, seconds or text."""
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _UNIT = r"ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?"

@@ -11,15 +11,23 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, overload
+from typing import Annotated, Literal, overload
 from uuid import UUID
 
+from msgspec import Meta
+
+from onward.core.inputs.wire_form import Form
 from onward.errors import InvalidJob, InvalidSetting
 
-JobId = str
+_PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
+JobId = Annotated[str, Meta(extra_json_schema={"format": "uuid", "pattern": f"^{_PATTERN}$"})]
 """A UUIDv7 in its canonical form: 36 characters, lower-case, with hyphens."""
 
-_CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+AnyJobId = Annotated[JobId | UUID, Form(JobId)]
+"""A job id as callers give it: as text in any usual form, or as a UUID."""
+
+_CANONICAL = re.compile(_PATTERN)
 _BARE = re.compile(r"[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 _BEGINNING = re.compile(r"[0-9a-f]{1,32}")
 _DIGITS = 32

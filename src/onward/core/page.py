@@ -1,0 +1,94 @@
+"""Pages of listings, and the cursors by which the next page is asked for.
+
+A cursor is opaque to callers. It holds the name of its listing, so that the cursor of another listing is
+refused, and the position after which the next page begins.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Generic, TypeVar, overload
+
+import msgspec
+from msgspec import Meta
+
+from onward.errors import InvalidSetting
+
+T = TypeVar("T")
+
+MOST_PER_PAGE = 1000
+
+PageSize = Annotated[int, Meta(ge=1, le=MOST_PER_PAGE)]
+"""How many items a page has at most."""
+
+Cursor = Annotated[str, Meta(extra_json_schema={"format": "cursor"})]
+"""The `next_cursor` of an earlier page of the same listing."""
+
+_LONGEST = 4000
+_INTEGERS = range(-(1 << 63), 1 << 63)
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a listing, and the cursor of the next part, which is None on the last page.
+
+    It can be read like a sequence: `for item in page`, `len(page)`, `page[0]`.
+    """
+
+    items: Sequence[T]
+    next_cursor: Cursor | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the items of this page."""
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        """Return the number of items on this page."""
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
+        """Return the item at a place of this page."""
+        return self.items[place]
+
+
+def make_cursor(listing: str, *position: str | int) -> Cursor:
+    """Return the cursor of the page that begins after this position."""
+    return urlsafe_b64encode(msgspec.json.encode([listing, *position])).decode().rstrip("=")
+
+
+def read_cursor(listing: str, cursor: Cursor, *kinds: type[str | int]) -> list[Any]:
+    """Return the position in a cursor; raise InvalidSetting for one that `listing` did not make."""
+    named, *position = _decoded(cursor)
+    fits = named == listing and len(position) == len(kinds)
+    if not fits or not all(map(_is_part, position, kinds)):
+        raise _refused(cursor)
+    return position
+
+
+def _decoded(cursor: Any) -> list[Any]:
+    if not isinstance(cursor, str) or len(cursor) > _LONGEST:
+        raise _refused(cursor)
+    try:
+        found = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError):
+        raise _refused(cursor) from None
+    if not isinstance(found, list) or not found:
+        raise _refused(cursor)
+    return found
+
+
+def _is_part(part: Any, kind: type) -> bool:
+    if type(part) is not kind:
+        return False
+    return "\0" not in part if isinstance(part, str) else part in _INTEGERS
+
+
+def _refused(cursor: object) -> InvalidSetting:
+    return InvalidSetting(f"cursor is {cursor!r:.80}; give the next_cursor of a page of the same listing")
