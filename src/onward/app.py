@@ -25,7 +25,7 @@ from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
 from onward.core.limits.limit import add_limit
-from onward.core.limits.queue_policy import QueueOptions, QueueRule
+from onward.core.limits.queue_policy import QueueOptions, QueuePolicy
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
 from onward.core.policy.contract import check_given
@@ -218,7 +218,7 @@ class Onward:
         self.rules.breakers[name] = settings
         return settings
 
-    def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueueRule:
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueuePolicy:
         """Declare the policy of a queue: `concurrency`, `rate` and `burst`, `fair` and `weights`, `ageing`.
 
         Workers write it to the database, where it holds for all; without options it lifts the stored policy.
@@ -227,8 +227,8 @@ class Onward:
         check_text("queue", name, longest=LONGEST["queue"])
         if name in self.rules.queues:
             raise InvalidSetting(f"queue() has been called for {name!r} before; say it once")
-        rule = self.rules.queues[name] = QueueRule.of(**options)
-        return rule
+        policy = self.rules.queues[name] = QueuePolicy.of(**options)
+        return policy
 
     def authorize(self, function: A) -> A:
         """Register a check that workers call before each attempt; False or PermissionError ends the job."""

@@ -37,7 +37,7 @@ from onward.core.jobs.ledger import Key, KeyPage
 from onward.core.limits.limit import Limit
 from onward.core.limits.limit_use import LimitSeen
 from onward.core.limits.pause import Controls, Gate, Pause
-from onward.core.limits.queue_policy import Queue, QueueRule
+from onward.core.limits.queue_policy import Queue, QueuePolicy
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
@@ -48,7 +48,7 @@ from onward.core.secrets.redaction import Redaction
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
-from onward.core.work.claim import Look, RuledClaim, Watch
+from onward.core.work.claim import Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.effect import Effect
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
@@ -128,6 +128,7 @@ __all__ = [
     "GroupPage",
     "GroupedAlert",
     "Handle",
+    "Instructions",
     "Job",
     "JobFilter",
     "JobState",
@@ -139,7 +140,6 @@ __all__ = [
     "LimitSeen",
     "Link",
     "LogSink",
-    "Look",
     "Lost",
     "NewJob",
     "NotificationKey",
@@ -150,11 +150,14 @@ __all__ = [
     "Parked",
     "Pause",
     "Plan",
+    "PolicyClaim",
     "Promoted",
     "PruneRound",
     "Queue",
-    "QueueRule",
+    "QueuePolicy",
+    "QueuePosition",
     "RateLimited",
+    "ReadyQueues",
     "Redaction",
     "Released",
     "Resolution",
@@ -164,7 +167,6 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "RuleBroken",
-    "RuledClaim",
     "Schedule",
     "ScheduleRun",
     "Sent",
@@ -184,7 +186,6 @@ __all__ = [
     "UsageEvent",
     "UsageTotal",
     "WaitingSend",
-    "Watch",
     "WebhookSink",
     "canonical_json",
     "category",

@@ -42,7 +42,7 @@ def run_some(client: Client, nodes: list[Node], rounds: int, at_once: int = 60) 
         ends = [Succeeded() if fate == "succeeded" else Failed("no", retryable=False) for fate in fates]
         client.worker.finish(list(zip(jobs, ends, strict=True)))
         # As the loop of a worker does.
-        settled = client.worker.settle()
+        settled = client.worker.follow_up()
         if not jobs and not settled:
             return False
     return True

@@ -157,7 +157,8 @@ def test_a_paused_queue_still_shows_that_it_has_work(client):
     client.at(NOW).worker.register("w")
     client.at(NOW).queues.pause("q:default", reason="r")
     assert (
-        client.at(NOW).worker.look().ready - client.at(NOW).worker.watch("w").paused("queue") == frozenset()
+        client.at(NOW).worker.ready_queues().queues - client.at(NOW).worker.instructions("w").paused("queue")
+        == frozenset()
     )
 
 
@@ -236,4 +237,4 @@ def test_a_job_that_is_given_back_with_a_delay_waits_and_burns_no_attempt(client
     waiting = client.jobs.get(job.id)
     assert (waiting.state, waiting.attempt, waiting.run_at) == ("scheduled", 0, NOW + timedelta(seconds=5))
     assert client.jobs.events(job.id)[-1].event == "job.released"
-    assert client.at(NOW).worker.look().next_due == waiting.run_at
+    assert client.at(NOW).worker.ready_queues().next_due == waiting.run_at

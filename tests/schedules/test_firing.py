@@ -33,7 +33,7 @@ def jobs(client: Client) -> list[str]:
 
 def test_a_slot_is_fired_when_it_is_due_and_once(client):
     add(client)
-    assert client.at(T).worker.chores(KNOWN).next_slot == T + 10 * MINUTE
+    assert client.at(T).worker.due(KNOWN).next_occurrence == T + 10 * MINUTE
     assert client.at(T + 9 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
     fired = client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
@@ -209,7 +209,7 @@ def test_a_job_that_may_not_be_enqueued_uses_up_its_slot_and_says_why(client):
 def test_only_who_knows_its_job_type_fires_a_schedule(client):
     add(client)
     stranger = Known({"other"}, ["nightly"])
-    assert client.at(T + 10 * MINUTE).worker.chores(stranger).next_slot is None
+    assert client.at(T + 10 * MINUTE).worker.due(stranger).next_occurrence is None
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(stranger).jobs == {}
     assert "nightly" in client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs
 

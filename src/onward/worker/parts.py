@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from onward.core.inputs.duration import duration
-from onward.core.work.claim import Watch
+from onward.core.work.claim import Instructions
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
 from onward.stores import open_wakeups
@@ -22,9 +22,9 @@ from onward.worker.finishing.finisher import Finisher
 from onward.worker.held_jobs import HeldJobs
 from onward.worker.loops.admitter import Admitter
 from onward.worker.loops.alerter import Alerter
-from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.due_poll import DuePoll
 from onward.worker.loops.lease_keeper import Keeper
-from onward.worker.loops.periodic import Sweeper, promote, seal, settle, vacuum, wake
+from onward.worker.loops.periodic import Sweeper, follow_up, promote, seal, vacuum, wake
 from onward.worker.loops.scheduler import Scheduler
 from onward.worker.loops.timeouts import Tidier
 from onward.worker.options import WorkerSettings
@@ -53,7 +53,7 @@ class Parts:
         self.held = held = HeldJobs(self.buffer, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
-        self.chores = Chores(client, outage, self.scheduler.known)
+        self.due_poll = DuePoll(client, outage, self.scheduler.known)
         self.breakers = Breakers.of(handlers, clients.rules, client, lambda: self.keeper.worker_id)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
@@ -61,7 +61,7 @@ class Parts:
         )  # fmt: skip
         self.finisher = held.finisher = Finisher(
             client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
-            freed=self.admitter.free, completed=self.chores.follow_up,
+            freed=self.admitter.free, completed=self.due_poll.follow_up,
         )  # fmt: skip
         self.keeper = Keeper(
             clients.open(steady=True), outage, lease=duration("lease", settings.lease),
@@ -94,15 +94,15 @@ class Parts:
         loops: dict[str, Coroutine[Any, Any, None]] = {
             "claimer": self.claimer.run(),
             "finisher": self.finisher.run(),
-            "chores": self.chores.run(),
-            "promoter": promote(client, self.chores, self.claimer.ready),
+            "due poll": self.due_poll.run(),
+            "promoter": promote(client, self.due_poll, self.claimer.ready),
             "sweeper": Sweeper(client, keeper, outage).sweep(),
             "admitter": self.admitter.run(),
             "vacuum": vacuum(client, outage),
-            "settler": settle(client, self.chores),
-            "waker": wake(client, self.chores, self.claimer.ready),
+            "follow-up": follow_up(client, self.due_poll),
+            "waker": wake(client, self.due_poll, self.claimer.ready),
             "tidier": tidier.run(),
-            "scheduler": self.scheduler.run(self.chores),
+            "scheduler": self.scheduler.run(self.due_poll),
         }
         if client.rules.audit_chain:
             loops["sealer"] = seal(client, keeper, outage)
@@ -110,8 +110,8 @@ class Parts:
             loops["alerter"] = self.alerter.run()
         return loops
 
-    def _told(self, watch: Watch) -> None:
-        self.claimer.told(watch)
-        self.executor.requested(watch.cancel_requested)
+    def _told(self, instructions: Instructions) -> None:
+        self.claimer.told(instructions)
+        self.executor.requested(instructions.cancel_requested)
         if self.breakers is not None:
-            self.breakers.told(watch.breakers)
+            self.breakers.told(instructions.breakers)

@@ -34,7 +34,7 @@ def group(folder) -> str:
         client.at(now).worker.alerts.prepare(["hook"])
         send = client.at(now).worker.alerts.take("hook", hold=timedelta(seconds=1))
         assert send is not None
-        client.at(now).worker.alerts.settle(send, "it is away", wait=timedelta(hours=1))
+        client.at(now).worker.alerts.record_send(send, "it is away", wait=timedelta(hours=1))
         return client.alerts.list()[0].fingerprint
 
 

@@ -90,7 +90,7 @@ def test_the_history_says_what_became_of_each_run(onward, client):
     assert onward("schedules", "history", "nightly").err == "nightly has not run yet\n"
     [first] = fire(client, _NIGHT)
     client.jobs.cancel(first, reason="not tonight")
-    client.worker.settle()
+    client.worker.follow_up()
     [second] = fire(client, _NIGHT + timedelta(days=1))
     heading, newest, oldest = onward("schedules", "history", "nightly").out.splitlines()
     assert heading.split() == ["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"]

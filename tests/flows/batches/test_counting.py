@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import JobFilter, Succeeded
-from onward.operations.work import work
+from onward.operations.work import finish
 from tests.flows.batches.crew import DEAD, new
 
 
@@ -116,7 +116,7 @@ def test_a_reset_by_its_key_takes_the_count_back_as_well(crew):
 def unsettled(crew, job_id, outcome):
     """End a job as a worker would that is killed right after."""
     client = crew.client
-    client.store.run(lambda: work.finish([client.rules.end_of(crew.held.pop(job_id), outcome, 0.5)]))
+    client.store.run(lambda: finish.finish([client.rules.end_of(crew.held.pop(job_id), outcome, 0.5)]))
 
 
 def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_once(crew):
@@ -127,7 +127,7 @@ def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_onc
     crew.end(second)
     # A batch must not succeed while a death is not counted. On SQLite the next end finds it.
     assert "on_success" not in crew.called()
-    while crew.client.worker.settle():
+    while crew.client.worker.follow_up():
         pass
     assert crew.called() == ["on_complete", "on_failure"]
     assert crew.counts(batch_id) == (0, 0, 1, 1, 0)
@@ -138,9 +138,9 @@ def test_an_end_of_just_now_is_left_alone_with_patience(crew):
     crew.claim()
     unsettled(crew, only, Succeeded())
     hour = timedelta(hours=1)
-    assert crew.client.worker.settle(patience=hour) == 0
+    assert crew.client.worker.follow_up(patience=hour) == 0
     assert crew.read(batch_id).ended_at is None
-    assert crew.client.at(datetime.now(UTC) + 2 * hour).worker.settle(patience=hour) == 1
+    assert crew.client.at(datetime.now(UTC) + 2 * hour).worker.follow_up(patience=hour) == 1
     assert crew.called() == ["on_complete", "on_success"]
 
 
@@ -151,7 +151,7 @@ def test_many_who_settle_at_the_same_time_end_a_batch_once(crew):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda job: crew.client.worker.finish([(job, Succeeded())]).require(), jobs))
     # Whoever met another's lock has left it to the worker's loop.
-    while crew.client.worker.settle():
+    while crew.client.worker.follow_up():
         pass
     assert crew.counts(batch_id) == (0, 0, 40, 0, 0)
     assert crew.called() == ["on_complete", "on_success"]

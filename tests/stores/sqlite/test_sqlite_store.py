@@ -18,7 +18,7 @@ from onward.errors import DuplicateJob, InvalidJob, StoreClosed, StoreError
 from onward.operations.jobs import enqueue as enqueuing
 from onward.operations.jobs import inspect
 from onward.operations.statement import Statement
-from onward.operations.work import rescue, work
+from onward.operations.work import claim, finish, rescue
 from onward.sql.catalogue import catalogue
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 from tests.stores.sqlite.using_sqlite import busy_thread, enqueue, held, ids, opened, queued, submit, writer
@@ -220,13 +220,13 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
     store.migrate()
     queries = catalogue("sqlite", "question", store.prefix)
     hot = [
-        work.claim("q", 5, worker_id="w"),
+        claim.claim("q", 5, worker_id="w"),
         rescue.promote(),
         rescue.find_lost(),
         inspect.list_jobs(JobFilter()),
         enqueuing.enqueue(NewJob(job_type="t"), ids.make()),
         enqueuing.enqueue(NewJob(job_type="t", key="k"), ids.make()),
-        work.finish(SOME_ENDS),
+        finish.finish(SOME_ENDS),
     ]
     with contextlib.closing(store.file.connect()) as connection:
         for statement in map(next, hot):

@@ -229,7 +229,7 @@ def test_a_sink_that_does_not_take_its_message_is_told(client):
     send = client.worker.alerts.take("hook", hold=MINUTE)
     assert send is not None
     assert found(client) == set(), "it is on its way"
-    client.worker.alerts.settle(send, "503", wait=MINUTE)
+    client.worker.alerts.record_send(send, "503", wait=MINUTE)
     said = of(client.doctor.check(), "sink_failing")
     assert (said.evidence["name"], said.evidence["messages"]) == ("hook", 1)
 

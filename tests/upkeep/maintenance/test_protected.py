@@ -69,7 +69,7 @@ def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
 def test_a_job_stays_while_its_batch_is_open(client):
     batch = client.batches.open(name="b")
     job_id = put_ended(client, batch_id=batch)
-    client.worker.settle()
+    client.worker.follow_up()
     prune_all(client, later(100))
     assert left(client, job_id) == [job_id]
     client.batches.close(batch)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from onward import Client, NewJob
+from onward import Client, NewJob, QueuePosition
 from onward.core.jobs.job import Job
 from tests.stores.postgres.postgres_schema import fresh_schema
 
@@ -23,10 +23,10 @@ def client(postgres_url) -> Iterator[Client]:
 
 
 @pytest.fixture
-def first(client: Client) -> Job:
+def first(client: Client) -> QueuePosition:
     [job] = client.worker.claim("q:default", 1, worker_id="w")
     assert job.payload["n"] == 0
-    return job
+    return QueuePosition.of(job)
 
 
 def lock(connection: psycopg.Connection, client: Client, numbers: list[int]) -> None:

@@ -17,6 +17,7 @@ from onward import (
     LeaseLost,
     Lost,
     NewJob,
+    QueuePosition,
     RateLimited,
     Released,
     Skip,
@@ -116,8 +117,8 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
     from onward.core.policy.rules import DEFAULT_RULES
     from onward.core.work.lifecycle import End
+    from onward.operations.work.finish import finish
     from onward.operations.work.rescue import find_lost
-    from onward.operations.work.work import finish
 
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
@@ -229,7 +230,7 @@ def test_a_claim_that_goes_on_past_a_job_leaves_what_is_before_it_to_the_next(cl
     client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(6)])
     first = client.worker.claim("q:default", 2, worker_id="w")
     client.enqueue(NewJob(job_type="t", priority=1, payload={"n": "urgent"}))
-    past = client.worker.claim("q:default", 2, worker_id="w", past=first[-1])
+    past = client.worker.claim("q:default", 2, worker_id="w", past=QueuePosition.of(first[-1]))
     rest = client.worker.claim("q:default", 9, worker_id="w")
     numbers = [[job.payload["n"] for job in jobs] for jobs in (first, past, rest)]
     if client.store.database == "postgres":

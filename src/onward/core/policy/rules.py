@@ -16,7 +16,7 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import check_text
 from onward.core.jobs.job import Job
 from onward.core.limits.limit import Limit
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.category import (
     CATEGORIES,
     Q_CRITICAL,
@@ -104,7 +104,7 @@ class Rules:
     checks: dict[str, Callable[[Mapping[str, Any]], object]] = field(default_factory=dict)
     breakers: dict[str, BreakerSettings] = field(default_factory=dict)
     limits: dict[str, Limit] = field(default_factory=dict)
-    queues: dict[str, QueueRule] = field(default_factory=dict)
+    queues: dict[str, QueuePolicy] = field(default_factory=dict)
     retention: Retention = field(default_factory=Retention)
     maintenance: bool = True
     routes: tuple[tuple[str, str], ...] = ()

@@ -19,7 +19,7 @@ class Leases(msgspec.Struct, frozen=True):
     spent_orgs: frozenset[str] = frozenset()
     """Orgs whose budget is spent, as far as these writes found out."""
     tied: frozenset[JobId] = frozenset()
-    """Jobs that have ended with follow-up work pending, which `settle_ties` does."""
+    """Jobs that have ended with follow-up work pending, which `follow_up_ends` does."""
     slots: frozenset[str] = frozenset()
     """Keys of limits that may have a free permit, because a job ended or was released."""
 

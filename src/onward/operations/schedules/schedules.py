@@ -163,7 +163,7 @@ def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[Sch
     return [_run(row) for row in rows]
 
 
-def settle_runs(ended: Sequence[Settled]) -> Operation[None]:
+def record_ended_runs(ended: Sequence[Settled]) -> Operation[None]:
     """Write into the history of schedules how their runs have ended."""
     ends = [
         (

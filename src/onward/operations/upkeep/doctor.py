@@ -35,7 +35,7 @@ from onward.core.upkeep.facts import (
     VacuumHolder,
 )
 from onward.core.upkeep.worker_findings import OVERDUE
-from onward.core.work.claim import Look
+from onward.core.work.claim import ReadyQueues
 from onward.errors import JobNotFound
 from onward.operations.failures import breakers, dead_letters
 from onward.operations.flows import graph, signals
@@ -66,13 +66,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def gather(rules: Rules, here: datetime) -> Operation[Facts]:
     """Read what holds jobs back; `here` is the time by this process's clock."""
-    look = yield from polls.look()
-    at = look.now
+    ready_queues = yield from polls.ready_queues()
+    at = ready_queues.now
     holds = yield from _holds()
     workers = yield from list_workers(_MOST_WORKERS)
-    ready = yield from _ready(look)
+    ready = yield from _ready(ready_queues)
     types = yield from _types(ready)
-    overdue = yield from _overdue(look)
+    overdue = yield from _overdue(ready_queues)
     return Facts(
         now=at,
         here=here,
@@ -83,7 +83,7 @@ def gather(rules: Rules, here: datetime) -> Operation[Facts]:
         types=types,
         running=(yield from _running()),
         silent=(yield from _silent(rules, at)),
-        next_due=look.next_due,
+        next_due=ready_queues.next_due,
         overdue=overdue,
         schedules=(yield from _schedules(at)),
         failures=(yield from _failures()),
@@ -145,7 +145,7 @@ def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bo
     )
     if confined:
         return known
-    look = yield from polls.look()
+    ready_queues = yield from polls.ready_queues()
     workers = yield from list_workers(_MOST_WORKERS)
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
     held = [one for one in (yield from _open_breakers()) if one.name in own]
@@ -154,7 +154,7 @@ def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bo
     blocked = job.state == JobState.BLOCKED
     slot, holders = (yield from limit_facts.slot_of(job_id)) if blocked else (None, [])
     return msgspec.structs.replace(
-        known, now=look.now, workers=workers, ahead=ahead, load=load, breakers=held, slot=slot,
+        known, now=ready_queues.now, workers=workers, ahead=ahead, load=load, breakers=held, slot=slot,
         holders=holders,
     )  # fmt: skip
 
@@ -175,8 +175,8 @@ def _actor(by: Gate | Pause) -> str | None:
     return ":".join(part for part in (by.actor_type, by.actor_id) if part) or None
 
 
-def _ready(look: Look) -> Operation[list[QueueSeen]]:
-    if not look.ready:
+def _ready(ready_queues: ReadyQueues) -> Operation[list[QueueSeen]]:
+    if not ready_queues.queues:
         return []
     rows = yield Statement("list_ready_queues", {"limit": _MOST_QUEUES, "cap": _CAP})
     return [QueueSeen(queue, jobs, instant(oldest)) for queue, jobs, oldest in rows if oldest is not None]
@@ -192,9 +192,9 @@ def _types(ready: Sequence[QueueSeen]) -> Operation[list[TypeSeen]]:
     return found
 
 
-def _overdue(look: Look) -> Operation[int]:
-    before = look.now - OVERDUE
-    if look.next_due is None or look.next_due >= before:
+def _overdue(ready_queues: ReadyQueues) -> Operation[int]:
+    before = ready_queues.now - OVERDUE
+    if ready_queues.next_due is None or ready_queues.next_due >= before:
         return 0
     [(jobs,)] = yield Statement("count_overdue", {"before": micros(before), "cap": _CAP})
     return int(jobs)

@@ -8,11 +8,13 @@ from datetime import timedelta
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.jobs.job import Job, instant
 from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.work.claim import MOST_PER_CLAIM
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
 from onward.operations.statement import Operation, Row, Statement, as_json
+from onward.operations.work.finish import finish
 from onward.operations.work.leader import lead
-from onward.operations.work.work import MOST_AT_ONCE, finish, retire
+from onward.operations.work.leases import retire
 
 SWEEPER = "sweeper"
 """The lead that a worker must hold to rescue jobs of other workers by itself."""
@@ -26,7 +28,7 @@ def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[li
 
     A job whose category has a lease of its own is returned only after the worker was silent for that long.
     """
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole("limit", limit, 1, MOST_PER_CLAIM)
     own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
     rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own)})
     return [_read(row) for row in rows]
@@ -57,17 +59,17 @@ def rescue_worker(
     taken = _NOTHING
     # This ends: a retired worker claims no more, and it no longer holds the jobs that were taken back.
     while True:
-        rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+        rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_PER_CLAIM})
         held = [_read(row) for row in rows]
         more = yield from _give_back(held, rules, dice, how)
         taken = taken.joined(more)
-        if len(held) < MOST_AT_ONCE:
+        if len(held) < MOST_PER_CLAIM:
             return taken
 
 
 def find_held(worker_id: str) -> Operation[list[Job]]:
     """Return the running jobs of a worker."""
-    rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+    rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_PER_CLAIM})
     return Job.from_rows(rows)
 
 
@@ -87,7 +89,7 @@ def sweep(
 
 def promote(limit: int = 500) -> Operation[Promoted]:
     """Make due jobs ready."""
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole("limit", limit, 1, MOST_PER_CLAIM)
     rows = yield Statement("promote_jobs", {"limit": limit})
     queues: dict[str, int] = {}
     next_due = None

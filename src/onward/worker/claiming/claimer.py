@@ -14,12 +14,12 @@ from typing import NamedTuple
 from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
 from onward.core.limits.pause import Controls
-from onward.core.work.claim import Watch
+from onward.core.work.claim import Instructions, QueuePosition
 from onward.errors import StoreError, WorkerLost
 from onward.stores.wakeups import Wakeups
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.claiming.buffer import Buffer, Lane
-from onward.worker.claiming.queue_policies import RuledQueues
+from onward.worker.claiming.queue_policies import PolicyQueues
 from onward.worker.claiming.throughput import AT_ONCE, Pace
 from onward.worker.clock_skew import Skew
 from onward.worker.loops.lease_keeper import Keeper
@@ -27,7 +27,7 @@ from onward.worker.outage import Outage
 from onward.worker.stopping import Stopping
 
 # A claim under a policy runs several statements, however few jobs it returns.
-_MOST_BY_RULE = 1000
+_MOST_BY_POLICY = 1000
 _CLAIMS = 2
 _POLL_SECONDS = 1.0
 _TOLD_SECONDS = 2.0
@@ -79,7 +79,7 @@ class Claimer:
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
         self.controls, self._held, self._skew = Controls(), _Held(), Skew()
-        self._ruled = RuledQueues(client.rules.queues)
+        self._policies = PolicyQueues(client.rules.queues)
         self._closing = self.quiet = False
         self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
         self._doubted_at: float | None = None
@@ -97,13 +97,15 @@ class Claimer:
     def _over(self) -> bool:
         return self._closing or self._stopping.asked
 
-    def told(self, watch: Watch) -> None:
+    def told(self, instructions: Instructions) -> None:
         """Take over the gate, the pauses, and which queues have a policy."""
-        self._ruled.told(watch.ruled)
-        if (watch.gate, watch.pauses) == (self.controls.gate, self.controls.pauses):
+        self._policies.told(instructions.policy_queues)
+        if (instructions.gate, instructions.pauses) == (self.controls.gate, self.controls.pauses):
             return
-        self.controls = watch
-        self._held = _Held(watch.paused("queue"), watch.held_orgs, watch.paused("job_type"))
+        self.controls = instructions
+        self._held = _Held(
+            instructions.paused("queue"), instructions.held_orgs, instructions.paused("job_type")
+        )
         self._ready = {queue for queue in self._ready if self._serves(queue)}
         self._set_free()
         self._room.set()
@@ -111,7 +113,7 @@ class Claimer:
 
     @property
     def spent_orgs(self) -> frozenset[str]:
-        """The orgs that have just spent their budget, until the watch of every worker shows it."""
+        """The orgs that have just spent their budget, until the instructions of every worker show it."""
         if self._spent_at:
             since = time.monotonic() - _TOLD_SECONDS
             self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
@@ -143,7 +145,7 @@ class Claimer:
     def caught_up(self, queues: Iterable[str] = ()) -> None:
         """Record that results of jobs of these queues were written."""
         self._room.set()
-        self.ready(self._ruled.ended(queues))
+        self.ready(self._policies.ended(queues))
 
     def ready(self, queues: Iterable[str]) -> None:
         """Record that these queues may have ready jobs."""
@@ -156,17 +158,17 @@ class Claimer:
     async def more(self, claims: int, admitted: Callable[[], Awaitable[bool]]) -> bool:
         """Whether jobs may be ready now or within a second, or were claimed since `claims` was read."""
         try:
-            if await self._client.worker.settle() or await admitted():
+            if await self._client.worker.follow_up() or await admitted():
                 return True
-            look = await self._client.worker.look()
+            ready = await self._client.worker.ready_queues()
         except StoreError as error:
             await asyncio.sleep(self._outage.pause("drain", error))
             return True
         self._outage.over("drain")
-        wait = _POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
+        wait = _POLL_SECONDS if ready.next_due is None else (ready.next_due - ready.now).total_seconds()
         holds = self.controls.pauses or (self._breakers is not None and self._breakers.hold)
-        held_back = self._ruled.held_longer(_POLL_SECONDS) | (self._barren if holds else set())
-        if any(self._serves(queue) for queue in look.ready - held_back):
+        held_back = self._policies.held_longer(_POLL_SECONDS) | (self._barren if holds else set())
+        if any(self._serves(queue) for queue in ready.queues - held_back):
             self.dry.clear()
             self._wakeups.wake()
         elif wait < _POLL_SECONDS:
@@ -238,7 +240,7 @@ class Claimer:
         for lane, share in shares:
             most = self._most(lane.queue)
             # Claims under a policy exclude each other: a second one would only wait for the first.
-            alone = self._budget is not None or lane.queue in self._ruled.names
+            alone = self._budget is not None or lane.queue in self._policies.names
             if share >= most and lane.reached and not alone:
                 await self._claim_beside(lane, most)
             else:
@@ -253,7 +255,7 @@ class Claimer:
         return self._buffer.shares(self._ready, ahead)
 
     def _most(self, queue: str) -> int:
-        return _MOST_BY_RULE if queue in self._ruled.names else self._at_once
+        return _MOST_BY_POLICY if queue in self._policies.names else self._at_once
 
     async def _claim_beside(self, lane: Lane, share: int) -> None:
         """Start a claim beside another, so that more jobs are on their way before the last have arrived."""
@@ -288,50 +290,50 @@ class Claimer:
         limit = min(share, self._most(lane.queue), self._budget or share)
         self._buffer.expect(lane, limit)
         # A small claim starts at the front, because a more urgent job may be new there.
-        many = limit == self._at_once and lane.queue not in self._ruled.names
+        many = limit == self._at_once and lane.queue not in self._policies.names
         past = lane.past(time.monotonic()) if many else None
         try:
             jobs = await self._ask(lane.queue, limit, past)
         finally:
             self._buffer.expect(lane, -limit)
-        lane.reached = jobs[-1] if len(jobs) == limit else None
+        lane.reached = QueuePosition.of(jobs[-1]) if len(jobs) == limit else None
         # A claim behind `past` that returns too few does not show that no jobs are before it.
-        if (lane.reached is None and past is None) or lane.queue in self._ruled.held():
+        if (lane.reached is None and past is None) or lane.queue in self._policies.held():
             self._ready.discard(lane.queue)
         if not jobs and past is None and lane.queue in self._seen:
             self._barren.add(lane.queue)
         self._seen.discard(lane.queue)
         self._take(lane.queue, jobs)
         if jobs and len(jobs) < limit:
-            # Let the last ready jobs begin before the next look.
+            # Let the last ready jobs begin before it asks again.
             await asyncio.sleep(0)
 
-    async def _ask(self, queue: str, limit: int, past: Job | None) -> list[Job]:
+    async def _ask(self, queue: str, limit: int, past: QueuePosition | None) -> list[Job]:
         orgs, types = self._held.orgs | self.spent_orgs, self._held.types
         if self._breakers is not None:
             types |= self._breakers.held_types()
         who = self._keeper.worker_id
-        if queue not in self._ruled.names:
+        if queue not in self._policies.names:
             return await self._client.worker.claim(
                 queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types, past=past
             )
-        ends, theirs = self._ruled.ends, not self._known()
-        claim = await self._client.worker.claim_ruled(
+        ends, theirs = self._policies.ends, not self._known()
+        claim = await self._client.worker.claim_by_policy(
             queue, limit, worker_id=who, paused_orgs=orgs, paused_types=types
         )
-        self._ruled.claimed(queue, claim, ends, theirs=theirs)
+        self._policies.claimed(queue, claim, ends, theirs=theirs)
         return claim.jobs
 
     def _take(self, queue: str, jobs: list[Job]) -> None:
         if self._budget is not None:
             self._budget -= len(jobs)
-        self._buffer.add(queue, jobs, in_turn=queue in self._ruled.names)
+        self._buffer.add(queue, jobs, in_turn=queue in self._policies.names)
         self._feed()
 
     async def _wait(self) -> None:
         """Mark the worker as idle in the database, so that enqueuing processes wake it; wait for new jobs."""
         await self._arrived()
-        # A worker marked as idle is woken for every job since its last claim, so it need not look.
+        # A worker marked as idle is woken for every job since its last claim, so it need not ask.
         told = self._keeper.marked_idle and self._wakeups.tells and not self._drain
         pause = _POLL_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311
         longest = self._asked_at + pause - time.monotonic() if told else 0.0
@@ -349,24 +351,24 @@ class Claimer:
             self.dry.set()
         # Infinite while the worker waits: only a worker that was busy for a while clears its idle mark.
         self.waited_at = float("inf")
-        names = await self._wakeups.wait(self._ruled.next_in(longest))
+        names = await self._wakeups.wait(self._policies.next_in(longest))
         woken = None if names is None else self._hear(names)
-        # A wake-up that names its queue needs no look before the claim. One that names none may be about
+        # A wake-up that names its queue needs no question before the claim. One that names none may be about
         # any queue.
         self.waited_at = self._looked_at = time.monotonic()
         if not woken:
             self._asked_at = float("-inf")
         self._barren.clear()
-        self._ready |= {queue for queue in woken or () if self._serves(queue)} - self._ruled.held()
+        self._ready |= {queue for queue in woken or () if self._serves(queue)} - self._policies.held()
 
     async def _look(self) -> bool:
-        look = await self._client.worker.look()
-        self._skew.seen(look.now)
+        ready = await self._client.worker.ready_queues()
+        self._skew.seen(ready.now)
         self._looked_at = self._asked_at = time.monotonic()
         # A queue whose ready jobs this worker can't claim (paused, or just being claimed elsewhere) is left
         # alone until the next wake-up, else the worker would ask for them without end.
-        self._seen = {queue for queue in look.ready if self._serves(queue)}
-        self._ready = self._seen - self._barren - self._ruled.held()
+        self._seen = {queue for queue in ready.queues if self._serves(queue)}
+        self._ready = self._seen - self._barren - self._policies.held()
         return bool(self._ready)
 
     def _serves(self, queue: str) -> bool:

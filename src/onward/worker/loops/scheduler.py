@@ -20,7 +20,7 @@ from onward.handlers.start_hooks import StartHook
 from onward.logs import get_logger
 from onward.operations.schedules.fire import Known
 from onward.worker.attempts.thread_slots import Threads
-from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.due_poll import DuePoll
 
 log = get_logger("onward.worker")
 
@@ -63,12 +63,12 @@ class Scheduler:
             while fired.more and fired.jobs:
                 fired = await self._fire()
 
-    async def run(self, chores: Chores) -> None:
+    async def run(self, due_poll: DuePoll) -> None:
         """Fire each occurrence within a moment of its time, and call each hook once its delay is over."""
         async with asyncio.TaskGroup() as group:
             for hook in self._hooks:
                 group.create_task(_run_hook(hook))
-            await chores.see_to(chores.slots, self._once, "scheduler")
+            await due_poll.see_to(due_poll.occurrences, self._once, "scheduler")
 
     async def _once(self) -> bool:
         return (await self._fire()).moved > 0

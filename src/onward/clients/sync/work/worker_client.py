@@ -16,7 +16,7 @@ from onward.clients.sync.work.worker_schedules import WorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.job import Job
-from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
+from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
 from onward.errors import LeaseLost
@@ -24,7 +24,10 @@ from onward.operations.flows import after_end
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import due, leader, policy_claim, polls, rescue, work
+from onward.operations.work import leader, policy_claim, polls, rescue
+from onward.operations.work.claim import claim_rows, read_claimed
+from onward.operations.work.finish import finish
+from onward.operations.work.leases import extend, register, retire
 
 LEASE = timedelta(seconds=30)
 
@@ -67,34 +70,34 @@ class WorkerClient:
         """The signals for running jobs."""
         return WorkerSignals(self._binding)
 
-    def look(self) -> Look:
+    def ready_queues(self) -> ReadyQueues:
         """Return which queues have a ready job, and when the next job is due."""
-        return self._run(polls.look, write=False)
+        return self._run(polls.ready_queues, write=False)
 
-    def chores(self, known: Known) -> DueChores:
+    def due(self, known: Known) -> Due:
         """Return what is due by the clock for a worker that knows these schedules."""
-        return self._run(lambda: due.chores(known), write=False)
+        return self._run(lambda: polls.due(known), write=False)
 
-    def watch(self, worker_id: str) -> Watch:
+    def instructions(self, worker_id: str) -> Instructions:
         """Return whether a worker's lease holds, which of its jobs to cancel, and what is paused."""
-        return self._run(lambda: polls.watch(worker_id), write=False)
+        return self._run(lambda: polls.instructions(worker_id), write=False)
 
     def register(
         self, worker_id: str, *, lease: timedelta = LEASE, info: Mapping[str, Any] | None = None
     ) -> None:
         """Start the lease of a worker; a worker id serves one lifetime of one process."""
-        self._run(lambda: work.register(worker_id, lease=lease, info=info))
+        self._run(lambda: register(worker_id, lease=lease, info=info))
 
     def extend(
         self, worker_id: str, jobs: Collection[Job], *, lease: timedelta = LEASE, idle: bool = False
     ) -> Leases:
         """Renew a worker's lease, and return which of these jobs it still holds."""
         leases = {job.id: job.lease for job in _claimed(jobs)}
-        return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle))
+        return self._run(lambda: extend(worker_id, leases, lease=lease, idle=idle))
 
     def retire(self, worker_id: str) -> bool:
         """End a worker's lease at once, so that the jobs it still holds can be rescued."""
-        return self._run(lambda: work.retire(worker_id))
+        return self._run(lambda: retire(worker_id))
 
     def held(self, worker_id: str) -> list[Job]:
         """Return the running jobs of a worker."""
@@ -103,42 +106,45 @@ class WorkerClient:
     def claim(
         self,
         queue: str,
-        limit: int = 1,
+        limit: ClaimSize = 1,
         *,
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-        past: Job | None = None,
+        past: QueuePosition | None = None,
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
         A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        Whether the queue itself is paused is for the worker to check before. `past` is the last job of the
-        caller's last claim: PostgreSQL then claims only jobs behind it, and does not read the index entries
-        of jobs claimed before.
+        Whether the queue itself is paused is for the worker to check before. `past` is the
+        position of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does
+        not read the index entries of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._rules.queues:
-            return (self.claim_ruled(queue, limit, worker_id=worker_id, **paused)).jobs
-        rows = self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
-        jobs = work.jobs_of(rows, worker_id)
-        # Rare: some claimed rows can't be read. They are failed, so that they still end.
-        return self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
+            return (self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
+        rows = self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
+        jobs, unreadable = read_claimed(rows, worker_id)
+        if unreadable:
+            self._run(lambda: finish(unreadable))
+        return jobs
 
-    def claim_ruled(
+    def claim_by_policy(
         self,
         queue: str,
-        limit: int = 1,
+        limit: ClaimSize = 1,
         *,
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-    ) -> RuledClaim:
+    ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._rules.queues.get(queue)
         return self._run(
-            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
+            lambda: policy_claim.claim_by_policy(
+                queue, limit, worker_id=worker_id, declared=declared, **paused
+            ),
             atomic=True,
         )
 
@@ -155,7 +161,7 @@ class WorkerClient:
             check_kind("its job", end[0], Job, advice)
         settled = [self._rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         parked = any(end.transition.wait for end in settled)
-        leases = self._run(lambda: work.finish(settled), atomic=parked)
+        leases = self._run(lambda: finish(settled), atomic=parked)
         return self._follow_up(leases)
 
     def write(
@@ -168,7 +174,7 @@ class WorkerClient:
         for a lock, no other write waits with it.
         """
         atomic = apart or any(end.usage or end.transition.wait for end in ends)
-        leases = self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
+        leases = self._run(lambda: finish(ends), atomic=atomic, org_id=org_id)
         self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
         return leases
 
@@ -176,7 +182,7 @@ class WorkerClient:
         """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
         return self.finish([(job, Released(delay)) for job in _claimed(jobs)])
 
-    def rescue(self, limit: int = 500) -> Leases:
+    def rescue(self, limit: ClaimSize = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
         leases = self._run(lambda: rescue.rescue(limit, rules=self._rules, dice=random.random))
         return self._follow_up(leases)
@@ -191,7 +197,7 @@ class WorkerClient:
         )
         return self._follow_up(leases)
 
-    def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
+    def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: ClaimSize = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = self._run(
             lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self._rules, dice=random.random)
@@ -199,14 +205,14 @@ class WorkerClient:
         self._follow_up(swept.leases)
         return swept
 
-    def settle(self, *, patience: timedelta = timedelta(0)) -> int:
+    def follow_up(self, *, patience: timedelta = timedelta(0)) -> int:
         """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        return self._binding.walk(after_end.settle_all(self._rules, patience=patience))
+        return self._binding.walk(after_end.follow_up_all(self._rules, patience=patience))
 
     def _follow_up(self, leases: Leases) -> Leases:
         self._binding.follow_up(leases.tied, leases.slots)
@@ -230,7 +236,7 @@ class WorkerClient:
         """End every leadership of a worker; return the names that it led."""
         return self._run(lambda: leader.abdicate(worker_id))
 
-    def promote(self, limit: int = 500) -> Promoted:
+    def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = self._run(lambda: rescue.promote(limit))
         self._binding.follow_up((), promoted.slots)
