@@ -65,7 +65,7 @@ def postgres(store: PostgresStore, jobs: int) -> float:
     with psycopg.connect(store.url, autocommit=True) as connection:
         sample = client.worker.claim("q:default", 2, worker_id=WORKER)
         make_procedure(connection, store.prefix, sample)
-        client.worker.finish([(job, Succeeded()) for job in sample]).require()
+        client.worker.finish([job.end_with(Succeeded()) for job in sample]).require()
         passed = seconds(lambda: connection.execute(f"CALL {store.prefix}bench_drain()".encode()))
     return (jobs - len(sample)) / passed
 

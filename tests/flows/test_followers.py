@@ -24,9 +24,9 @@ def test_a_job_runs_after_all_that_it_waits_for(working: Client) -> None:
 def test_one_of_two_parents_is_not_enough(working: Client) -> None:
     working.enqueue_flow(group(new("a"), new("b")).then(new("c")))
     first, second = ready(working)
-    working.worker.finish([(first, Succeeded())])
+    working.worker.finish([first.end_with(Succeeded())])
     assert ready(working) == []
-    working.worker.finish([(second, Succeeded())])
+    working.worker.finish([second.end_with(Succeeded())])
     assert run(working) == ["c"]
 
 
@@ -110,7 +110,7 @@ def test_a_job_may_wait_for_some_that_are_there_already(working: Client) -> None
     [taken, *_] = ready(working)
     assert working.enqueue(new("c", after=(a.id, b.id))).state == "blocked"
     [other] = working.jobs.get_many([({a.id, b.id} - {taken.id}).pop()]).values()
-    working.worker.finish([(taken, Succeeded()), (other, Succeeded())])
+    working.worker.finish([taken.end_with(Succeeded()), other.end_with(Succeeded())])
     assert run(working) == ["c"]
 
 

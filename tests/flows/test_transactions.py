@@ -56,7 +56,9 @@ def test_an_open_transaction_that_waits_for_a_running_job_holds_nobody_up(postgr
     with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
         child = client.within(tx).enqueue(new("b", after=(parent.id,)))
         # The worker finishes while the caller's transaction is still open.
-        leases = pool.submit(client.worker.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        leases = pool.submit(
+            client.worker.finish, [job.end_with(Succeeded() if outcome == "succeeded" else die())]
+        )
         assert leases.result(10).held == {parent.id}
         tx.commit()
     assert state(client, child.id) == "blocked"
@@ -86,7 +88,9 @@ def test_a_follower_that_a_caller_holds_keeps_no_end_waiting(postgres: Client, o
     after = "queued" if outcome == "succeeded" else "cancelled"
     with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
         client.within(tx).jobs.cancel(held.id, reason="perhaps")
-        leases = pool.submit(client.worker.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        leases = pool.submit(
+            client.worker.finish, [job.end_with(Succeeded() if outcome == "succeeded" else die())]
+        )
         assert leases.result(10).held == {parent.id}
         assert (state(client, held.id), state(client, free.id)) == ("blocked", after)
         assert client.worker.follow_up(patience=timedelta(microseconds=1)) == 0, (
@@ -135,7 +139,7 @@ def test_two_parents_that_end_at_once_release_their_followers_once(working: Clie
     working.enqueue_flow(group(*[new(f"p{at}") for at in range(4)]).then(*[new("c") for _ in range(count)]))
     parents = ready(working)
     with ThreadPoolExecutor(4) as pool:
-        for one in [pool.submit(working.worker.finish, [(job, Succeeded())]) for job in parents]:
+        for one in [pool.submit(working.worker.finish, [job.end_with(Succeeded())]) for job in parents]:
             one.result(60)
     while working.worker.follow_up():
         pass

@@ -22,7 +22,7 @@ ID = first_id_at(datetime(2025, 1, 2, tzinfo=UTC))
 REAL, DRY = PruneStep(NOW, limit=1), PruneStep(NOW, limit=1, dry_run=True)
 JOB = (ID, "succeeded", "default", "q", micros(datetime(2025, 1, 2, tzinfo=UTC)))
 SLOT = ("", "", "k")
-RUN = (1, "s", 1, "slot")
+RUN = (1, "s", 1, "occurrence")
 
 
 def both(kind: str, *answers: Sequence[Any]) -> dict[str, tuple[Callable[[], Operation[Any]], list[Any]]]:

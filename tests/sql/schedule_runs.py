@@ -30,7 +30,7 @@ SCHEDULE = (
 )  # fmt: skip
 NO_SCHEDULE = (micros(NOW), *[None] * len(SCHEDULE))
 KNOWN = fire.Known({"t"}, ["t"], SPAN)
-RUN = ("n", micros(NOW), "slot", 1, 0, ID, None, None, None)
+RUN = ("n", micros(NOW), "occurrence", 1, 0, ID, None, None, None)
 ENDED_RUN = ended_job.Settled(
     ID, JobState.SUCCEEDED, "skipped", Tie.SCHEDULED, "t", None, None, None, None, 1, NOW
 )

@@ -18,11 +18,12 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
-from onward.core.policy.rules import Rules
+from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.core.records.artifact import Kept, NewArtifact, Owner
 from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.lease import JobLease
 from onward.core.work.lifecycle import End, Released, Succeeded
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
@@ -147,7 +148,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
     "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
     "register": (partial(leases.register, "w", lease=SPAN), [[("w",)]]),
-    "extend": (partial(leases.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
+    "extend": (partial(leases.extend, "w", [JobLease(ID, 1, 1)], lease=SPAN), [[(ID, 1, 0)]]),
     "retire": (partial(leases.retire, "w"), [[("w",)], [("sweeper",)]]),
     "claim": (partial(claim.claim, "q", 1, worker_id="w"), [[stored()]]),
     "claim beside pauses": (
@@ -155,6 +156,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[stored()]],
     ),
     "finish": (partial(finish.finish, ENDS), [[(ID, "cancelled")], []]),
+    "finish what was reported": (
+        partial(finish.finish_reported, [JOB.end_with(Succeeded(1))], DEFAULT_RULES, lambda: 0.5),
+        [[stored()], []],
+    ),
     "finish what was reset": (partial(finish.finish, ENDS[:1]), [[(ID, "again")], [(ID,)]]),
     "coalesce": (
         partial(enqueue.enqueue, COALESCED, ID),
@@ -191,7 +196,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "remove a budget": (partial(usage.remove_budget, "o"), [[("o",)]]),
     "budgets": (usage.budgets, [[BUDGET]]),
     "read the audit": (partial(audit.read, AuditFilter()), [[(2,)], [RECORD]]),
-    "note": (partial(audit.note, JOB, "A", {"n": 1}), [[(1,)]]),
+    "note": (partial(audit.note, JOB.held_lease, "A", {"n": 1}), [[(1,)]]),
     "seal": (seal.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
     "read links": (partial(seal.read_links, 0), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
     "prune the audit": (

@@ -68,7 +68,7 @@ def test_a_job_that_dies_again_after_a_replay_is_told_again(client):
     client.at(T).worker.alerts.gather()
     client.at(T + SECOND).dead.replay([job.id], reason="again")
     again = claim(client, T + SECOND)
-    client.at(T + SECOND).worker.finish([(again, BUSY)])
+    client.at(T + SECOND).worker.finish([again.end_with(BUSY)])
     assert client.at(T + SECOND).worker.alerts.gather() == 1
     assert sorted(alert.count for alert in client.alerts.list()) == [1, 1]
 
@@ -77,7 +77,7 @@ def test_what_died_before_the_tables_knew_of_alerts_is_not_told(client):
     client.at(EARLIER).worker.register("early", lease=timedelta(days=3650))
     client.at(EARLIER).enqueue(NewJob(job_type="old"))
     [job] = client.at(EARLIER).worker.claim("q:default", worker_id="early")
-    client.at(EARLIER).worker.finish([(job, BUSY)])
+    client.at(EARLIER).worker.finish([job.end_with(BUSY)])
     assert client.worker.alerts.gather(deep=True) == 0
     assert client.at(T).worker.alerts.gather(deep=True) == 0
 

@@ -149,7 +149,7 @@ def test_many_who_settle_at_the_same_time_end_a_batch_once(crew):
     crew.claim()
     jobs = [crew.held[job_id] for job_id in ids]
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda job: crew.client.worker.finish([(job, Succeeded())]).require(), jobs))
+        list(threads.map(lambda job: crew.client.worker.finish([job.end_with(Succeeded())]).require(), jobs))
     # Whoever met another's lock has left it to the worker's loop.
     while crew.client.worker.follow_up():
         pass
@@ -160,10 +160,10 @@ def test_many_who_settle_at_the_same_time_end_a_batch_once(crew):
 def test_deleted_jobs_keep_no_batch_from_its_end(crew):
     batch_id, [first, _] = crew.batch([new(), new(subject="booking:1")])
     crew.claim()
-    crew.client.worker.release(list(crew.held.values()))
+    crew.client.worker.release([job.held_lease for job in list(crew.held.values())])
     crew.end(first)
     assert crew.called() == []
-    crew.client.worker.release([crew.held.popitem()[1]])
+    crew.client.worker.release([crew.held.popitem()[1].held_lease])
     crew.client.jobs.drop_subject("booking:1", rule="delete")
     assert crew.called() == ["on_complete", "on_success"]
     assert crew.read(batch_id).total == 1

@@ -242,8 +242,8 @@ def test_a_set_that_is_too_large_for_one_text_is_written_in_parts(tmp_path, monk
         client.worker.register("w")
         client.enqueue_many([NewJob(job_type="t")] * 9)
         jobs = client.worker.claim("q:default", 9, worker_id="w")
-        client.worker.finish([(jobs[3], Succeeded())])
-        ends = [(job, Succeeded("x" * 50 * n) if n % 2 else Snooze(n)) for n, job in enumerate(jobs)]
+        client.worker.finish([jobs[3].end_with(Succeeded())])
+        ends = [job.end_with(Succeeded("x" * 50 * n) if n % 2 else Snooze(n)) for n, job in enumerate(jobs)]
         answer = client.worker.finish(ends)
         assert answer.lost == {jobs[3].id}
         assert len(answer.held) == 8

@@ -51,7 +51,7 @@ def ran(client: Client, job_type: str, outcome: Any, *, now: datetime, **fields:
     client.at(now).enqueue(NewJob(job_type=job_type, **fields))
     client.at(now).worker.register(worker := f"w{now.timestamp()}{job_type}{fields.get('subject')}")
     [job] = client.at(now).worker.claim("q:default", worker_id=worker)
-    client.at(now).worker.finish([(job, outcome)]).require()
+    client.at(now).worker.finish([job.end_with(outcome)]).require()
     client.at(now).worker.retire(worker)
     return job
 
@@ -243,7 +243,7 @@ def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
         timely.at(now - 2 * MINUTE).enqueue(new)
         timely.at(now).worker.register(f"w{at}")
         [job] = timely.at(now - 2 * MINUTE + wait).worker.claim("q:default", worker_id=f"w{at}")
-        timely.at(now).worker.finish([(job, Succeeded())]).require()
+        timely.at(now).worker.finish([job.end_with(Succeeded())]).require()
         timely.worker.retire(f"w{at}")
     alive(timely)
     said = of(timely.doctor.check(), "slo_burn")

@@ -38,7 +38,7 @@ def alive(client: Client, name: str = "w", **info: Any) -> str:
 def ran(client: Client, outcome: Outcome, **fields: Any) -> str:
     job_id = enqueued(client, **fields)
     [job] = client.at(NOW).worker.claim("q:default", worker_id=alive(client))
-    client.at(NOW).worker.finish([(job, outcome)]).require()
+    client.at(NOW).worker.finish([job.end_with(outcome)]).require()
     return job_id
 
 
@@ -208,7 +208,7 @@ def test_a_job_waits_for_room_in_its_queue_or_for_its_rate(client):
     said = told(client, enqueued(client, queue="q:bounded"))
     assert said["queue_full"].title == "its queue runs 2 of 2"
     assert said["queue_full"].remedy == "onward queues limit q:bounded --concurrency N --reason …"
-    client.at(NOW).worker.finish([(job, Succeeded()) for job in claimed]).require()
+    client.at(NOW).worker.finish([job.end_with(Succeeded()) for job in claimed]).require()
     client.at(NOW).queues.limit("q:bounded", rate="1/1m", reason="r")
     client.at(NOW).worker.claim_by_policy("q:bounded", 1, worker_id="w")
     said = told(client, enqueued(client, queue="q:bounded"))

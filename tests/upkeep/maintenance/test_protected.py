@@ -60,7 +60,7 @@ def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
     assert left(client, parent, follower) == [parent, follower]
     client.worker.register("w", lease=LONG)
     [job] = client.worker.claim("q:later", worker_id="w")
-    client.worker.finish([(job, Succeeded())])
+    client.worker.finish([job.end_with(Succeeded())])
     prune_all(client, later(100))
     assert left(client, parent, follower) == []
     assert row_count(client, "followers") == 0
@@ -124,8 +124,8 @@ def test_of_a_schedule_the_last_runs_stay_and_of_the_others_the_young_ones(clien
         for number in range(count)
     ]
     change(client, *(
-        "INSERT INTO {p}schedule_runs (schedule, slot, source, fired_at, late) VALUES "
-        f"('{schedule}', {moment(client, at)}, 'slot', {moment(client, at)}, 0)"
+        "INSERT INTO {p}schedule_runs (schedule, occurrence, source, fired_at, late) VALUES "
+        f"('{schedule}', {moment(client, at)}, 'occurrence', {moment(client, at)}, 0)"
         for schedule, at in rows
     ))  # fmt: skip
     counted = client.maintenance.prune(dry_run=True, limit=50)

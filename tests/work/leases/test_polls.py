@@ -29,7 +29,7 @@ def test_a_look_names_each_queue_with_a_ready_job_and_no_other(client):
     client.at(NOW).enqueue(NewJob(job_type="t", queue="later", delay=LEASE))
     [job] = client.at(NOW).worker.claim("q:done", worker_id="w")
     assert client.at(NOW).worker.ready_queues().queues == {"a", "b", "B", "ä"}
-    client.at(NOW).worker.finish([(job, Succeeded())]).require()
+    client.at(NOW).worker.finish([job.end_with(Succeeded())]).require()
     client.at(NOW).worker.claim("a", 2, worker_id="w")
     assert client.at(NOW).worker.ready_queues().queues == {"b", "B", "ä"}
 
@@ -86,7 +86,7 @@ def test_a_watch_tells_which_running_jobs_to_cancel_and_why(client):
     client.at(NOW).jobs.cancel(asked.id, reason="again")
     client.at(NOW).jobs.cancel(theirs.id, reason="not yours")
     client.at(NOW).jobs.cancel(over.id, reason="too late")
-    client.at(NOW).worker.finish([(over, Succeeded())]).require()
+    client.at(NOW).worker.finish([over.end_with(Succeeded())]).require()
     assert client.at(NOW).worker.instructions("w").cancel_requested == {
         asked.id: "the booking was refunded: é"
     }

@@ -72,7 +72,7 @@ class AsyncJobs:
         stopped = await self._run(lambda: cancel.stop([asked], reason=reason))
         if asked not in stopped.states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        await self._binding.follow_up(stopped.tied, stopped.slots)
+        await self._binding.follow_up(stopped.tied, stopped.permits)
         return stopped.states[asked]
 
     async def cancel_where(

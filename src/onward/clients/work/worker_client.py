@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from onward.clients.binding import AsyncBinding
 from onward.clients.work.worker_alerts import AsyncWorkerAlerts
@@ -13,11 +13,13 @@ from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSi
 from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.inputs.checks import check_kind
-from onward.core.inputs.duration import Duration
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.ids import normalise_id
 from onward.core.jobs.job import Job
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
-from onward.core.work.lease import Leases, Promoted, Swept
-from onward.core.work.lifecycle import End, Outcome, Released
+from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
+from onward.core.work.lease import JobLease, Leases, Promoted, Swept
+from onward.core.work.lifecycle import End
 from onward.errors import LeaseLost
 from onward.operations.flows import after_end
 from onward.operations.limits import queues
@@ -25,8 +27,10 @@ from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
 from onward.operations.work import leader, policy_claim, polls, rescue
 from onward.operations.work.claim import claim_rows, read_claimed
-from onward.operations.work.finish import finish
+from onward.operations.work.finish import finish, finish_reported
 from onward.operations.work.leases import extend, register, retire
+
+L = TypeVar("L", bound=JobLease)
 
 LEASE = timedelta(seconds=30)
 
@@ -82,17 +86,24 @@ class AsyncWorkerClient:
         return await self._run(lambda: polls.instructions(worker_id), write=False)
 
     async def register(
-        self, worker_id: str, *, lease: timedelta = LEASE, info: Mapping[str, Any] | None = None
+        self, worker_id: str, *, lease: Duration = LEASE, info: Mapping[str, Any] | None = None
     ) -> None:
-        """Start the lease of a worker; a worker id serves one lifetime of one process."""
-        await self._run(lambda: register(worker_id, lease=lease, info=info))
+        """Start the lease of a worker; a worker id serves one lifetime of one process.
+
+        Raises InvalidSetting for an id that was used before.
+        """
+        length = duration("lease", lease)
+        await self._run(lambda: register(worker_id, lease=length, info=info))
 
     async def extend(
-        self, worker_id: str, jobs: Collection[Job], *, lease: timedelta = LEASE, idle: bool = False
+        self, worker_id: str, jobs: Collection[JobLease], *, lease: Duration = LEASE, idle: bool = False
     ) -> Leases:
-        """Renew a worker's lease, and return which of these jobs it still holds."""
-        leases = {job.id: job.lease for job in _claimed(jobs)}
-        return await self._run(lambda: extend(worker_id, leases, lease=lease, idle=idle))
+        """Renew a worker's lease, and return which of these jobs it still holds; raises WorkerLost."""
+        held, length = (
+            _checked("jobs", jobs, JobLease, "give the held_lease of each job"),
+            duration("lease", lease),
+        )
+        return await self._run(lambda: extend(worker_id, held, lease=length, idle=idle))
 
     async def retire(self, worker_id: str) -> bool:
         """End a worker's lease at once, so that the jobs it still holds can be rescued."""
@@ -151,35 +162,45 @@ class AsyncWorkerClient:
         """Write, as a worker does at its start, the policies that the application declares."""
         await self._run(lambda: queues.declare(self._rules.queues))
 
-    async def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
-        """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
-        advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
-        check_kind("ends", ends, list | tuple, advice)
-        for end in ends:
-            check_kind("an end", end, tuple, advice)
-            check_kind("its job", end[0], Job, advice)
-        settled = [self._rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
-        parked = any(end.transition.wait for end in settled)
-        leases = await self._run(lambda: finish(settled), atomic=parked)
+    async def finish(self, ends: Sequence[JobEnd]) -> Leases:
+        """Settle claimed jobs by their outcomes and write their ends; return which leases still held.
+
+        `job.end_with(outcome)` makes an end. Raises InvalidJob for what is no job id, and InvalidSetting for
+        an invalid outcome.
+        """
+        _checked("ends", ends, JobEnd, "give the ends of claimed jobs: [job.end_with(Succeeded())]")
+        parks = any(isinstance(end.outcome, ParkedForm) for end in ends)
+        leases = await self._run(lambda: finish_reported(ends, self._rules, random.random), atomic=parks)
         return await self._follow_up(leases)
 
     async def write(
-        self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
+        self,
+        ends: Sequence[End],
+        *,
+        org_id: str | None = None,
+        keep_permits: bool = False,
+        apart: bool = False,
     ) -> Leases:
         """Write ends that are already settled; return which leases still held.
 
-        `org_id` is the org of the jobs, for databases with row security. With `keep_slots` the caller itself
-        passes on the permits that the ends free. Ends written `apart` get their own transaction: if it waits
-        for a lock, no other write waits with it.
+        `org_id` is the org of the jobs, for databases with row security. With `keep_permits` the caller
+        itself passes on the permits that the ends free. Ends written `apart` get their own transaction: if it
+        waits for a lock, no other write waits with it.
         """
         atomic = apart or any(end.usage or end.transition.wait for end in ends)
         leases = await self._run(lambda: finish(ends), atomic=atomic, org_id=org_id)
-        await self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
+        await self._binding.follow_up(leases.tied, () if keep_permits else leases.permits)
         return leases
 
-    async def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
-        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
-        return await self.finish([(job, Released(delay)) for job in _claimed(jobs)])
+    async def release(self, jobs: Collection[JobLease], *, delay: Duration | None = None) -> Leases:
+        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt.
+
+        Raises InvalidJob for what is no job id.
+        """
+        held = _checked("jobs", jobs, JobLease, "give the held_lease of each job")
+        seconds = None if delay is None else duration("delay", delay).total_seconds()
+        released = ReleasedForm(seconds)
+        return await self.finish([JobEnd(one.job_id, one.lease, one.attempt, released) for one in held])
 
     async def rescue(self, limit: ClaimSize = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
@@ -214,17 +235,19 @@ class AsyncWorkerClient:
         return await self._binding.walk(after_end.follow_up_all(self._rules, patience=patience))
 
     async def _follow_up(self, leases: Leases) -> Leases:
-        await self._binding.follow_up(leases.tied, leases.slots)
+        await self._binding.follow_up(leases.tied, leases.permits)
         return leases
 
-    async def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
-        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
-        check_kind("job", job, Job, "give a job that claim() gave you")
+    async def note(self, job: JobLease, action: str, detail: Mapping[str, Any] | None = None) -> int:
+        """Add a record about a job that this worker runs, and return its number; raises LeaseLost."""
+        _checked("job", [job], JobLease, "give the held_lease of a claimed job")
         kept = self._rules.redact.redact(dict(detail or {}))
-        said = self._rules.redact.redact(action)
-        seq = await self._run(lambda: audit.note(job, said, kept))
+        shown = self._rules.redact.redact(action)
+        seq = await self._run(lambda: audit.note(job, shown, kept))
         if seq is None:
-            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
+            raise LeaseLost(
+                f"job {job.job_id}: lease {job.lease} is not the newest; {shown!r} was not recorded"
+            )
         return seq
 
     async def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
@@ -238,12 +261,13 @@ class AsyncWorkerClient:
     async def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = await self._run(lambda: rescue.promote(limit))
-        await self._binding.follow_up((), promoted.slots)
+        await self._binding.follow_up((), promoted.permits)
         return promoted
 
 
-def _claimed(jobs: Collection[Job]) -> Collection[Job]:
-    check_kind("jobs", jobs, Collection, "give a list of jobs that claim() gave you")
-    for job in jobs:
-        check_kind("a job", job, Job, "give jobs that claim() gave you")
-    return jobs
+def _checked(name: str, leases: Collection[L], kind: type[L], advice: str) -> Collection[L]:
+    check_kind(name, leases, Collection, advice)
+    for lease in leases:
+        check_kind(f"one of {name}", lease, kind, advice)
+        normalise_id(lease.job_id)
+    return leases

@@ -202,7 +202,7 @@ def _dead_followed(facts: Facts) -> Iterator[Finding]:
 
 
 def _limits(facts: Facts) -> Iterator[Finding]:
-    yield from limits_reached(facts.slots, facts.now)
+    yield from limits_reached(facts.permits, facts.now)
 
 
 def _failing(facts: Facts) -> Iterator[Finding]:

@@ -183,12 +183,12 @@ class Context:
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
-        self._sync.worker.note(self._run.job, action, detail)
+        self._sync.worker.note(self._run.job.held_lease, action, detail)
 
     async def aaudit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
-        await self._current.worker.note(self._run.job, action, detail)
+        await self._current.worker.note(self._run.job.held_lease, action, detail)
 
     @property
     def dry_run(self) -> bool:

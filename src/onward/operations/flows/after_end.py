@@ -58,9 +58,9 @@ def find_pending_ends(limit: int = 500, *, patience: timedelta = timedelta(0)) -
 
 
 def follow_up_ends(
-    ids: Collection[JobId], slots: Collection[str] = (), rules: Rules = DEFAULT_RULES
+    ids: Collection[JobId], permits: Collection[str] = (), rules: Rules = DEFAULT_RULES
 ) -> Operation[FollowedUp]:
-    """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `slots`.
+    """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `permits`.
 
     To be run in one transaction. Jobs that another process is working on are skipped. Further ends that this
     causes are left to the next transaction, so that none is long and none locks out of order.
@@ -82,7 +82,7 @@ def follow_up_ends(
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
         yield from record_ended_runs(scheduled)
     freed = {one.limit_key for one in done if one.limit_key is not None}
-    if keys := freed | set(slots) | followed.keys:
+    if keys := freed | set(permits) | followed.keys:
         yield from admit(sorted(keys))
     return FollowedUp(len(settled) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
 
@@ -95,15 +95,15 @@ def tie_left(edges: Sequence[Edge]) -> Operation[FollowedUp]:
     return FollowedUp(len(followed.states), frozenset(followed.ended))
 
 
-def follow_up(ids: Collection[JobId], slots: Collection[str], rules: Rules) -> Walk[None]:
+def follow_up(ids: Collection[JobId], permits: Collection[str], rules: Rules) -> Walk[None]:
     """Do the follow-up work of these ends; a worker's loop does it if the database can't be reached."""
     with suppress(StoreError):
-        yield from follow_up_some(ids, slots, rules)
+        yield from follow_up_some(ids, permits, rules)
 
 
-def follow_up_some(ids: Collection[JobId], slots: Collection[str], rules: Rules) -> Walk[int]:
+def follow_up_some(ids: Collection[JobId], permits: Collection[str], rules: Rules) -> Walk[int]:
     """Do the follow-up work of these jobs' ends, and of the ends that follow from it; return how many."""
-    return (yield from _rounds(frozenset(ids), slots, rules, _ROUNDS))
+    return (yield from _rounds(frozenset(ids), permits, rules, _ROUNDS))
 
 
 def follow_up_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
@@ -123,15 +123,15 @@ def follow_up_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
     return done if patience else max(done, found)
 
 
-def _rounds(left: frozenset[JobId], slots: Collection[str], rules: Rules, most: int) -> Walk[int]:
+def _rounds(left: frozenset[JobId], permits: Collection[str], rules: Rules, most: int) -> Walk[int]:
     done, rests, busy = 0, iter(_RESTS), frozenset[JobId]()
     for _ in range(most):
-        if not left and not slots:
+        if not left and not permits:
             rest = next(rests, None) if busy else None
             if rest is None:
                 break
             yield Rest(rest)
             left, busy = busy, frozenset()
-        part = yield Step(partial(follow_up_ends, left, slots, rules), atomic=True)
-        done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
+        part = yield Step(partial(follow_up_ends, left, permits, rules), atomic=True)
+        done, left, permits, busy = done + part.count, part.more, (), busy | part.busy
     return done

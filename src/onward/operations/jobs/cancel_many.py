@@ -69,5 +69,5 @@ def _cancel_page(rules: Rules, request: CancelRequest, picked: Picked, found: in
     stopped: Stopped = yield Step(
         partial(cancel.cancel_page, request, picked.ids, found=found, rules=rules), atomic=True
     )
-    yield FollowUp(stopped.tied, stopped.slots)
+    yield FollowUp(stopped.tied, stopped.permits)
     return stopped

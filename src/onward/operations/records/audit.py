@@ -8,9 +8,9 @@ from typing import Any
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.filters import MOST_PER_PAGE
-from onward.core.jobs.job import Job
 from onward.core.jobs.payload import encode
 from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.work.lease import JobLease
 from onward.operations.statement import Operation, Row, Statement
 
 _MOST_DETAIL = 16_384
@@ -41,7 +41,7 @@ def read(
     return AuditPage(records, records[-1].seq if len(found) > limit else None)
 
 
-def note(job: Job, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:
+def note(lease: JobLease, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:
     """Add a line about a running job and return its number; None for a stale lease, which is audited.
 
     A stale lease does not raise: on SQLite its line in the audit would be rolled back.
@@ -50,9 +50,9 @@ def note(job: Job, action: str, detail: Mapping[str, Any]) -> Operation[int | No
     rows = yield Statement(
         "note_audit",
         {
-            "id": job.id,
-            "lease": job.lease,
-            "attempt": job.attempt,
+            "id": lease.job_id,
+            "lease": lease.lease,
+            "attempt": lease.attempt,
             "action": action,
             "detail": encode(dict(detail), limit=_MOST_DETAIL) if detail else None,
         },

@@ -92,7 +92,7 @@ def gather(rules: Rules, here: datetime) -> Operation[Facts]:
         newest_ended=(yield from _newest_ended()),
         burns=(yield from _burns(rules, types, at)),
         breakers=(yield from _open_breakers()),
-        slots=(yield from limit_facts.slots_waited_for()),
+        permits=(yield from limit_facts.permits_awaited()),
         sinks=(yield from _sinks()),
     )
 
@@ -152,9 +152,9 @@ def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bo
     ahead = yield from _ahead(job)
     load = (yield from queues.load_of(job.queue)) if job.state == JobState.QUEUED else None
     blocked = job.state == JobState.BLOCKED
-    slot, holders = (yield from limit_facts.slot_of(job_id)) if blocked else (None, [])
+    permit, holders = (yield from limit_facts.permits_of(job_id)) if blocked else (None, [])
     return msgspec.structs.replace(
-        known, now=ready_queues.now, workers=workers, ahead=ahead, load=load, breakers=held, slot=slot,
+        known, now=ready_queues.now, workers=workers, ahead=ahead, load=load, breakers=held, permit=permit,
         holders=holders,
     )  # fmt: skip
 
@@ -211,14 +211,26 @@ def _schedules(at: datetime) -> Operation[list[ScheduleSeen]]:
             source=source,
             next_at=None if next_at is None else instant(next_at),
             warm_up=warm_up * _MICROSECOND,
-            slot=None if slot is None else instant(slot),
+            occurrence=None if occurrence is None else instant(occurrence),
             fired_at=None if fired_at is None else instant(fired_at),
             late=bool(late),
             outcome=outcome,
             error=error,
             job_id=job_id,
         )
-        for name, job_type, source, next_at, warm_up, slot, fired_at, late, outcome, error, job_id in rows
+        for (
+            name,
+            job_type,
+            source,
+            next_at,
+            warm_up,
+            occurrence,
+            fired_at,
+            late,
+            outcome,
+            error,
+            job_id,
+        ) in rows
     ]
 
 

@@ -156,13 +156,13 @@ def prune_schedule_runs(rules: Rules, page: PruneStep) -> Operation[Walked]:
     kept = rules.retention.span_of("schedule_runs")
     if kept is None:
         return Walked()
-    names = ("fired_at", "schedule", "slot", "source")
+    names = ("fired_at", "schedule", "occurrence", "source")
     start = dict(zip(names, _read_key(page.place, [0, "", 0, ""]), strict=True))
     before = page.before(kept)
     ends = yield Statement("end_of_runs", {**start, "before": before, "limit": page.limit})
     if not ends:
         return Walked()
-    end = dict(zip(("end_fired", "end_schedule", "end_slot", "end_source"), ends[0], strict=True))
+    end = dict(zip(("end_fired", "end_schedule", "end_occurrence", "end_source"), ends[0], strict=True))
     asked = {**start, **end, "last": RUNS_KEPT - 1}
     if page.dry_run:
         gone = yield Statement("find_old_runs", asked)

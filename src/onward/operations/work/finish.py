@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED as ENDED_STATES
+from onward.core.jobs.job import Job, JobState
 from onward.core.jobs.payload import lenient
+from onward.core.policy.rules import Rules
 from onward.core.work.effect import MAX_RESULT_BYTES
+from onward.core.work.job_end import JobEnd
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Transition
 from onward.operations.records.usage import record, spend
-from onward.operations.statement import Operation, Rows, Scalar, Statement
+from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 from onward.operations.work.park import park
 
 ENDED = (
@@ -26,7 +29,7 @@ RETURNED = (
 
 RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost", "action", "detail")
 
-_MARKS = ("lost", "cancelled", "again", "tied", "slot")
+_MARKS = ("lost", "cancelled", "again", "tied", "permit")
 
 _LONGEST_WHY = 500
 _MICROSECOND = timedelta(microseconds=1)
@@ -38,20 +41,32 @@ def finish(ends: Collection[End]) -> Operation[Leases]:
     if len(ids) == len(ends):
         return (yield from _finish(ids, ends))
     found = Leases(frozenset(), ids)
-    for some in _turns(ends):
+    for some in _rounds(ends):
         found = found.joined((yield from _finish(frozenset([end.job_id for end in some]), some)))
     return found
 
 
-def _turns(ends: Collection[End]) -> list[list[End]]:
+def finish_reported(ends: Sequence[JobEnd], rules: Rules, dice: Callable[[], float]) -> Operation[Leases]:
+    """Read the jobs that end, settle them and write their ends; in one transaction if any of them parks."""
+    outcomes = [end.read_outcome() for end in ends]
+    rows = yield Statement("find_ending_jobs", {"ids": as_json(sorted({end.job_id for end in ends}))})
+    claimed = {(job.id, job.lease): job for job in map(Job.readable, rows) if job.state == JobState.RUNNING}
+    settled = []
+    for end, outcome in zip(ends, outcomes, strict=True):
+        job = claimed.get((end.job_id, end.lease))
+        settled.append(End.stale(end) if job is None else rules.end_of(job, outcome, dice()))
+    return (yield from finish(settled))
+
+
+def _rounds(ends: Collection[End]) -> list[list[End]]:
     """Split ends so that each statement has a job once; of two ends under one lease the first counts."""
-    turns: list[dict[JobId, End]] = []
+    rounds: list[dict[JobId, End]] = []
     for end in {(end.job_id, end.lease): end for end in reversed(list(ends))}.values():
-        turn = next((turn for turn in turns if end.job_id not in turn), None)
-        if turn is None:
-            turns.append(turn := {})
-        turn[end.job_id] = end
-    return [list(turn.values()) for turn in turns]
+        one = next((one for one in rounds if end.job_id not in one), None)
+        if one is None:
+            rounds.append(one := {})
+        one[end.job_id] = end
+    return [list(one.values()) for one in rounds]
 
 
 def _finish(ids: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
@@ -62,7 +77,7 @@ def _finish(ids: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
     lost: set[JobId] = set()
     cancelled: set[JobId] = set()
     tied: set[JobId] = set()
-    slots: set[str] = set()
+    permits: set[str] = set()
     left = ends
     while left:
         rows = yield _finish_statement(left)
@@ -74,7 +89,7 @@ def _finish(ids: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
         lost |= marked["lost"]
         cancelled |= marked["cancelled"]
         tied |= marked["tied"]
-        slots |= marked["slot"]
+        permits |= marked["permit"]
         again = [end for end in left if end.job_id in marked["again"]]
         # These can't be released, because their cancellation was requested: end them instead.
         left = [end.cancelled() for end in left if end.job_id in marked["cancelled"]]
@@ -85,7 +100,9 @@ def _finish(ids: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
     if parked:
         yield from park(parked)
     spent = (yield from spend(costs)) if costs else frozenset()
-    return Leases(ids - lost, frozenset(lost), frozenset(cancelled), spent, frozenset(tied), frozenset(slots))
+    return Leases(
+        ids - lost, frozenset(lost), frozenset(cancelled), spent, frozenset(tied), frozenset(permits)
+    )
 
 
 def _rerun(ends: Sequence[End]) -> Operation[list[End]]:

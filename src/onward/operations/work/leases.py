@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
 from onward.core.inputs.checks import span
 from onward.core.inputs.fields import check_text
-from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import lenient
-from onward.core.work.lease import Leases
+from onward.core.work.lease import JobLease, Leases
 from onward.errors import InvalidSetting, WorkerLost
 from onward.operations.statement import Operation, Statement
 from onward.operations.work.leader import abdicate
@@ -35,7 +34,7 @@ def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None
 
 
 def extend(
-    worker_id: str, leases: Mapping[JobId, int], *, lease: timedelta, idle: bool = False
+    worker_id: str, jobs: Collection[JobLease], *, lease: timedelta, idle: bool = False
 ) -> Operation[Leases]:
     """Renew a worker's lease; return which of its jobs it still holds and which should be cancelled."""
     rows = yield Statement(
@@ -49,9 +48,9 @@ def extend(
     if not rows:
         raise worker_lost(worker_id)
     running = {job_id: (number, cancel) for job_id, number, cancel in rows if job_id is not None}
-    held = frozenset(job_id for job_id, number in leases.items() if running.get(job_id, (None,))[0] == number)
+    held = frozenset(one.job_id for one in jobs if running.get(one.job_id, (None,))[0] == one.lease)
     cancelled = frozenset(job_id for job_id in held if running[job_id][1])
-    return Leases(held, frozenset(leases) - held, cancelled)
+    return Leases(held, frozenset(one.job_id for one in jobs) - held, cancelled)
 
 
 def retire(worker_id: str) -> Operation[bool]:

@@ -11,7 +11,7 @@ from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.core.work.claim import MOST_PER_CLAIM
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
-from onward.operations.statement import Operation, Row, Statement, as_json
+from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.work.finish import finish
 from onward.operations.work.leader import lead
 from onward.operations.work.leases import retire
@@ -31,7 +31,7 @@ def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[li
     whole("limit", limit, 1, MOST_PER_CLAIM)
     own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
     rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own)})
-    return [_read(row) for row in rows]
+    return [Job.readable(row) for row in rows]
 
 
 def rescue(
@@ -60,7 +60,7 @@ def rescue_worker(
     # This ends: a retired worker claims no more, and it no longer holds the jobs that were taken back.
     while True:
         rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_PER_CLAIM})
-        held = [_read(row) for row in rows]
+        held = [Job.readable(row) for row in rows]
         more = yield from _give_back(held, rules, dice, how)
         taken = taken.joined(more)
         if len(held) < MOST_PER_CLAIM:
@@ -93,24 +93,15 @@ def promote(limit: int = 500) -> Operation[Promoted]:
     rows = yield Statement("promote_jobs", {"limit": limit})
     queues: dict[str, int] = {}
     next_due = None
-    slots: set[str] = set()
+    permits: set[str] = set()
     for queue, value, limit_key in rows:
         if limit_key is not None:
-            slots.add(limit_key)
+            permits.add(limit_key)
         elif queue is not None:
             queues[queue] = queues.get(queue, 0) + value
         elif value is not None:
             next_due = instant(value)
-    return Promoted(queues, next_due, frozenset(slots))
-
-
-def _read(row: Row) -> Job:
-    """Read a job that is to be taken back; a spoilt row must not keep the others from that."""
-    try:
-        return Job.from_row(row)
-    except (ValueError, TypeError, OverflowError):
-        # The worker that claims the job next reports what is wrong with it.
-        return Job.salvaged(row)
+    return Promoted(queues, next_due, frozenset(permits))
 
 
 def _give_back(

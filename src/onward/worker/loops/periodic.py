@@ -36,7 +36,7 @@ async def promote(client: AsyncClient, due_poll: DuePoll, ready: Callable[[Itera
     async def once() -> bool:
         promoted = await client.worker.promote(_AT_ONCE)
         ready(promoted.queues)
-        return bool(promoted.queues or promoted.slots)
+        return bool(promoted.queues or promoted.permits)
 
     await due_poll.see_to(due_poll.jobs, once, "promoter")
 

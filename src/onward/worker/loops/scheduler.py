@@ -1,6 +1,6 @@
 """Fires the schedules, and runs the application's start hooks.
 
-Every worker fires without a leader, because the database accepts each occurrence (`slot`) only once.
+Every worker fires without a leader, because the database accepts each occurrence only once.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class Scheduler:
         return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
 
     def _tell(self, fired: Fired) -> None:
-        late = [slot for slot in fired.late if slot.schedule not in BUILT_IN]
-        for name, slots in groupby(late, key=lambda slot: slot.schedule):
-            first, *others = slots
+        late = [one for one in fired.late if one.schedule not in BUILT_IN]
+        for name, occurrences in groupby(late, key=lambda one: one.schedule):
+            first, *others = occurrences
             also = f", and {len(others)} more after it" if others else ""
             log.warning(
-                "schedule %s: the slot of %s was fired %s late%s",
-                name, stamp(first.slot), lasting(first.drift), also,
+                "schedule %s: the occurrence of %s was fired %s late%s",
+                name, stamp(first.occurrence), lasting(first.drift), also,
             )  # fmt: skip
         for name, error in fired.errors.items():
             if self._told.get(name) != error:

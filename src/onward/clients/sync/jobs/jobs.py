@@ -71,7 +71,7 @@ class Jobs:
         stopped = self._run(lambda: cancel.stop([asked], reason=reason))
         if asked not in stopped.states:
             raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        self._binding.follow_up(stopped.tied, stopped.slots)
+        self._binding.follow_up(stopped.tied, stopped.permits)
         return stopped.states[asked]
 
     def cancel_where(
