@@ -30,6 +30,7 @@ from onward.core.policy.retention import Retention
 from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import REDACTION, Redaction
 from onward.core.secrets.secret_policy import SecretPolicy, Secrets
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed, Outcome, RateLimited, Succeeded
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
@@ -198,10 +199,10 @@ class Rules:
     def _completed(self, job: Job, outcome: Outcome) -> Outcome:
         """Return the outcome with what the application decides: whether a rate limit counts, and hints."""
         match outcome:
-            case Failed(error, retryable, after) if isinstance(error, Mapping):
-                return Failed(self.classification.completed(error), retryable, after)
+            case Failed(error, retryable, after):
+                return Failed(self.classification.completed(ErrorRecord.of(error)), retryable, after)
             case RateLimited(after, error, counted):
-                known = self.classification.completed(error) if isinstance(error, Mapping) else error
+                known = self.classification.completed(ErrorRecord.of(error))
                 counts = self.category_of(job).rate_limit_burns_attempt if counted is None else counted
                 return RateLimited(after, known, counts)
         return outcome
