@@ -256,7 +256,7 @@ def instant(value: int) -> datetime:
 def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
     first = column[0]
     # All jobs of a claim share `started_at`, for one: convert it once. Decoded JSON is mutable: not shared.
-    if read is not decode and first == column[-1] and column.count(first) == len(column):
+    if read not in _MUTABLE and first == column[-1] and column.count(first) == len(column):
         return [read(first)] * len(column)
     if None in column:
         return [None if value is None else read(value) for value in column]
@@ -268,6 +268,7 @@ _EXACT = 2**52
 _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
+_MUTABLE = (decode, ErrorRecord.read)
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
 _READ = [
     (at, ErrorRecord.read if name == "error" else _READERS[kind])
