@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from onward.clients.sync.binding import Binding
 from onward.core.inputs.checks import zoned
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
 from onward.core.records.chain import AuditPruned, AuditVerified, ChainLink, Fault, Head, Sealed, Walk
 from onward.errors import AuditBroken, InvalidSetting
@@ -27,17 +27,19 @@ _NOT_GIVEN = "no row is given this number"
 
 
 def _cutoffs(
-    rules: Rules, before: datetime | None, categories: Collection[str] | None, now: datetime
+    policies: Policies, before: datetime | None, categories: Collection[str] | None, now: datetime
 ) -> dict[datetime, list[str]]:
     """Return the categories whose rows before an instant may be removed, by that instant."""
     chosen = (
-        list(rules.categories) if categories is None else [rules.category(name).name for name in categories]
+        list(policies.registry.categories)
+        if categories is None
+        else [policies.category(name).name for name in categories]
     )
     if before is not None:
         return {before: chosen}
     cutoffs: dict[datetime, list[str]] = {}
     for name in chosen:
-        kept: timedelta | None = rules.category(name).audit_retention
+        kept: timedelta | None = policies.category(name).audit_retention
         if kept is not None:
             cutoffs.setdefault(now - kept, []).append(name)
     return cutoffs
@@ -52,7 +54,7 @@ class Audit:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(
         self,
@@ -72,7 +74,7 @@ class Audit:
     def _redacted(self, record: AuditRecord) -> AuditRecord:
         if record.detail is None:
             return record
-        return replace(record, detail=self._rules.redact.redact(record.detail))
+        return replace(record, detail=self._policies.settings.redact.redact(record.detail))
 
     def export(self, where: AuditFilter | None = None) -> Iterator[AuditRecord]:
         """Yield every record that matches, oldest first, reading one page at a time."""
@@ -156,13 +158,13 @@ class Audit:
         rows. Repeat the call until it removes fewer than `limit` rows.
         """
         at = self._binding.now()
-        cutoffs = _cutoffs(self._rules, before, categories, at)
+        cutoffs = _cutoffs(self._policies, before, categories, at)
         if before is not None and zoned("before", before) > at:
             raise InvalidSetting(
                 f"before is {before}, which is still to come; give an instant that has passed"
             )
         sealed = self._end()
-        if self._rules.audit_chain or sealed.head.position:
+        if self._policies.settings.audit_chain or sealed.head.position:
             self.seal()
-        known = list(self._rules.categories)
+        known = list(self._policies.registry.categories)
         return self._run(lambda: seal.prune(cutoffs, known, limit=limit, reason=reason), atomic=True)
