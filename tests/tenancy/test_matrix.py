@@ -247,6 +247,7 @@ REFUSED: dict[str, Call] = {
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
+    "audit.verify_in_steps": lambda c, _: list(c.audit.verify_in_steps()),
     "artifacts.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).artifacts.prune(),
     "doctor.check": lambda c, _: c.doctor.check(),
     "worker.breakers.answered": lambda c, o: c.worker.breakers.answered(
