@@ -175,7 +175,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "signals.send": [lambda c, o: c.signals.send("signal", "other", org_id=o.org_id).woken],
     "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
-    "usage.report": [lambda c, o: c.usage.report(("org",), org_id=o.org_id)],
+    "usage.report": [lambda c, o: c.for_org(o.org_id).usage.report(("org",))],
     "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],
 }  # fmt: skip
 
