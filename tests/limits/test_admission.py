@@ -21,6 +21,8 @@ from onward import (
     Snooze,
     Succeeded,
 )
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
 from tests.limits.slots import NOW, SECOND, declared, put, started, states, url_of, work_off
 
 LATER = NOW + timedelta(hours=1)
@@ -262,7 +264,7 @@ def test_declaring_again_changes_what_holds_and_leaves_what_an_operator_set(clie
     own = declared(client, sync=Limit(1))
     own.at(NOW).acting_as("user:1").limits.set("sync", concurrency=7, reason="r")
     declared_again = Client(
-        store=client.store, rules=own.rules.__class__(limits={"sync": Limit(3, rate="9/s")})
+        store=client.store, policies=Policies(registry=Registry(limits={"sync": Limit(3, rate="9/s")}))
     )
     declared_again.worker.limits.declare()
     seen = own.limits.get("sync")

@@ -23,12 +23,12 @@ from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
-from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
+from tests.tenancy.world import LATER, NOBODY, NOW, POLICIES, WORKER, Owner, World, inhabited
 
 Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
-TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, RULES)
+TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, POLICIES)
 SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
@@ -240,7 +240,7 @@ REFUSED: dict[str, Call] = {
     "worker.settle": lambda c, _: c.worker.settle(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.watch": lambda c, _: c.worker.watch(WORKER),
-    "worker.write": lambda c, o: c.worker.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
+    "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
@@ -299,7 +299,7 @@ REFUSED: dict[str, Call] = {
 ELSEWHERE = {"within"}
 
 # What a client is made of, which is no operation.
-PARTS = {"bound", "org_id", "rules", "store"}
+PARTS = {"bound", "org_id", "policies", "store"}
 
 
 def group_of(owner: Owner) -> str:
@@ -347,15 +347,15 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Two orgs on one database; at last one where the client of B has a role of its own, under policies."""
     if request.param == "sqlite":
         folder: Path = tmp_path_factory.mktemp("world")
-        with Client(f"sqlite:///{folder}/onward.db", rules=RULES) as client:
+        with Client(f"sqlite:///{folder}/onward.db", policies=POLICIES) as client:
             yield inhabited(client)
         return
     with clean_schema(request.getfixturevalue("postgres_url")) as store:
         if request.param == "postgres":
-            yield inhabited(Client(store=store, rules=RULES))
+            yield inhabited(Client(store=store, policies=POLICIES))
             return
-        with plain_role(store) as confined, Client(store=confined, rules=RULES) as application:
-            yield inhabited(Client(store=store, rules=RULES), application)
+        with plain_role(store) as confined, Client(store=confined, policies=POLICIES) as application:
+            yield inhabited(Client(store=store, policies=POLICIES), application)
 
 
 def answer(call: Call, client: Client, owner: Owner) -> object:

@@ -54,7 +54,7 @@ class Parts:
         self.admitter = Admitter(client, outage)
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
         self.chores = Chores(client, outage, self.scheduler.known)
-        self.breakers = Breakers.of(handlers, clients.rules, client, lambda: self.keeper.worker_id)
+        self.breakers = Breakers.of(handlers, clients.policies, client, lambda: self.keeper.worker_id)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
             concurrency=concurrency, authorize=settings.authorize, breakers=self.breakers,
@@ -79,7 +79,7 @@ class Parts:
     async def start(self) -> list[asyncio.Task[None]]:
         """Register the worker, declare what its code defines, and start the loops; the claimer is first."""
         await self.keeper.start()
-        if self.client.rules.queues:
+        if self.client.policies.registry.queues:
             await self.client.worker.declare_queues()
         await self.scheduler.begin(self.claimer.ready, self._settings.on_start)
         self.executor.start()
@@ -104,9 +104,9 @@ class Parts:
             "tidier": tidier.run(),
             "scheduler": self.scheduler.run(self.chores),
         }
-        if client.rules.audit_chain:
+        if client.policies.settings.audit_chain:
             loops["sealer"] = seal(client, keeper, outage)
-        if client.rules.alerts:
+        if client.policies.registry.sinks:
             loops["alerter"] = self.alerter.run()
         return loops
 

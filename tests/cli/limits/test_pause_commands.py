@@ -115,7 +115,7 @@ def test_an_app_that_can_not_be_imported_stops_no_operator_who_names_the_databas
         assert ran.code == 0, words
         warned = ran.err.splitlines()[0]
         assert warned == (
-            'importing "app" failed: OSError: no disk; going on without the app, by default rules'
+            'importing "app" failed: OSError: no disk; going on without the app, by default policies'
         )
         assert "Traceback" not in ran.err
         refused = onward(*words)

@@ -12,7 +12,7 @@ from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lease import Leases, Promoted
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -100,7 +100,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
     register(go)
     put(go), put(go), put(go)
     released, snoozed, limited = take(go)
-    policy = DEFAULT_RULES.policy_of(released)
+    policy = DEFAULT_POLICIES.policy_of(released)
     leases = go(
         work.finish(
             [

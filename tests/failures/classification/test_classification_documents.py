@@ -22,7 +22,7 @@ from onward import (
     Unrecoverable,
 )
 from onward.core.failures.classify import classify
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import MAX_RATE_LIMIT_WAITS
 from tests.failures.classification.test_classification_rules import NEVER, NOW, answered
 from tests.work.rules.test_lifecycle import job as claimed
@@ -113,7 +113,7 @@ def test_what_may_pass_counts_and_waits_by_the_back_off_until_it_is_dead(client,
 @pytest.mark.parametrize(("rule", "error"), NEVER)
 def test_what_can_not_pass_runs_once(rule, error):
     # S4-37, S4-38, S4-39
-    end = Rules().end_of(claimed(attempt=1), classify(error), 0.5)
+    end = Policies().end_of(claimed(attempt=1), classify(error), 0.5)
     assert (end.transition.state, end.transition.error["rule"]) == (JobState.DEAD, rule)
 
 
@@ -140,7 +140,7 @@ def test_a_rate_limit_without_a_time_waits_by_the_back_off_and_longer_each_time(
     # R12, S4-41
     def wait(category: str, **fields: int) -> timedelta:
         outcome = classify(answered(429), now=NOW)
-        return Rules().end_of(claimed(category=category, **fields), outcome, 1.0).transition.delay
+        return Policies().end_of(claimed(category=category, **fields), outcome, 1.0).transition.delay
 
     assert [wait("default", attempt=1, waits=waits).total_seconds() for waits in (0, 1, 2, 50)] == [
         5,
@@ -190,11 +190,11 @@ def test_a_deadline_ends_the_waiting_for_a_provider(app: Onward):
 
 def test_the_class_of_an_error_is_a_label_of_bounded_form():
     def label(kind: object) -> str | None:
-        return Rules().end_of(claimed(), Failed({"class": kind}), 0.5).transition.error_class
+        return Policies().end_of(claimed(), Failed({"class": kind}), 0.5).transition.error_class
 
     assert label("HTTPStatusError") == "HTTPStatusError"
     assert {label(odd) for odd in ("", "a b", "x" * 100, 'a"}', "é\n", 5, None)} == {"other"}
-    assert Rules().end_of(claimed(), Succeeded(1), 0.5).transition.error_class is None
+    assert Policies().end_of(claimed(), Succeeded(1), 0.5).transition.error_class is None
 
 
 def test_ends_that_no_rule_was_asked_about_have_a_name_too(app: Onward):

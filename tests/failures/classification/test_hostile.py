@@ -17,7 +17,7 @@ from onward import RateLimited, Unrecoverable
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.classify import classify, describe, judge
 from onward.core.failures.verdict import Verdict
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import Failed, Outcome, Skip
 from onward.worker.children.protocol import Raised, rebuilt, to_answer
 from tests.work.rules.test_lifecycle import CLAIMED
@@ -102,7 +102,7 @@ errors = st.builds(made, st.sampled_from([Exception, OSError, ValueError, RateLi
 
 
 def stored(outcome: Outcome) -> None:
-    end = Rules().end_of(CLAIMED, outcome, 0.5)
+    end = Policies().end_of(CLAIMED, outcome, 0.5)
     json.dumps(end.transition.error)
     assert end.transition.error_class is None or end.transition.error_class.isidentifier()
 

@@ -183,7 +183,7 @@ def test_a_function_that_can_not_be_given_an_error_is_no_rule(tmp_path):
             app.classify(rule, name="odd")
     fitting: list[Any] = [str, lambda error, job=None: None, lambda *errors: None, len]
     for number, fits in enumerate(fitting):
-        app.rules.classification.add_function(fits, f"rule_{number}")
+        app.policies.registry.classification.add_function(fits, f"rule_{number}")
 
 
 def test_a_delay_that_is_none_is_refused_where_it_is_said_and_the_job_is_tried_again(app):

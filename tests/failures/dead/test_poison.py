@@ -10,7 +10,7 @@ import pytest
 from onward import Category, Client, Failed, JobState, NewJob, Onward, RateLimited, RetryPolicy, Unrecoverable
 from onward.core.failures.fingerprint import fingerprint
 from onward.core.policy.category import category
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting
 from tests.failures.dead.dying import SECOND, die_of, fails
 from tests.jobs.inspect.reading import rows
@@ -21,7 +21,7 @@ POISON = replace(category("default").retry, poison_after=3)
 
 def poisonous(client: Client, **options: object) -> Client:
     own = Category(name="default", retry=POISON)
-    return Client(store=client.store, rules=Rules.of(categories=[own]))
+    return Client(store=client.store, policies=Policies.of(categories=[own]))
 
 
 def test_a_job_that_fails_again_and_again_in_one_way_is_poison(client):
@@ -92,9 +92,9 @@ def test_the_strict_profile_knows_poison_for_job_types_too(tmp_path):
     @app.job(retry=replace(retry, poison_after=7))
     def other() -> None: ...
 
-    assert [app.rules.retries[name].poison_after for name in ("own", "other")] == [3, 7]
-    assert app.rules.category("default").retry.poison_after == 3
-    assert Onward(f"sqlite:///{tmp_path}/b.db").rules.category("default").retry.poison_after is None
+    assert [app.policies.registry.retries[name].poison_after for name in ("own", "other")] == [3, 7]
+    assert app.policies.category("default").retry.poison_after == 3
+    assert Onward(f"sqlite:///{tmp_path}/b.db").policies.category("default").retry.poison_after is None
     app.close()
 
 

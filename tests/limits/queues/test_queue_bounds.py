@@ -134,7 +134,7 @@ def test_a_queue_of_which_nothing_was_said_has_no_rule(client: Client):
 def test_a_declaration_without_options_lifts_the_rule(claims):
     claims.app.queue(Q, concurrency=1)
     claims.client.worker.declare_queues()
-    claims.app.rules.queues.clear()
+    claims.app.policies.registry.queues.clear()
     claims.app.queue(Q)
     claims.client.worker.declare_queues()
     claims.put(None, 5)

@@ -21,7 +21,7 @@ from onward import (
     NotAllowed,
     Succeeded,
 )
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
@@ -201,8 +201,8 @@ def test_a_job_that_has_ended_can_leave_no_artifact(client, claimed):  # R7
 
 
 def test_the_category_says_how_long_what_its_jobs_leave_is_kept(client, claimed):
-    rules = Rules.of(categories=[Category(name="default", artifact_retention=HOUR)])
-    own = Client(store=client.store, rules=rules)
+    policies = Policies.of(categories=[Category(name="default", artifact_retention=HOUR)])
+    own = Client(store=client.store, policies=policies)
     job = claimed()
     made = own.artifacts.add(job, "n", b"x")
     assert made.expires_at == made.created_at + HOUR

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Category, Client, NewJob, Succeeded
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from tests.jobs.inspect.reading import rows
 from tests.records.audit.audit_history import NOW
@@ -18,15 +18,15 @@ LATER = NOW + 40 * DAY
 
 @pytest.fixture
 def kept(client: Client) -> Client:
-    """A client whose rules keep notifications for a week, all others for a month, and planning for ever."""
-    rules = Rules.of(
+    """A client that keeps notifications for a week, all others for a month, and planning for ever."""
+    policies = Policies.of(
         categories=[
             Category(name="default", audit_retention=30 * DAY),
             Category(name="notification", audit_retention=7 * DAY),
             Category(name="planning"),
         ]
     )
-    return Client(store=client.store, rules=rules)
+    return Client(store=client.store, policies=policies)
 
 
 def done(client: Client, category: str, *, days_ago: int, end: bool = True) -> str:

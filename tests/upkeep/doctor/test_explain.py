@@ -19,7 +19,7 @@ from onward import (
     Skip,
     Succeeded,
 )
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes
 
@@ -171,7 +171,7 @@ def test_an_effect_that_was_done_before_is_told_with_how_to_have_it_done_again(a
 
 def test_a_dry_run_is_told_of_a_job_that_succeeded_without_its_effect(client):
     # S0-84: e-mails are switched off
-    dry = Client(store=client.store, rules=Rules(dry_run=True))
+    dry = Client(store=client.store, policies=Policies.of(dry_run=True))
     assert set(told(dry, ran(dry, Succeeded()))) == {"succeeded", "dry_run"}
 
 

@@ -76,7 +76,7 @@ def test_the_environment_decides_where_the_application_does_not(
     monkeypatch.delenv("ONWARD_DRY_RUN", raising=False)
     if said is not None:
         monkeypatch.setenv("ONWARD_DRY_RUN", said)
-    assert opened(dry_run=given).rules.dry_run is dry
+    assert opened(dry_run=given).policies.settings.dry_run is dry
 
 
 def test_a_switch_that_says_neither_is_refused(monkeypatch, opened):

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import Category, Client, JobState, NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -107,8 +107,8 @@ def test_many_jobs_of_a_long_lease_do_not_hide_the_others(client):
 
 @pytest.mark.parametrize("name", ["plain", 'with "quotes"', "with.dots", "$.x", "ünicode"])
 def test_an_own_category_may_have_a_lease_whatever_its_name(client, name):
-    rules = Rules.of(categories=[Category(name=name, lease=5 * MINUTE)])
-    mine = Client(store=client.store, rules=rules)
+    policies = Policies.of(categories=[Category(name=name, lease=5 * MINUTE)])
+    mine = Client(store=client.store, policies=policies)
     [job_id] = claimed(mine, name)
     assert mine.at(NOW + 4 * MINUTE).worker.rescue().held == frozenset()
     assert mine.at(NOW + 5 * MINUTE).worker.rescue().held == {job_id}

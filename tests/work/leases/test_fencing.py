@@ -114,7 +114,7 @@ def test_a_second_finish_of_the_same_lease_is_refused(client):
 
 def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
-    from onward.core.policy.rules import DEFAULT_RULES
+    from onward.core.policy.policies import DEFAULT_POLICIES
     from onward.core.work.lifecycle import End
     from onward.operations.work.rescue import find_lost
     from onward.operations.work.work import finish
@@ -125,7 +125,7 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     later = datetime.now(UTC) + timedelta(minutes=1)
     [chosen] = client.at(later)._binding.run(find_lost)
     client.worker.finish([(job, Succeeded())]).require()
-    late = End.of(chosen, Lost(), DEFAULT_RULES.policy_of(chosen))
+    late = End.of(chosen, Lost(), DEFAULT_POLICIES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}
     assert client.jobs.get(job.id).state == JobState.SUCCEEDED
 

@@ -107,7 +107,7 @@ async def test_a_wait_for_a_provider_gives_way(app, server, kind):
 
 async def test_what_is_raised_in_a_child_process_is_judged_by_the_same_rules(app, server):
     app.handlers.update(failing_jobs.app.handlers)
-    app.rules.categories.update(failing_jobs.app.rules.categories)
+    app.policies.registry.categories.update(failing_jobs.app.policies.registry.categories)
     urls = {answer: server.url(answer) for answer in ("401", "429 Retry-After: 120", "503 Retry-After: 30")}
     calls = {answer: failing_jobs.call.build("httpx", url) for answer, url in urls.items()}
     how = {name: failing_jobs.fail.build(name) for name in failing_jobs.ERRORS}

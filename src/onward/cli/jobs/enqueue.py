@@ -84,7 +84,7 @@ def command(
         chosen["run_at"] = read_instant("--at", chosen.pop("at"))
     if "delay" in chosen:
         chosen["delay"] = read_length("--delay", chosen["delay"])
-    if known is not None and known.rules.contract == "required":
+    if known is not None and known.policies.settings.contract == "required":
         chosen = {**_origin(), **chosen}
     new = _build(known, job, words, payload, chosen)
     with (known.clients if known else Clients(url)).open() as client:
@@ -95,7 +95,7 @@ def command(
         if not wait:
             _print_enqueued(asked, as_json=as_json)
             return 0
-        ended = _without_secrets(_wait(client, asked, timeout), client.rules.redact)
+        ended = _without_secrets(_wait(client, asked, timeout), client.policies.settings.redact)
         return _print_ended(asked, ended, as_json=as_json)
 
 

@@ -24,7 +24,7 @@ class AsyncAudit:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(
         self,
@@ -38,7 +38,7 @@ class AsyncAudit:
 
         Raises InvalidSetting, and InvalidJob for a text or an id that can't be right.
         """
-        chosen, hide = where or AuditFilter(), self._rules.redact.redact
+        chosen, hide = where or AuditFilter(), self._policies.settings.redact.redact
         return await self._binding.run(
             lambda: audit.read(chosen, hide=hide, limit=limit, cursor=cursor, oldest_first=oldest_first),
             write=False,
@@ -99,5 +99,5 @@ class AsyncAudit:
         """
         at = self._binding.now()
         return await self._binding.walk(
-            prune_audit(self._rules, at, before=before, categories=categories, limit=limit, reason=reason)
+            prune_audit(self._policies, at, before=before, categories=categories, limit=limit, reason=reason)
         )

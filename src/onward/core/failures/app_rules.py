@@ -98,7 +98,7 @@ class Classification:
     """The rules and hints of one application, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._rules: list[_Rule] = []
+        self._policies: list[_Rule] = []
         self._hints: dict[type | str, tuple[str, str | None]] = {}
         self.report: Callable[[str, BaseException], None] = lambda _name, _error: None
         """Told of a rule of the application's own that fails."""
@@ -124,7 +124,7 @@ class Classification:
             raise InvalidSetting(
                 f"rule {named}: after= is for what runs again, not for {kind!r}; leave it out"
             )
-        self._rules.append(
+        self._policies.append(
             _Rule(
                 named,
                 kind,
@@ -143,7 +143,7 @@ class Classification:
         if inspect.iscoroutinefunction(judge):
             raise InvalidSetting(f"rule {given} is async; give a plain function: it only looks at an error")
         check_takes_one(f"rule {given}", judge, "the error")
-        self._rules.append(_Rule(self._name(given), judge=judge))
+        self._policies.append(_Rule(self._name(given), judge=judge))
 
     def add_hint(self, what: type[BaseException] | str, text: str, link: str | None = None) -> None:
         """Add a hint for an operator about an exception class, the name of such a class, or a rule."""
@@ -157,7 +157,7 @@ class Classification:
 
     def verdict(self, chain: Sequence[Seen], now: datetime | None) -> Verdict | None:
         """Return the verdict of the first rule that matches an error of the chain; None if no rule does."""
-        for rule in self._rules:
+        for rule in self._policies:
             for seen in chain:
                 try:
                     said = rule.verdict(seen, now)
@@ -199,7 +199,7 @@ class Classification:
             )
         if name in RULE_NAMES:
             raise InvalidSetting(f"a built-in rule is named {name!r}; give this one another name")
-        if any(rule.name == name for rule in self._rules):
+        if any(rule.name == name for rule in self._policies):
             raise InvalidSetting(f"a rule named {name!r} is there already; give each its own name")
         return name
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.core.inputs.checks import whole, zoned
 from onward.core.inputs.fields import check_reason
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.records.chain import AuditPruned, digest_of, digest_of_all
 from onward.errors import AuditBroken, InvalidSetting
 from onward.operations.records.seal import end, lock, seal_all
@@ -23,7 +23,7 @@ Cutoffs = Mapping[datetime, Sequence[str]]
 
 
 def prune_audit(
-    rules: Rules,
+    policies: Policies,
     at: datetime,
     *,
     before: datetime | None = None,
@@ -32,17 +32,17 @@ def prune_audit(
     reason: str | None = None,
 ) -> Walk[AuditPruned]:
     """Remove at most `limit` rows whose retention is over, or rows before an instant; seal all rows first."""
-    cutoffs = cutoffs_of(rules, at, before=before, categories=categories)
+    cutoffs = cutoffs_of(policies, at, before=before, categories=categories)
     sealed = yield Step(end, atomic=True)
-    if rules.audit_chain or sealed.head.position:
+    if policies.settings.audit_chain or sealed.head.position:
         yield from seal_all()
-    make = partial(prune, cutoffs, list(rules.categories), limit=limit, reason=reason)
+    make = partial(prune, cutoffs, list(policies.registry.categories), limit=limit, reason=reason)
     pruned: AuditPruned = yield Step(make, atomic=True)
     return pruned
 
 
 def cutoffs_of(
-    rules: Rules,
+    policies: Policies,
     at: datetime,
     *,
     before: datetime | None = None,
@@ -52,13 +52,13 @@ def cutoffs_of(
 
     Most categories have no retention: their rows stay forever.
     """
-    names = list(rules.categories) if categories is None else categories
-    chosen = [rules.category(name) for name in names]
+    names = list(policies.registry.categories) if categories is None else categories
+    chosen = [policies.category(name) for name in names]
     if before is not None:
         if zoned("before", before) > at:
             raise InvalidSetting(f"before is {before}, in the future; give an instant that has passed")
         return {before: [category.name for category in chosen]}
-    general = rules.retention.span_of("audit")
+    general = policies.settings.retention.span_of("audit")
     cutoffs: dict[datetime, list[str]] = {}
     for category in chosen:
         kept = category.audit_retention or general

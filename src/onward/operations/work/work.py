@@ -13,7 +13,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import COLUMNS, Job
 from onward.core.jobs.job import ENDED as ENDED_STATES
 from onward.core.jobs.payload import lenient
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Failed, Transition
 from onward.errors import InvalidSetting, WorkerLost
@@ -172,7 +172,7 @@ def _leave_out_the_spoilt(rows: Sequence[Row]) -> Operation[list[Job]]:
         except (ValueError, TypeError, OverflowError) as error:
             job = Job.salvaged(row)
             failed = Failed({"class": "UnreadableJob", "message": f"its row can't be read: {error}"[:1000]})
-            spoilt.append(End.of(job, failed, DEFAULT_RULES.policy_of(job)))
+            spoilt.append(End.of(job, failed, DEFAULT_POLICIES.policy_of(job)))
     yield from finish(spoilt)
     return jobs
 

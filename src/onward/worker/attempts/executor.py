@@ -71,7 +71,7 @@ class Executor:
         self._slots: list[asyncio.Task[None]] = []
         self._timed: set[Running] = set()
         self._threads = Threads()
-        guard = Guard(clients.rules, authorize, self._threads)
+        guard = Guard(clients.policies, authorize, self._threads)
         self._guard = None if guard.idle else guard
         self._processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self._loop = asyncio.get_running_loop()
@@ -79,7 +79,7 @@ class Executor:
         self._unwanted: Mapping[str, str] = {}
         self._metered: dict[str, tuple[Usage, ...]] = {}
         self._completions: dict[str, Completion] = {}
-        self._meter_runs = clients.rules.meter_runs
+        self._meter_runs = clients.policies.settings.meter_runs
 
     def start(self) -> None:
         """Open the slots."""
@@ -281,8 +281,13 @@ class Executor:
     def _classified(self, job: Job, end: Any) -> Outcome:
         if not isinstance(end, BaseException):
             return _not_awaited(end) if isawaitable(end) else Succeeded(end)
-        rules = self._clients.rules
-        return classify(end, rules.redact.hider(job.payload), rules.classification, datetime.now(UTC))
+        policies = self._clients.policies
+        return classify(
+            end,
+            policies.settings.redact.hider(job.payload),
+            policies.registry.classification,
+            datetime.now(UTC),
+        )
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler

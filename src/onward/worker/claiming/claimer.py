@@ -79,7 +79,7 @@ class Claimer:
         self._room, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
         self.controls, self._held, self._skew = Controls(), _Held(), Skew()
-        self._ruled = RuledQueues(client.rules.queues)
+        self._ruled = RuledQueues(client.policies.registry.queues)
         self._closing = self.quiet = False
         self.claims, self._under_way, self._spent_at = 0, list[asyncio.Task[None]](), dict[str, float]()
         self._doubted_at: float | None = None

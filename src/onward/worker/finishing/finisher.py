@@ -249,13 +249,13 @@ class Finisher:
         self._written(batch, lost)
 
     def _settled(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
-        rules, dice = self._client.rules, random.random()  # noqa: S311
+        policies, dice = self._client.policies, random.random()  # noqa: S311
         try:
-            return rules.end_of(job, outcome, dice, usage)
+            return policies.end_of(job, outcome, dice, usage)
         except OnwardError as error:
             # The handler's outcome is invalid, for example its delay: the attempt has failed.
             failed = Failed({**describe(error), "rule": "invalid_outcome"})
-            return rules.end_of(job, failed, dice, usage)
+            return policies.end_of(job, failed, dice, usage)
 
 
 def _left_open() -> TransactionOpen:

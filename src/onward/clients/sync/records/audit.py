@@ -25,7 +25,7 @@ class Audit:
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(
         self,
@@ -39,7 +39,7 @@ class Audit:
 
         Raises InvalidSetting, and InvalidJob for a text or an id that can't be right.
         """
-        chosen, hide = where or AuditFilter(), self._rules.redact.redact
+        chosen, hide = where or AuditFilter(), self._policies.settings.redact.redact
         return self._binding.run(
             lambda: audit.read(chosen, hide=hide, limit=limit, cursor=cursor, oldest_first=oldest_first),
             write=False,
@@ -100,5 +100,5 @@ class Audit:
         """
         at = self._binding.now()
         return self._binding.walk(
-            prune_audit(self._rules, at, before=before, categories=categories, limit=limit, reason=reason)
+            prune_audit(self._policies, at, before=before, categories=categories, limit=limit, reason=reason)
         )
