@@ -41,7 +41,7 @@ from onward.core.limits.queue_policy import Queue, QueueRule
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
-from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.records.audit import AuditFilter, AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
@@ -94,7 +94,6 @@ __all__ = [
     "AsyncTransaction",
     "Attempt",
     "AuditFilter",
-    "AuditPage",
     "AuditRecord",
     "Awaited",
     "Batch",

@@ -92,7 +92,7 @@ class Executor:
             for number in range(self._concurrency)
         ]
 
-    def feed(self) -> None:
+    def wake(self) -> None:
         """Wake one idle slot for each job in the buffer."""
         for _ in range(min(len(self._idle), self._buffer.length)):
             waiter = self._idle.popleft()

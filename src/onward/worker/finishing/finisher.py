@@ -109,7 +109,7 @@ class Finisher:
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
 
-    def behind(self) -> bool:
+    def lags(self) -> bool:
         """Whether more than `_MANY_UNWRITTEN` ends wait, so that claiming should wait for the writes."""
         return len(self._ends) > _MANY_UNWRITTEN
 
