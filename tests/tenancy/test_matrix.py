@@ -187,10 +187,7 @@ ABOUT_ALL: dict[str, Call] = {
     "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),
     "dead.replay_all": lambda c, _: c.dead.replay_all(dry_run=True, **WHY),
-    "dead.list": lambda c, _: (
-        c.dead.list(resolved=None, limit=1000),
-        c.jobs.list(JobFilter(queue="q:deadletter")),
-    ),
+    "dead.list": lambda c, _: (c.dead.list(resolved=None), c.jobs.list(JobFilter(queue="q:deadletter"))),
     "keys.list": lambda c, _: c.keys.list(limit=1000),
     "audit.export": lambda c, _: list(c.audit.export()),
     "audit.list": lambda c, _: c.audit.list(limit=1000),
