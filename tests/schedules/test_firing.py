@@ -271,7 +271,7 @@ def test_run_now_is_beside_the_slots(client):
     client.at(T).schedules.resume("nightly")
     assert "nightly" in client.at(at).worker.schedules.fire(KNOWN).jobs
     assert slots(client) == [10, 10, 10]
-    told = [one.detail for one in client.audit.list(limit=100).records if one.event == "schedule.run_now"]
+    told = [one.detail for one in client.audit.list(limit=100) if one.event == "schedule.run_now"]
     assert {(one["job_id"], one.get("reason")) for one in told} == {
         (first.id, "asked for"),
         (second.id, None),

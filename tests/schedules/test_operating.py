@@ -21,7 +21,7 @@ ORG = "0f4b3a52-6a0e-4a26-9d3c-6b2f1f0f7a11"
 
 def told(client: Client) -> list[str]:
     """The events of schedules, the oldest first."""
-    records = sorted(client.audit.list(limit=100).records, key=lambda record: record.seq)
+    records = sorted(client.audit.list(limit=100), key=lambda record: record.seq)
     return [record.event for record in records if record.event.startswith("schedule.")]
 
 

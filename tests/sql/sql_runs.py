@@ -23,6 +23,7 @@ from onward.core.records.artifact import Kept, NewArtifact, Owner
 from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Released, Succeeded
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
@@ -30,7 +31,7 @@ from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.flows import batches, signals
 from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
 from onward.operations.limits import pauses
-from onward.operations.records import artifacts, audit, seal, usage
+from onward.operations.records import artifacts, audit, prune_audit, seal, usage, verify
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.operations.tenancy import set_org
 from onward.operations.upkeep import doctor
@@ -190,12 +191,12 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "set a budget": (partial(usage.set_budget, "o", limit_micros=1, period="day", reason="r"), [[BUDGET]]),
     "remove a budget": (partial(usage.remove_budget, "o"), [[("o",)]]),
     "budgets": (usage.budgets, [[BUDGET]]),
-    "read the audit": (partial(audit.read, AuditFilter()), [[(2,)], [RECORD]]),
+    "read the audit": (partial(audit.read, AuditFilter(), hide=str), [[(2,)], [RECORD]]),
     "note": (partial(audit.note, JOB, "A", {"n": 1}), [[(1,)]]),
     "seal": (seal.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
-    "read links": (partial(seal.read_links, 0), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
+    "read links": (partial(verify.read_links, 0, 1), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
     "prune the audit": (
-        partial(seal.prune, {NOW: ["default"]}, ["default"]),
+        partial(prune_audit.prune, {NOW: ["default"]}, ["default"], limit=1),
         [[SEALING], [(None, *RECORD)], [(1,)], [(2,)], [(1,)], [(1,)]],
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
@@ -279,7 +280,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "find deaths": (partial(alerts.find_deaths, overlap=SPAN), [[DEATH_ROW]]),
     "note a look": (alerts.note_look, [[(1,)]]),
     "raise alerts": (
-        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], {})], Policies()),
+        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], ErrorRecord())], Policies()),
         [[(ID, 1)], [("f",)]],
     ),
     "observe": (partial(alerts.observe, [FINDING], Policies()), [[("stuck_jobs",)], []]),

@@ -18,6 +18,7 @@ from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, O
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.fingerprint import fingerprint
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
@@ -175,7 +176,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "signals.send": [lambda c, o: c.signals.send("signal", "other", org_id=o.org_id).woken],
     "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
-    "usage.report": [lambda c, o: c.usage.report(("org",), org_id=o.org_id)],
+    "usage.report": [lambda c, o: c.for_org(o.org_id).usage.report(("org",))],
     "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],
 }  # fmt: skip
 
@@ -244,6 +245,7 @@ REFUSED: dict[str, Call] = {
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
+    "audit.verify_in_steps": lambda c, _: list(c.audit.verify_in_steps()),
     "artifacts.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).artifacts.prune(),
     "doctor.check": lambda c, _: c.doctor.check(),
     "worker.breakers.answered": lambda c, o: c.worker.breakers.answered(
@@ -303,7 +305,7 @@ PARTS = {"bound", "org_id", "policies", "store"}
 
 def group_of(owner: Owner) -> str:
     """Name the group of an org's dead letters."""
-    return fingerprint(f"type of {owner.org_id}", {"message": owner.org_id})
+    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
 
 
 def running_job(client: Client, owner: Owner) -> Job:

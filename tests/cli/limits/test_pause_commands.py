@@ -31,7 +31,7 @@ def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  #
     assert onward("gate", "open", "--actor", "user:ada", "--reason", "done").err == "the gate is open\n"
     assert client.gate.status().gate is None
     assert onward("gate", "open").err == "the gate was open already\n"
-    [event] = client.audit.list(limit=1).records
+    [event] = client.audit.list(limit=1)
     assert (event.event, event.actor_type, event.actor_id) == ("gate.opened", "user", "ada")
 
 

@@ -111,7 +111,7 @@ def test_a_schedule_is_run_now_beside_its_times(onward, client):
     assert line.split()[3:6] == ["hand", "not", "ended"]
     told = json.loads(onward("schedules", "run", "nightly", "--json").out)
     assert client.jobs.get(told["job_id"]).job_type == "report"
-    newest, oldest = [record for record in client.audit.list().records if record.event == "schedule.run_now"]
+    newest, oldest = [record for record in client.audit.list() if record.event == "schedule.run_now"]
     assert (oldest.actor_id, oldest.detail["reason"]) == ("ada", "the numbers were wrong")
     assert newest.actor_type == "cli"  # whoever says nothing
 

@@ -41,7 +41,7 @@ def what_runs_use_is_counted_and_charged(go: Go) -> list[JobId]:
     assert go(pauses.controls()).held_orgs == {"é"}
     [spent] = go(usage.budgets())
     assert (spent.spent_micros, spent.spent_at) == (30, NOW)
-    assert go(usage.prune(before=NOW + HOUR, limit=4)) == 4
+    assert go(usage.prune(before=NOW + HOUR, limit=4)).done == 4
     assert go(usage.remove_budget("é"))
     return [first.id, second.id]
 

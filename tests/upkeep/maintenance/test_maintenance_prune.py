@@ -91,11 +91,11 @@ def test_everything_of_a_job_goes_with_it_but_the_audit_and_the_usage(client):
 def test_a_round_leaves_one_line_in_the_audit_with_who_asked(client):
     jobs = [put_ended(client) for _ in range(3)]
     client.at(later(8)).acting_as("system:me").maintenance.prune()
-    [line] = client.audit.list(AuditFilter(event="jobs.pruned")).records
+    [line] = client.audit.list(AuditFilter(event="jobs.pruned"))
     assert line.detail == {"succeeded": 3, "first": jobs[0], "last": jobs[2]}
     assert (line.actor_type, line.actor_id) == ("system", "me")
     client.at(later(8)).maintenance.prune()
-    assert len(client.audit.list(AuditFilter(event="jobs.pruned")).records) == 1
+    assert len(client.audit.list(AuditFilter(event="jobs.pruned"))) == 1
 
 
 def test_expired_keys_go_and_those_that_hold_stay(client):
@@ -150,10 +150,10 @@ def test_the_audit_goes_by_its_span_or_by_that_of_a_category_and_stays_verifiabl
     # Only the job tells of which category its lines are: it stays as long as they do.
     assert left(own, plain, planned) == [planned]
     assert own.jobs.events(planned)
-    assert own.audit.verify().whole
+    assert own.audit.verify().intact
     prune_all(own, later(101))
     assert own.jobs.events(planned) == []
-    assert own.audit.verify().whole
+    assert own.audit.verify().intact
 
 
 def test_expired_artifacts_go(client, tmp_path):

@@ -31,7 +31,7 @@ def test_a_dry_run_calls_nothing_records_nothing_and_says_so(opened, caplog):  #
     assert (record.event, record.effect, record.job_id) == ("effect.skipped", "send", ctx.job.id)
     assert "dry run" in record.getMessage()
     assert runs.client.effects.list(ctx.job.id) == []
-    [line] = runs.client.audit.list(AuditFilter(action="effect.skipped_dry_run")).records
+    [line] = runs.client.audit.list(AuditFilter(action="effect.skipped_dry_run"))
     assert (line.job_id, line.attempt, line.detail) == (ctx.job.id, 1, {"effect": "send"})
 
 

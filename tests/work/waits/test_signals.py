@@ -79,7 +79,7 @@ def test_who_waits_is_listed_with_until_when(runs):
 
 def test_a_signal_leaves_a_line_in_the_audit(client):
     client.acting_as("user:7").signals.send("approved", "order:42", org_id="acme")
-    [line] = [one for one in client.audit.list().records if one.event == "signal.sent"]
+    [line] = [one for one in client.audit.list() if one.event == "signal.sent"]
     assert (line.actor_id, line.org_id) == ("7", "acme")
     assert line.detail == {"event": "approved", "key": "order:42"}
 
