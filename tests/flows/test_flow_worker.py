@@ -34,7 +34,8 @@ async def test_the_invoice_is_announced_once_it_is_issued(app: Onward) -> None: 
     assert [one.state for one in flow] == ["queued", "blocked"]
     await drain(app)
     assert done == ["issued 42", "sent 2026/42 of issue_invoice, which succeeded"]
-    assert [str(job.state) for job in await flow.wait(timeout=5)] == ["succeeded", "succeeded"]
+    assert [str(job.state) for job in await flow.ajoin(timeout=5)] == ["succeeded", "succeeded"]
+    assert await flow.aresult() == flow.result(timeout=0) == [{"number": "2026/42"}, None]
     await app.aclose()
 
 

@@ -76,13 +76,13 @@ def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app
             pass
     assert app.client.batches.list().batches == []
     with app.batch(on_complete=new("of another application", payload={"z": 1})) as batch:
-        assert batch.progress().open
+        assert batch.refresh().open
 
 
 def test_a_batch_is_not_used_before_its_block(app):
     step = app.job(name="step")(lambda: None)
     batch = app.batch()
-    for use in (lambda: batch.add(step.build()), batch.progress, lambda: step.using(batch=batch)):
+    for use in (lambda: batch.add(step.build()), batch.refresh, lambda: step.using(batch=batch)):
         with pytest.raises(InvalidSetting, match="use it in a `with`"):
             use()
     with pytest.raises(InvalidJob, match="'x' is not a batch id"):
