@@ -7,9 +7,9 @@ from typing import Any
 
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.inputs.fields import LONGEST, check_text
-from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.job import Job
 from onward.core.jobs.payload import encode
+from onward.core.page import MOST_PER_PAGE
 from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
 from onward.operations.statement import Operation, Row, Statement
 

@@ -139,7 +139,7 @@ def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bo
         awaited=awaited,
         now=at or job.created_at,
         holds=holds,
-        effects=done,
+        effects=done.items,
         resolution=resolution,
         dry_run=rules.dry_run,
     )
