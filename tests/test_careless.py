@@ -83,12 +83,16 @@ MISTAKES: dict[str, Any] = {
     "an empty cursor of jobs": lambda client, job: client.jobs.list(cursor=""),
     "an empty cursor of artifacts": lambda client, job: client.artifacts.list(cursor=""),
     "an empty cursor of a check": lambda client, job: client.artifacts.verify(cursor=""),
-    "a huge cursor of the audit": lambda client, job: client.audit.list(cursor=2**70),
+    "a number for a cursor": lambda client, job: client.audit.list(cursor=7),
+    "a huge cursor of the audit": lambda client, job: client.audit.list(
+        cursor=make_cursor("audit.newest", 2**70)
+    ),
+    "a cursor of another order": lambda client, job: client.audit.list(
+        cursor=make_cursor("audit.newest", 1), oldest_first=True
+    ),
     "a cursor that is true": lambda client, job: client.audit.list(cursor=True),
     "a cursor in text": lambda client, job: client.audit.list(cursor="x"),
-    "a number for resolved": lambda client, job: client.dead.list(
-        DeadFilter(resolved=2**70)  # type: ignore[arg-type]
-    ),
+    "a number for resolved": lambda client, job: client.dead.list(DeadFilter(resolved=2**70)),
     "a number for a reset": lambda client, job: client.dead.replay(
         [job.id], reason="r", reset_attempts=2**70
     ),
@@ -102,9 +106,7 @@ MISTAKES: dict[str, Any] = {
         DeadFilter(), reason="r", cursor=make_cursor("dead.discard", job.id, -1)
     ),
     "a dict for dead letters": lambda client, job: client.dead.list({"job_type": "t"}),
-    "a list for resolved": lambda client, job: client.dead.list(
-        DeadFilter(resolved=["no"])  # type: ignore[arg-type]
-    ),
+    "a list for resolved": lambda client, job: client.dead.list(DeadFilter(resolved=["no"])),
     "an id to replay instead of ids": lambda client, job: client.dead.replay(job.id, reason="r"),
     "a word to prune from": lambda client, job: client.keys.prune(cursor="abc"),
     "a number to prune from": lambda client, job: client.keys.prune(cursor=5),
@@ -159,8 +161,9 @@ def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
 
 def test_a_cursor_beyond_the_end_of_the_audit_is_its_end(client):
     client.enqueue(JOB)
-    assert client.audit.list(cursor=2**63 - 1).records == client.audit.list().records
-    assert client.audit.list(cursor=2**63 - 1, oldest_first=True).records == []
+    newest, oldest = (make_cursor(name, 2**63 - 1) for name in ("audit.newest", "audit.oldest"))
+    assert client.audit.list(cursor=newest) == client.audit.list()
+    assert list(client.audit.list(cursor=oldest, oldest_first=True)) == []
 
 
 @pytest.mark.parametrize("error", ["boom", ValueError("boom"), {"message": "boom"}])
@@ -169,7 +172,7 @@ def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
     client.enqueue(NewJob(job_type="t", max_attempts=1))
     [job] = client.worker.claim("q:default", worker_id="w")
     client.worker.finish([(job, Failed(error))]).require()
-    assert client.jobs.get(job.id).error["message"] == "boom"
+    assert client.jobs.get(job.id).error.message == "boom"
 
 
 def test_a_job_that_nobody_claimed_cannot_be_finished(client):

@@ -42,7 +42,7 @@ from onward.core.page import Page
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
-from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.records.audit import AuditFilter, AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
@@ -51,6 +51,7 @@ from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
 from onward.core.work.claim import Look, RuledClaim, Watch
 from onward.core.work.effect import Effect
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -92,7 +93,6 @@ __all__ = [
     "AsyncTransaction",
     "Attempt",
     "AuditFilter",
-    "AuditPage",
     "AuditRecord",
     "Awaited",
     "Batch",
@@ -119,6 +119,7 @@ __all__ = [
     "Effect",
     "Enqueued",
     "EnqueuedBatch",
+    "ErrorRecord",
     "Event",
     "Failed",
     "Finding",

@@ -8,7 +8,7 @@ from typing import Any
 from onward.core.bulk import Bulk
 from onward.core.jobs.ids import JobId
 from onward.core.page import make_cursor
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed, Succeeded
 from onward.operations.jobs import inspect, key_conflicts, subjects
 from tests.connections.scenarios.steps import HOUR, NOW, Go, end, events, look, put, register, take
@@ -65,7 +65,7 @@ def the_jobs_of_a_subject_go_with_it(go: Go) -> list[JobId]:
     gone = put(go, category="booking", subject="booking:é").id
     end(go, take(go)[0], Succeeded())
     kept = put(go, subject="booking:other").id
-    dropped = go(subjects.drop_subject("booking:é", DEFAULT_RULES, policy="delete"))
+    dropped = go(subjects.drop_subject("booking:é", DEFAULT_POLICIES, policy="delete"))
     assert dropped.deleted == {gone}
     assert go(inspect.get_many([gone])) == {}
     assert events(go, gone)[-1] == "job.deleted"

@@ -9,7 +9,7 @@ from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed
 from onward.operations.failures import dead_letters
 from onward.operations.jobs import inspect
@@ -17,14 +17,14 @@ from tests.connections.scenarios.steps import Go, end, events, ids, look, put, r
 
 __all__ = ["SCENARIOS"]
 
-BY: dict[str, Any] = {"reason": "é", "rules": DEFAULT_RULES}
+BY: dict[str, Any] = {"reason": "é", "policies": DEFAULT_POLICIES}
 
 
 def each_death_is_resolved_once(go: Go) -> list[JobId]:
     register(go)
     again, thrown, broken = (put(go, key=f"é{n}", payload={"é": n}).id for n in range(3))
     for job in take(go):
-        assert end(go, job, Failed({"class": "É", "hint": "é"}, retryable=False)).held == {job.id}
+        assert end(go, job, Failed({"error_class": "É", "hint": "é"}, retryable=False)).held == {job.id}
     page = go(dead_letters.list_letters(DeadFilter(), limit=2))
     assert [letter.job.id for letter in page] == [broken, thrown]
     rest = go(dead_letters.list_letters(DeadFilter(), limit=2, cursor=page.next_cursor))

@@ -116,7 +116,7 @@ def test_a_reset_by_its_key_takes_the_count_back_as_well(crew):
 def unsettled(crew, job_id, outcome):
     """End a job as a worker would that is killed right after."""
     client = crew.client
-    client.store.run(lambda: work.finish([client.rules.end_of(crew.held.pop(job_id), outcome, 0.5)]))
+    client.store.run(lambda: work.finish([client.policies.end_of(crew.held.pop(job_id), outcome, 0.5)]))
 
 
 def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_once(crew):
@@ -172,7 +172,7 @@ def test_deleted_jobs_keep_no_batch_from_its_end(crew):
 def test_a_successor_of_a_dead_job_is_not_counted(crew):
     batch_id, [first] = crew.batch(1)
     crew.end(first, outcome=DEAD)
-    fixed = crew.client.dead.fix(first, Edit(patch={"n": 1}), reason="mended")
+    fixed = crew.client.dead.fix(first, Edit(patch={"n": 1}), Edit(), reason="mended")
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)
     crew.end(str(fixed.successor_id))
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)

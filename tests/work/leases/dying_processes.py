@@ -24,7 +24,7 @@ __all__ = [
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = T + timedelta(hours=1)
-DEAD = Failed({"class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
+DEAD = Failed({"error_class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
 ADA = "user:ada"
 
 
@@ -59,7 +59,7 @@ def events(client: Client, job_id: str) -> list[str]:
 
 def fixes(client: Client, job_id: str, to: str = "bob") -> bool:
     try:
-        client.at(LATER).dead.fix(job_id, Edit(patch={"to": to}), reason="n")
+        client.at(LATER).dead.fix(job_id, Edit(patch={"to": to}), Edit(), reason="n")
     except (AlreadyResolved, JobNotFound):
         return False
     return True

@@ -106,7 +106,7 @@ def list_(
         else:
             page = client.dead.groups(DeadFilter(**where), limit=limit, cursor=cursor)
             lines = group_table(page.items)
-        redaction = client.rules.redact
+        redaction = client.policies.settings.redact
     if as_json:
         click.echo(shown_json(page, redaction))
         return
@@ -130,7 +130,10 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
             shown, lines = plain(target.group), group_lines(target.group)
         else:
             letter = client.dead.get(str(target.job_id))
-            shown, lines = plain(letter, client.rules.redact), letter_lines(letter, client.rules)
+            shown, lines = (
+                plain(letter, client.policies.settings.redact),
+                letter_lines(letter, client.policies),
+            )
     if as_json:
         click.echo(shown_json(shown))
         return
@@ -203,7 +206,7 @@ def fix(
                 sys.exit(REFUSED)
             confirmed("Enqueue this copy?", yes=yes)
             letter = client.dead.fix(target.job_id, edit, reason=reason)
-            shown = shown_json(letter, client.rules.redact)
+            shown = shown_json(letter, client.policies.settings.redact)
             click.echo(shown if as_json else f"1 job fixed → {letter.successor_id}")
             return
         where = DeadFilter(group=target.fingerprint)

@@ -41,7 +41,7 @@ def list_(
         page = client.effects.list(job_id, limit=limit, cursor=cursor)
         if not page:
             client.jobs.get(job_id)
-        redaction = client.rules.redact
+        redaction = client.policies.settings.redact
     if as_json:
         click.echo(shown_json(page, redaction))
         return

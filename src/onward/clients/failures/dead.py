@@ -37,7 +37,7 @@ class AsyncDead:
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
         self._walk = binding.walk
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(
         self, where: DeadFilter | None = None, *, limit: PageSize = 50, cursor: Cursor | None = None
@@ -84,9 +84,9 @@ class AsyncDead:
 
         A job is refused if another job holds its key by now.
         """
-        rules = self._rules
+        policies = self._policies
         return await self._run(
-            lambda: dead_letters.replay(ids, reason=reason, rules=rules, reset_attempts=reset_attempts)
+            lambda: dead_letters.replay(ids, reason=reason, policies=policies, reset_attempts=reset_attempts)
         )
 
     async def replay_where(
@@ -109,7 +109,7 @@ class AsyncDead:
             dead_bulk.replay(
                 where,
                 Range(listing="dead.replay", limit=limit, cursor=cursor),
-                self._rules,
+                self._policies,
                 reason=reason,
                 reset_attempts=reset_attempts,
                 every=NO_TIME if rate is None else interval("rate", rate),
@@ -120,7 +120,7 @@ class AsyncDead:
     async def discard(self, ids: Collection[AnyJobId], *, reason: str) -> Bulk:
         """Leave jobs dead for good; their rows stay."""
         return await self._run(
-            lambda: dead_letters.discard(ids, reason=reason, rules=self._rules), atomic=True
+            lambda: dead_letters.discard(ids, reason=reason, policies=self._policies), atomic=True
         )
 
     async def discard_where(
@@ -135,7 +135,7 @@ class AsyncDead:
         """Discard the unresolved jobs of a filter."""
         covered = Range(listing="dead.discard", limit=limit, cursor=cursor)
         return await self._walk(
-            dead_bulk.discard(where, covered, self._rules, reason=reason, dry_run=dry_run)
+            dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run)
         )
 
     async def fix(self, job_id: AnyJobId, edit: Edit, *, reason: str) -> DeadLetter:
@@ -145,7 +145,7 @@ class AsyncDead:
         """
         wanted, successor_id = normalise_id(job_id), _make_id()
         return await self._run(
-            lambda: dead_letters.fix(wanted, edit, successor_id, reason=reason, rules=self._rules),
+            lambda: dead_letters.fix(wanted, edit, successor_id, reason=reason, policies=self._policies),
             atomic=True,
         )
 
@@ -168,7 +168,7 @@ class AsyncDead:
                 where,
                 edit,
                 Range(listing="dead.fix", limit=limit, cursor=cursor),
-                self._rules,
+                self._policies,
                 reason=reason,
                 make_id=_make_id,
                 dry_run=dry_run,
@@ -179,7 +179,7 @@ class AsyncDead:
         """Return what a fix would change in a dead job; raises JobNotFound and AlreadyResolved."""
         wanted = normalise_id(job_id)
         return await self._run(
-            lambda: dead_bulk.preview_one(wanted, edit, _make_id(), rules=self._rules), write=False
+            lambda: dead_bulk.preview_one(wanted, edit, _make_id(), policies=self._policies), write=False
         )
 
     async def preview_where(
@@ -187,5 +187,6 @@ class AsyncDead:
     ) -> Page[FixPreview]:
         """Return what a fix would change in the newest unresolved jobs of a filter, on one page."""
         return await self._run(
-            lambda: dead_bulk.preview(where, edit, _make_id(), rules=self._rules, limit=limit), write=False
+            lambda: dead_bulk.preview(where, edit, _make_id(), policies=self._policies, limit=limit),
+            write=False,
         )

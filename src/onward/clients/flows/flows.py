@@ -50,5 +50,5 @@ class AsyncFlows:
         """
         asked = normalise_id(job_id)
         return await self._binding.walk(
-            cancel_many.cancel_flow(asked, self._binding.rules, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_flow(asked, self._binding.policies, reason=reason, dry_run=dry_run)
         )

@@ -26,7 +26,7 @@ class AsyncJobs:
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def get(self, job_id: AnyJobId) -> Job:
         """Read a job, live or ended; raises JobNotFound."""
@@ -119,12 +119,12 @@ class AsyncJobs:
         Each category has a policy for its jobs, unless `policy` gives one for all of them.
         """
         return await self._run(
-            lambda: subjects.drop_subject(subject, self._rules, policy=policy, reason=reason), atomic=True
+            lambda: subjects.drop_subject(subject, self._policies, policy=policy, reason=reason), atomic=True
         )
 
     async def _cancel(self, chosen: Chosen, covered: Range, reason: str, *, dry_run: bool) -> Bulk:
         return await self._binding.walk(
-            cancel_many.cancel_chosen(chosen, covered, self._rules, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run)
         )
 
 

@@ -14,7 +14,7 @@ class AsyncEffects:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(
         self, job_id: AnyJobId, *, limit: PageSize = MOST_PER_PAGE, cursor: Cursor | None = None
@@ -29,4 +29,4 @@ class AsyncEffects:
         It does not run the job. Raises EffectNotFound.
         """
         wanted = normalise_id(job_id)
-        return await self._run(lambda: effects.reset(wanted, name, self._rules, reason=reason))
+        return await self._run(lambda: effects.reset(wanted, name, self._policies, reason=reason))

@@ -11,7 +11,7 @@ from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, FixPr
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId
 from onward.core.page import Page
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound, OnwardError
 from onward.operations.failures import dead_letters
@@ -31,7 +31,7 @@ _REFUSALS = (AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound)
 def replay(
     where: DeadFilter,
     covered: Range,
-    rules: Rules,
+    policies: Policies,
     *,
     reason: str,
     reset_attempts: bool,
@@ -49,7 +49,7 @@ def replay(
                 dead_letters.replay,
                 ids,
                 reason=reason,
-                rules=rules,
+                policies=policies,
                 reset_attempts=reset_attempts,
                 delay=delay,
                 every=every,
@@ -60,11 +60,15 @@ def replay(
     return _resolve(where, covered, act, dry_run=dry_run)
 
 
-def discard(where: DeadFilter, covered: Range, rules: Rules, *, reason: str, dry_run: bool) -> Walk[Bulk]:
+def discard(
+    where: DeadFilter, covered: Range, policies: Policies, *, reason: str, dry_run: bool
+) -> Walk[Bulk]:
     """Discard dead letters."""
 
     def act(ids: list[JobId], _done: int) -> Walk[Bulk]:
-        answer: Bulk = yield Step(partial(dead_letters.discard, ids, reason=reason, rules=rules), atomic=True)
+        answer: Bulk = yield Step(
+            partial(dead_letters.discard, ids, reason=reason, policies=policies), atomic=True
+        )
         return answer
 
     return _resolve(where, covered, act, dry_run=dry_run)
@@ -74,7 +78,7 @@ def fix(
     where: DeadFilter,
     edit: Edit,
     covered: Range,
-    rules: Rules,
+    policies: Policies,
     *,
     reason: str,
     make_id: Callable[[], JobId],
@@ -88,7 +92,7 @@ def fix(
     def act(ids: list[JobId], _done: int) -> Walk[Bulk]:
         refused: dict[JobId, str] = {}
         for job_id in ids:
-            make = partial(dead_letters.fix, job_id, edit, make_id(), reason=reason, rules=rules)
+            make = partial(dead_letters.fix, job_id, edit, make_id(), reason=reason, policies=policies)
             try:
                 yield Step(make, atomic=True)
             except _REFUSALS as error:
@@ -118,26 +122,28 @@ def delay_of(place: int, every: timedelta) -> timedelta:
 
 
 def preview(
-    where: DeadFilter, edit: Edit, successor_id: JobId, *, rules: Rules, limit: int = 5
+    where: DeadFilter, edit: Edit, successor_id: JobId, *, policies: Policies, limit: int = 5
 ) -> Operation[Page[FixPreview]]:
     """Return what a fix would change in the newest dead letters; writes nothing."""
     whole("limit", limit, 1, MOST_PREVIEWS)
     edit.check()
     unresolved(where)
     letters = yield from dead_letters.list_letters(where, limit=limit)
-    return Page([_previewed(letter, edit, successor_id, rules) for letter in letters])
+    return Page([_previewed(letter, edit, successor_id, policies) for letter in letters])
 
 
-def preview_one(job_id: JobId, edit: Edit, successor_id: JobId, *, rules: Rules) -> Operation[FixPreview]:
+def preview_one(
+    job_id: JobId, edit: Edit, successor_id: JobId, *, policies: Policies
+) -> Operation[FixPreview]:
     """Return what a fix would change in one dead letter; raises JobNotFound and AlreadyResolved."""
     edit.check()
     letter = yield from dead_letters.get_unresolved(job_id)
-    return _previewed(letter, edit, successor_id, rules)
+    return _previewed(letter, edit, successor_id, policies)
 
 
-def _previewed(letter: DeadLetter, edit: Edit, successor_id: JobId, rules: Rules) -> FixPreview:
+def _previewed(letter: DeadLetter, edit: Edit, successor_id: JobId, policies: Policies) -> FixPreview:
     try:
-        _, changes = dead_letters.planned(letter.job, edit, successor_id, rules)
+        _, changes = dead_letters.planned(letter.job, edit, successor_id, policies)
     except OnwardError as error:
         return FixPreview(letter.job.id, None, str(error))
     return FixPreview(letter.job.id, changes, None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from onward.core.failures.dead_letter import DeadFilter, DeadGroup
 from onward.core.failures.fingerprint import normalised
@@ -13,6 +11,7 @@ from onward.core.jobs.ids import id_in_cursor
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.page import Cursor, Page, cut
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidSetting
 from onward.operations.failures.dead_filter import unresolved
 from onward.operations.statement import Operation, Row, Statement
@@ -55,12 +54,12 @@ def list_groups(
 
 def _group(row: Row) -> DeadGroup:
     fingerprint, latest, job_type, error, counted = row
-    record: Mapping[str, Any] = decode(error) if error else {}
+    cause = ErrorRecord.read(error) if error else ErrorRecord()
     count, first, last, orgs = decode(counted)
     return DeadGroup(
-        fingerprint=fingerprint, job_type=job_type, error_class=record.get("class"),
-        message=record.get("message"), pattern=normalised(record.get("message")),
+        fingerprint=fingerprint, job_type=job_type, error_class=cause.error_class,
+        message=cause.message, pattern=normalised(cause.message),
         count=min(count, MOST_COUNTED), capped=count > MOST_COUNTED, first_at=instant(first),
-        last_at=instant(last), orgs=orgs, reason=record.get("reason"), hint=record.get("hint"),
-        link=record.get("link"), rule=record.get("rule"), status=record.get("status"), latest=latest,
+        last_at=instant(last), orgs=orgs, reason=cause.reason, hint=cause.hint,
+        link=cause.link, rule=cause.rule, status=cause.status, latest=latest,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
 from onward.core.jobs.job import Job, JobState, NewJob, instant
 from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
 from onward.operations.failures.dead_filter import conditions, reading
 from onward.operations.flows.followers import give_up, hand_over
@@ -66,7 +66,7 @@ def replay(
     ids: Collection[AnyJobId],
     *,
     reason: str,
-    rules: Rules,
+    policies: Policies,
     reset_attempts: bool = True,
     delay: timedelta = NO_TIME,
     every: timedelta = NO_TIME,
@@ -77,7 +77,7 @@ def replay(
     """
     check_kind("reset_attempts", reset_attempts, bool, "give True or False")
     wanted = _normalised(ids)
-    params = _params(wanted, reason, rules) | {
+    params = _params(wanted, reason, policies) | {
         "reset": int(reset_attempts),
         "delay": delay // _MICROSECOND,
         "every": every // _MICROSECOND,
@@ -86,10 +86,10 @@ def replay(
     return (yield from _answer(wanted, rows))
 
 
-def discard(ids: Collection[AnyJobId], *, reason: str, rules: Rules) -> Operation[Bulk]:
+def discard(ids: Collection[AnyJobId], *, reason: str, policies: Policies) -> Operation[Bulk]:
     """Leave jobs dead for good: they no longer wait for an operator."""
     wanted = _normalised(ids)
-    params = _params(wanted, reason, rules)
+    params = _params(wanted, reason, policies)
     rows = (yield Statement("discard_dead_letters", params)) if wanted else []
     # Followers that waited for a replay need not wait any more.
     yield from give_up([job_id for (job_id,) in rows])
@@ -97,13 +97,13 @@ def discard(ids: Collection[AnyJobId], *, reason: str, rules: Rules) -> Operatio
 
 
 def fix(
-    job_id: JobId, edit: Edit, successor_id: JobId, *, reason: str, rules: Rules
+    job_id: JobId, edit: Edit, successor_id: JobId, *, reason: str, policies: Policies
 ) -> Operation[DeadLetter]:
     """Store an edited copy of a dead job, checked like any new job; the dead job stays as it is."""
-    hidden = check_reason(reason, hide=rules.redact.redact_text)
+    hidden = check_reason(reason, hide=policies.settings.redact.redact_text)
     edit.check()
     job = (yield from get_unresolved(job_id)).job
-    row, changes = planned(job, edit, successor_id, rules)
+    row, changes = planned(job, edit, successor_id, policies)
     params: dict[str, Scalar | Rows] = {
         "id": job_id,
         "lease": job.lease,
@@ -123,14 +123,14 @@ def fix(
 
 
 def planned(
-    job: Job, edit: Edit, successor_id: JobId, rules: Rules
+    job: Job, edit: Edit, successor_id: JobId, policies: Policies
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
-    row = asked_row(_edited(job, edit), successor_id, rules)
+    row = asked_row(_edited(job, edit), successor_id, policies)
     # Else the death's only resolution would be used up by a copy that can't run.
-    if check := rules.checks.get(job.job_type):
+    if check := policies.registry.checks.get(job.job_type):
         check(decode(str(row[COLUMNS.index("payload")])))
-    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
+    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), policies)
     if not changes:
         raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")
     return row, changes
@@ -162,15 +162,15 @@ def _edited(job: Job, edit: Edit) -> NewJob:
     )  # fmt: skip
 
 
-def _changes(job: Job, row: Mapping[str, Any], rules: Rules) -> list[dict[str, Any]]:
+def _changes(job: Job, row: Mapping[str, Any], policies: Policies) -> list[dict[str, Any]]:
     options = {name: row[name] for name in ("queue", "priority", "max_attempts")}
     before = {name: getattr(job, name) for name in options}
-    changed = diff(job.payload, decode(row["payload"]), redaction=rules.redact)
+    changed = diff(job.payload, decode(row["payload"]), redaction=policies.settings.redact)
     return [*changed, *options_diff(before, options)]
 
 
-def _params(ids: Collection[JobId], reason: str, rules: Rules) -> dict[str, Scalar | Rows]:
-    hidden = check_reason(reason, hide=rules.redact.redact_text)
+def _params(ids: Collection[JobId], reason: str, policies: Policies) -> dict[str, Scalar | Rows]:
+    hidden = check_reason(reason, hide=policies.settings.redact.redact_text)
     return {"ids": as_json(sorted(ids)), "reason": hidden, "detail": as_json({"reason": hidden})}
 
 

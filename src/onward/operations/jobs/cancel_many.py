@@ -11,7 +11,7 @@ from onward.core.bulk import MOST_AT_ONCE, Bulk
 from onward.core.inputs.fields import check_reason
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.operations.flows import batches
 from onward.operations.jobs import cancel
 from onward.operations.jobs.cancel import Chosen, Stopped
@@ -19,10 +19,10 @@ from onward.operations.walk import FollowUp, Range, Step, Walk, count, page_by_p
 
 
 def cancel_chosen(
-    chosen: Chosen, covered: Range, rules: Rules, *, reason: str, dry_run: bool = False
+    chosen: Chosen, covered: Range, policies: Policies, *, reason: str, dry_run: bool = False
 ) -> Walk[Bulk]:
     """Count the chosen jobs, then cancel them unless it is a dry run."""
-    reason = check_reason(reason, hide=rules.redact.redact_text)
+    reason = check_reason(reason, hide=policies.settings.redact.redact_text)
     counted = yield from count(covered, partial(cancel.pick, chosen))
     if dry_run:
         return counted
@@ -30,11 +30,11 @@ def cancel_chosen(
     return (yield from _cancel_pages(chosen, covered, reason))
 
 
-def cancel_batch(batch_id: JobId, covered: Range, rules: Rules, *, reason: str) -> Walk[Bulk]:
+def cancel_batch(batch_id: JobId, covered: Range, policies: Policies, *, reason: str) -> Walk[Bulk]:
     """Cancel the jobs of a batch and close it."""
-    reason = check_reason(reason, hide=rules.redact.redact_text)
+    reason = check_reason(reason, hide=policies.settings.redact.redact_text)
     chosen = yield Step(partial(cancel.refuse_more, cancel.of_batch(batch_id), batch_id))
-    answer = yield from cancel_chosen(chosen, covered, rules, reason=reason)
+    answer = yield from cancel_chosen(chosen, covered, policies, reason=reason)
     # Closing waits for callers that are adding jobs; the last pass cancels the jobs that they added.
     yield Step(partial(batches.close, batch_id), atomic=True)
     if answer.next_cursor is not None:
@@ -43,9 +43,9 @@ def cancel_batch(batch_id: JobId, covered: Range, rules: Rules, *, reason: str) 
     return answer.joined((yield from _cancel_pages(chosen, later, reason)))
 
 
-def cancel_flow(job_id: JobId, rules: Rules, *, reason: str, dry_run: bool = False) -> Walk[Bulk]:
+def cancel_flow(job_id: JobId, policies: Policies, *, reason: str, dry_run: bool = False) -> Walk[Bulk]:
     """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued."""
-    reason = check_reason(reason, hide=rules.redact.redact_text)
+    reason = check_reason(reason, hide=policies.settings.redact.redact_text)
     chosen = yield reading(partial(cancel.of_flow, job_id))
     find = reading(partial(cancel.find_flow, job_id))
     ids = yield find

@@ -12,6 +12,7 @@ from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.core.policy.category import Q_DEADLETTER
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Row, Statement, as_json
 
 _CAP = 10_000
@@ -66,7 +67,9 @@ def attempts_of(
 def _attempt(row: Row) -> Attempt:
     lease, number, worker, started, ended, outcome, error, cost = row
     begun = started and instant(started)
-    return Attempt(lease, number, worker, begun, instant(ended), outcome, error and decode(error), cost)
+    return Attempt(
+        lease, number, worker, begun, instant(ended), outcome, error and ErrorRecord.read(error), cost
+    )
 
 
 def _last_run(job: Job, newest: int | None, cost_before: int) -> Iterator[Attempt]:

@@ -9,7 +9,7 @@ from onward.core.jobs.history import Dropped
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState
 from onward.core.policy.category import CATEGORIES, OnSubjectDelete
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting
 from onward.operations.flows.batches import end_idle
 from onward.operations.flows.followers import forget
@@ -21,7 +21,7 @@ _POLICIES = ("cancel", "delete", "keep")
 
 def drop_subject(
     subject: str,
-    rules: Rules,
+    policies: Policies,
     *,
     policy: OnSubjectDelete | None = None,
     reason: str = "its subject was deleted",
@@ -37,7 +37,10 @@ def drop_subject(
     rows = yield Statement("find_subject_jobs", {"subject": subject})
     default = CATEGORIES["default"]
     found = {
-        job_id: (policy or rules.categories.get(category, default).on_subject_delete, JobState(state))
+        job_id: (
+            policy or policies.registry.categories.get(category, default).on_subject_delete,
+            JobState(state),
+        )
         for job_id, category, state, _ in rows
     }
     by: dict[str, Any] = {"reason": reason}

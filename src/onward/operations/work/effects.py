@@ -13,7 +13,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, instant
 from onward.core.jobs.payload import decode, encode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
 from onward.errors import EffectNotFound
@@ -75,13 +75,13 @@ def list_effects(
     return cut("effects", [_effect(row) for row in rows], limit, lambda effect: (effect.name,))
 
 
-def reset(job_id: JobId, name: str, rules: Rules, *, reason: str) -> Operation[Effect]:
+def reset(job_id: JobId, name: str, policies: Policies, *, reason: str) -> Operation[Effect]:
     """Reset an effect, so that its job does it again, under a new key, the next time it gets there."""
-    hidden = check_reason(reason, hide=rules.redact.redact_text)
+    hidden = check_reason(reason, hide=policies.settings.redact.redact_text)
     params: dict[str, Scalar] = {
         "job_id": job_id,
         "name": check_name(name),
-        "detail": as_json({"effect": rules.redact.redact_text(name), "reason": hidden}),
+        "detail": as_json({"effect": policies.settings.redact.redact_text(name), "reason": hidden}),
     }
     rows = yield Statement("reset_effect", params)
     if not rows:

@@ -38,7 +38,7 @@ class Dead:
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
         self._walk = binding.walk
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(
         self, where: DeadFilter | None = None, *, limit: PageSize = 50, cursor: Cursor | None = None
@@ -81,9 +81,9 @@ class Dead:
 
         A job is refused if another job holds its key by now.
         """
-        rules = self._rules
+        policies = self._policies
         return self._run(
-            lambda: dead_letters.replay(ids, reason=reason, rules=rules, reset_attempts=reset_attempts)
+            lambda: dead_letters.replay(ids, reason=reason, policies=policies, reset_attempts=reset_attempts)
         )
 
     def replay_where(
@@ -106,7 +106,7 @@ class Dead:
             dead_bulk.replay(
                 where,
                 Range(listing="dead.replay", limit=limit, cursor=cursor),
-                self._rules,
+                self._policies,
                 reason=reason,
                 reset_attempts=reset_attempts,
                 every=NO_TIME if rate is None else interval("rate", rate),
@@ -116,7 +116,9 @@ class Dead:
 
     def discard(self, ids: Collection[AnyJobId], *, reason: str) -> Bulk:
         """Leave jobs dead for good; their rows stay."""
-        return self._run(lambda: dead_letters.discard(ids, reason=reason, rules=self._rules), atomic=True)
+        return self._run(
+            lambda: dead_letters.discard(ids, reason=reason, policies=self._policies), atomic=True
+        )
 
     def discard_where(
         self,
@@ -129,7 +131,7 @@ class Dead:
     ) -> Bulk:
         """Discard the unresolved jobs of a filter."""
         covered = Range(listing="dead.discard", limit=limit, cursor=cursor)
-        return self._walk(dead_bulk.discard(where, covered, self._rules, reason=reason, dry_run=dry_run))
+        return self._walk(dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run))
 
     def fix(self, job_id: AnyJobId, edit: Edit, *, reason: str) -> DeadLetter:
         """Enqueue an edited copy of a dead job, which takes over its key; the dead job stays as it is.
@@ -138,7 +140,7 @@ class Dead:
         """
         wanted, successor_id = normalise_id(job_id), _make_id()
         return self._run(
-            lambda: dead_letters.fix(wanted, edit, successor_id, reason=reason, rules=self._rules),
+            lambda: dead_letters.fix(wanted, edit, successor_id, reason=reason, policies=self._policies),
             atomic=True,
         )
 
@@ -161,7 +163,7 @@ class Dead:
                 where,
                 edit,
                 Range(listing="dead.fix", limit=limit, cursor=cursor),
-                self._rules,
+                self._policies,
                 reason=reason,
                 make_id=_make_id,
                 dry_run=dry_run,
@@ -172,7 +174,7 @@ class Dead:
         """Return what a fix would change in a dead job; raises JobNotFound and AlreadyResolved."""
         wanted = normalise_id(job_id)
         return self._run(
-            lambda: dead_bulk.preview_one(wanted, edit, _make_id(), rules=self._rules), write=False
+            lambda: dead_bulk.preview_one(wanted, edit, _make_id(), policies=self._policies), write=False
         )
 
     def preview_where(
@@ -180,5 +182,6 @@ class Dead:
     ) -> Page[FixPreview]:
         """Return what a fix would change in the newest unresolved jobs of a filter, on one page."""
         return self._run(
-            lambda: dead_bulk.preview(where, edit, _make_id(), rules=self._rules, limit=limit), write=False
+            lambda: dead_bulk.preview(where, edit, _make_id(), policies=self._policies, limit=limit),
+            write=False,
         )

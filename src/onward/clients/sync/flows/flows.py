@@ -51,5 +51,5 @@ class Flows:
         """
         asked = normalise_id(job_id)
         return self._binding.walk(
-            cancel_many.cancel_flow(asked, self._binding.rules, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_flow(asked, self._binding.policies, reason=reason, dry_run=dry_run)
         )

@@ -27,7 +27,7 @@ class Jobs:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def get(self, job_id: AnyJobId) -> Job:
         """Read a job, live or ended; raises JobNotFound."""
@@ -120,12 +120,12 @@ class Jobs:
         Each category has a policy for its jobs, unless `policy` gives one for all of them.
         """
         return self._run(
-            lambda: subjects.drop_subject(subject, self._rules, policy=policy, reason=reason), atomic=True
+            lambda: subjects.drop_subject(subject, self._policies, policy=policy, reason=reason), atomic=True
         )
 
     def _cancel(self, chosen: Chosen, covered: Range, reason: str, *, dry_run: bool) -> Bulk:
         return self._binding.walk(
-            cancel_many.cancel_chosen(chosen, covered, self._rules, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run)
         )
 
 

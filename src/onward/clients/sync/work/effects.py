@@ -15,7 +15,7 @@ class Effects:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(
         self, job_id: AnyJobId, *, limit: PageSize = MOST_PER_PAGE, cursor: Cursor | None = None
@@ -30,4 +30,4 @@ class Effects:
         It does not run the job. Raises EffectNotFound.
         """
         wanted = normalise_id(job_id)
-        return self._run(lambda: effects.reset(wanted, name, self._rules, reason=reason))
+        return self._run(lambda: effects.reset(wanted, name, self._policies, reason=reason))
