@@ -92,7 +92,9 @@ MISTAKES: dict[str, Any] = {
     ),
     "a cursor that is true": lambda client, job: client.audit.list(cursor=True),
     "a cursor in text": lambda client, job: client.audit.list(cursor="x"),
-    "a number for resolved": lambda client, job: client.dead.list(DeadFilter(resolved=2**70)),
+    "a number for resolved": lambda client, job: client.dead.list(
+        DeadFilter(resolved=2**70)  # type: ignore[arg-type]
+    ),
     "a number for a reset": lambda client, job: client.dead.replay(
         [job.id], reason="r", reset_attempts=2**70
     ),
@@ -106,7 +108,9 @@ MISTAKES: dict[str, Any] = {
         DeadFilter(), reason="r", cursor=make_cursor("dead.discard", job.id, -1)
     ),
     "a dict for dead letters": lambda client, job: client.dead.list({"job_type": "t"}),
-    "a list for resolved": lambda client, job: client.dead.list(DeadFilter(resolved=["no"])),
+    "a list for resolved": lambda client, job: client.dead.list(
+        DeadFilter(resolved=["no"])  # type: ignore[arg-type]
+    ),
     "an id to replay instead of ids": lambda client, job: client.dead.replay(job.id, reason="r"),
     "a word to prune from": lambda client, job: client.keys.prune(cursor="abc"),
     "a number to prune from": lambda client, job: client.keys.prune(cursor=5),

@@ -83,7 +83,7 @@ def test_who_waits_for_a_dead_job_that_is_discarded_is_cancelled(working: Client
 def test_who_waits_for_a_dead_job_waits_for_the_one_that_replaces_it(working: Client) -> None:
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
-    letter = working.dead.fix(first.id, Edit(patch={"n": 1}), Edit(), reason="mended")
+    letter = working.dead.fix(first.id, Edit(patch={"n": 1}), reason="mended")
     working.worker.settle()
     assert state(working, second.id) == "blocked"
     assert run(working) == ["a"]

@@ -105,7 +105,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     # Paused again, for those who look at what is paused.
     "orgs.resume": [lambda c, o: (c.orgs.resume(o.org_id), c.orgs.pause(o.org_id, **WHY))],
     "dead.discard": [lambda c, o: c.dead.discard([o.discardable], **WHY)],
-    "dead.fix": [lambda c, o: c.dead.fix(o.fixable, PATCH, Edit(), Edit(), Edit(), **WHY).reason],
+    "dead.fix": [lambda c, o: c.dead.fix(o.fixable, PATCH, **WHY).reason],
     "dead.discard_where": [
         lambda c, o: c.dead.discard_where(DeadFilter(subject=f"to discard of {o.org_id}"), **WHY),
     ],
@@ -117,7 +117,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.dead.groups(DeadFilter(job_type=f"type of {o.org_id}")),
     ],
     "dead.preview": [
-        lambda c, o: c.dead.preview(o.dead, PATCH, Edit(), Edit(), Edit()),
+        lambda c, o: c.dead.preview(o.dead, PATCH),
     ],
     "dead.preview_where": [
         lambda c, o: c.dead.preview_where(DeadFilter(job_type=f"type of {o.org_id}"), PATCH),

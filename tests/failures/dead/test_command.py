@@ -259,7 +259,7 @@ def test_a_traceback_keeps_its_indentation(onward, client):
 
 def test_a_job_that_was_fixed_is_shown_with_what_was_changed(onward, client):
     job_id = die_of(client, "no", now=now())
-    client.dead.fix(job_id, Edit(patch={"to": "bob"}), Edit(), reason="a typo")
+    client.dead.fix(job_id, Edit(patch={"to": "bob"}), reason="a typo")
     assert '    $.to: "ada" → "bob"' in onward("dead", "show", job_id).out.splitlines()
 
 

@@ -158,21 +158,21 @@ def test_a_whole_group_is_fixed_by_one_patch(client, small_pages):
         assert origin is not None
         assert origin.job.id == job_id
         with pytest.raises(AlreadyResolved):
-            client.dead.fix(job_id, Edit(patch=patch), Edit(), reason="again")
+            client.dead.fix(job_id, Edit(patch=patch), reason="again")
 
 
 def test_a_fix_of_one_can_be_previewed(client):
     job_id = die_of(client, "no")
-    preview = client.dead.preview(job_id, Edit(payload={"to": "bob"}, priority=1), Edit())
+    preview = client.dead.preview(job_id, Edit(payload={"to": "bob"}, priority=1))
     assert preview.diff == [
         {"path": "$.to", "before": "ada", "after": "bob"},
         {"path": "priority", "before": 5, "after": 1},
     ]
     client.dead.discard([job_id], reason="r")
     with pytest.raises(AlreadyResolved):
-        client.dead.preview(job_id, Edit(patch={"to": "bob"}), Edit())
+        client.dead.preview(job_id, Edit(patch={"to": "bob"}))
     with pytest.raises(JobNotFound):
-        client.dead.preview("019b7c2e-9f00-7000-8000-000000000001", Edit(patch={"to": "bob"}), Edit())
+        client.dead.preview("019b7c2e-9f00-7000-8000-000000000001", Edit(patch={"to": "bob"}))
     with pytest.raises(InvalidJob, match="patch is a list"):
         client.dead.preview_where(DeadFilter(), Edit(patch=cast("dict[str, Any]", [1])))
     with pytest.raises(InvalidJob, match="patch is a list"):

@@ -138,7 +138,7 @@ def test_a_zombie_that_finishes_after_the_death_was_resolved_is_refused(client, 
 def test_the_successor_takes_the_key_over_that_the_dead_job_holds(client):
     # R8, R9
     died = die(client, key="k", unique="forever")
-    successor = client.at(LATER).dead.fix(died.id, Edit(patch={"to": "bob"}), Edit(), reason="n").successor_id
+    successor = client.at(LATER).dead.fix(died.id, Edit(patch={"to": "bob"}), reason="n").successor_id
     assert client.at(LATER).enqueue(NewJob(job_type="mail", key="k")).id == successor
     key = client.keys.get("k")
     assert key is not None
@@ -150,7 +150,7 @@ def test_a_successor_does_not_take_a_key_that_another_job_has(client):
     died = die(client, key="k", unique="active")
     other = client.at(LATER).enqueue(NewJob(job_type="mail", key="k"))
     assert other.created
-    successor = client.at(LATER).dead.fix(died.id, Edit(patch={"to": "bob"}), Edit(), reason="n").successor_id
+    successor = client.at(LATER).dead.fix(died.id, Edit(patch={"to": "bob"}), reason="n").successor_id
     assert client.jobs.get(successor).key is None
     assert client.at(LATER).enqueue(NewJob(job_type="mail", key="k")).id == other.id
 

@@ -198,7 +198,7 @@ def test_a_fix_is_an_edited_copy_and_both_know_of_each_other(client):
     before = client.jobs.get(died.id)
     ada = client.at(LATER).acting_as("user:ada")
     patch = {"to": "bob", "n": None, "cc": 1}
-    letter = ada.dead.fix(died.id, Edit(patch=patch, priority=2, max_attempts=9), Edit(), reason="a typo")
+    letter = ada.dead.fix(died.id, Edit(patch=patch, priority=2, max_attempts=9), reason="a typo")
     assert client.jobs.get(died.id) == before, "the original is left untouched"
     assert letter == client.dead.get(died.id)
     became = letter.resolution
@@ -228,7 +228,7 @@ def test_a_fix_is_an_edited_copy_and_both_know_of_each_other(client):
 
 def test_a_whole_payload_can_be_given_and_the_queue_be_another(client):
     died = die(client)
-    letter = client.dead.fix(died.id, Edit(payload={"all": "new"}, queue="q:slow"), Edit(), reason="n")
+    letter = client.dead.fix(died.id, Edit(payload={"all": "new"}, queue="q:slow"), reason="n")
     assert letter.successor_id is not None
     made = client.jobs.get(letter.successor_id)
     assert (made.payload, made.queue) == ({"all": "new"}, "q:slow")
@@ -251,7 +251,7 @@ def test_a_whole_payload_can_be_given_and_the_queue_be_another(client):
 def test_a_fix_is_checked_like_an_enqueue_and_a_refused_one_leaves_nothing(client, edit, error, message):
     died = die(client)
     with pytest.raises(error, match=message):
-        client.dead.fix(died.id, Edit(**edit), Edit(), reason="n")
+        client.dead.fix(died.id, Edit(**edit), reason="n")
     assert waiting(client) == [died.id]
     assert client.jobs.count().live == {}
 
@@ -259,16 +259,16 @@ def test_a_fix_is_checked_like_an_enqueue_and_a_refused_one_leaves_nothing(clien
 def test_a_fix_that_makes_no_sense_is_refused_before_its_job_is_looked_for(client):
     nobody: dict[str, Any] = {"job_id": "019a8c42-7d1e-7c3a-9b5e-0f6a2d4c8e10", "reason": "r"}
     with pytest.raises(InvalidSetting, match="both set"):
-        client.dead.fix(Edit(), edit=Edit(patch={}, payload={}), **nobody)
+        client.dead.fix(edit=Edit(patch={}, payload={}), **nobody)
     with pytest.raises(InvalidJob, match="patch is a list"):
-        client.dead.fix(Edit(), edit=Edit(patch=cast("dict[str, Any]", [1])), **nobody)
+        client.dead.fix(edit=Edit(patch=cast("dict[str, Any]", [1])), **nobody)
 
 
 def test_a_death_is_resolved_once(client):
     # R8
     thrown, fixed, replayed = (die(client).id for _ in range(3))
     discard(client, thrown)
-    successor = client.dead.fix(fixed, Edit(patch={"to": "bob"}), Edit(), reason="n").successor_id
+    successor = client.dead.fix(fixed, Edit(patch={"to": "bob"}), reason="n").successor_id
     replay(client, replayed)
     nowhere = "019b7c2e-9f00-7000-8000-000000000001"
     whys = {
@@ -279,12 +279,12 @@ def test_a_death_is_resolved_once(client):
     }
     assert replay(client, *whys) == discard(client, *whys) == Bulk(found=len(whys), refused=whys)
     with pytest.raises(AlreadyResolved, match="discarded already"):
-        client.dead.fix(thrown, Edit(patch={"to": "bob"}), Edit(), reason="n")
+        client.dead.fix(thrown, Edit(patch={"to": "bob"}), reason="n")
     with pytest.raises(AlreadyResolved, match=f"fixed already, by job {successor}"):
-        client.dead.fix(fixed, Edit(patch={"to": "bob"}), Edit(), reason="n")
+        client.dead.fix(fixed, Edit(patch={"to": "bob"}), reason="n")
     for gone in (replayed, nowhere):
         with pytest.raises(JobNotFound, match="no dead job"):
-            client.dead.fix(gone, Edit(patch={"to": "bob"}), Edit(), reason="n")
+            client.dead.fix(gone, Edit(patch={"to": "bob"}), reason="n")
         with pytest.raises(JobNotFound):
             client.dead.get(gone)
     assert client.jobs.count().total(JobState.QUEUED) == 2
@@ -305,7 +305,7 @@ def test_what_operators_do_is_audited_at_every_level(client, level: AuditLevel):
     replay(quiet, again.id)
     discard(quiet, thrown.id)
     ada = quiet.at(LATER).acting_as("user:ada")
-    successor = ada.dead.fix(fixed.id, Edit(patch={"to": "bob"}), Edit(), reason="a typo").successor_id
+    successor = ada.dead.fix(fixed.id, Edit(patch={"to": "bob"}), reason="a typo").successor_id
     for job, event, lease, detail in (
         (again, "job.replayed", again.lease + 1, {"reason": "the server is back"}),
         (thrown, "job.discarded", thrown.lease, {"reason": "not needed"}),
@@ -327,7 +327,7 @@ def test_a_secret_in_a_reason_is_kept_nowhere(client):
 def test_a_subject_that_is_deleted_takes_what_became_of_its_jobs_along(client):
     # R22
     died = die(client, subject="s:1")
-    successor = client.dead.fix(died.id, Edit(patch={"to": "bob"}), Edit(), reason="n").successor_id
+    successor = client.dead.fix(died.id, Edit(patch={"to": "bob"}), reason="n").successor_id
     assert client.jobs.drop_subject("s:1", policy="delete").deleted == {died.id, successor}
     assert rows(client, "SELECT * FROM {prefix}dead_letters") == []
 
@@ -352,7 +352,7 @@ def test_no_death_is_resolved_without_a_reason(client):
     for resolve in (
         lambda: client.dead.replay([died.id], reason=""),
         lambda: client.dead.discard([died.id], reason=""),
-        lambda: client.dead.fix(died.id, Edit(patch={"to": "bob"}), Edit(), reason=""),
+        lambda: client.dead.fix(died.id, Edit(patch={"to": "bob"}), reason=""),
     ):
         with pytest.raises(InvalidJob, match="is empty"):
             resolve()
@@ -388,14 +388,14 @@ def test_a_fix_is_checked_against_the_signature_of_its_job_type(app: Onward):
     app.tick()
     for edit in ({"patch": {"copies": "many"}}, {"payload": {"too": "ada"}}, {"patch": {"to": None}}):
         with pytest.raises(InvalidArguments, match="mail"):
-            app.client.dead.fix(job_id, Edit(**edit), Edit(), reason="n")
+            app.client.dead.fix(job_id, Edit(**edit), reason="n")
     assert app.client.dead.get(job_id).resolution is None, "its one resolution is not used up"
-    assert app.client.dead.fix(job_id, Edit(patch={"copies": 2}), Edit(), reason="n").successor_id
+    assert app.client.dead.fix(job_id, Edit(patch={"copies": 2}), reason="n").successor_id
 
 
 def test_what_is_needed_is_not_said_to_be_left_out(client):
     job = die(client)
     with pytest.raises(InvalidJob, match=r"^reason is empty; give some text$"):
-        client.dead.fix(job.id, Edit(patch={"to": "bob"}), Edit(), reason="")
+        client.dead.fix(job.id, Edit(patch={"to": "bob"}), reason="")
     with pytest.raises(InvalidJob, match=r"^reason is empty; give some text$"):
         client.dead.discard([job.id], reason="")

@@ -172,7 +172,7 @@ def test_deleted_jobs_keep_no_batch_from_its_end(crew):
 def test_a_successor_of_a_dead_job_is_not_counted(crew):
     batch_id, [first] = crew.batch(1)
     crew.end(first, outcome=DEAD)
-    fixed = crew.client.dead.fix(first, Edit(patch={"n": 1}), Edit(), reason="mended")
+    fixed = crew.client.dead.fix(first, Edit(patch={"n": 1}), reason="mended")
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)
     crew.end(str(fixed.successor_id))
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)

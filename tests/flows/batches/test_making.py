@@ -216,9 +216,9 @@ def test_the_jobs_of_a_batch_are_listed_wherever_they_are(crew):
     crew.batch(1)
     crew.end(second)
     page = crew.client.batches.jobs(batch_id, limit=2)
-    assert [job.id for job in page.jobs] == [third, second]
+    assert [job.id for job in page] == [third, second]
     rest = crew.client.batches.jobs(batch_id, limit=2, cursor=page.next_cursor)
-    assert ([job.id for job in rest.jobs], rest.next_cursor) == ([first], None)
+    assert ([job.id for job in rest], rest.next_cursor) == ([first], None)
 
 
 def test_a_batch_of_an_org_takes_jobs_of_that_org_alone(client):

@@ -22,7 +22,7 @@ ACTIONS: dict[str, Callable[[Client, str, str], object]] = {
     "keys.forget": lambda c, _, why: c.keys.forget("k", reason=why),
     "dead.replay": lambda c, _, why: c.dead.replay([bury(c)], reason=why),
     "dead.discard": lambda c, _, why: c.dead.discard([bury(c)], reason=why),
-    "dead.fix": lambda c, _, why: c.dead.fix(bury(c), Edit(patch={"n": 2}), Edit(), reason=why),
+    "dead.fix": lambda c, _, why: c.dead.fix(bury(c), Edit(patch={"n": 2}), reason=why),
     "usage.set_budget": lambda c, _, why: c.usage.set_budget("o", limit_micros=1, period="day", reason=why),
     "usage.remove_budget": lambda c, _, why: (
         c.usage.set_budget("o", limit_micros=1, period="day"), c.usage.remove_budget("o", reason=why),

@@ -59,7 +59,7 @@ def events(client: Client, job_id: str) -> list[str]:
 
 def fixes(client: Client, job_id: str, to: str = "bob") -> bool:
     try:
-        client.at(LATER).dead.fix(job_id, Edit(patch={"to": to}), Edit(), reason="n")
+        client.at(LATER).dead.fix(job_id, Edit(patch={"to": to}), reason="n")
     except (AlreadyResolved, JobNotFound):
         return False
     return True

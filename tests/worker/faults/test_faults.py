@@ -77,7 +77,7 @@ def test_jobs_of_a_killed_process_under_a_supervisor_run_again_within_3_seconds(
 
         def busy() -> list[int]:
             page = place.client.jobs.list(JobFilter(state="running"), limit=1000)
-            return sorted({pid_of(job.worker_id) for job in page.jobs})
+            return sorted({pid_of(job.worker_id) for job in page})
 
         until(lambda: len(busy()) == 2 and place.ended() >= 20)
         killed = busy()[0]
