@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from onward import Client, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, NewJob, Outcome, Parked, Succeeded
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
@@ -169,7 +169,9 @@ def _settle(client: Client, owner: Owner) -> None:
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
     owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
     owner.token = artifacts.sign(owner.artifact)
-    fixed = client.at(NOW).dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"})
+    fixed = client.at(NOW).dead.fix(
+        owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id
+    )
     owner.jobs["successor"] = str(fixed.successor_id)
     for name in ("mail", "resettable"):
         begun = client.at(NOW).worker.effects.begin(job["running"], name)
