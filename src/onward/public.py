@@ -75,7 +75,6 @@ from onward.handlers.handles.handle import Handle
 from onward.handlers.job_keys import NotificationKey
 from onward.handlers.job_type import JobType
 from onward.operations.failures.dead_bulk import ResolvedMany
-from onward.operations.flows.batches import BatchPage
 from onward.operations.jobs.cancel import CancelledMany
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink
@@ -97,7 +96,6 @@ __all__ = [
     "Awaited",
     "Batch",
     "BatchHandle",
-    "BatchPage",
     "Breaker",
     "BreakerSettings",
     "Budget",
