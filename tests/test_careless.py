@@ -163,7 +163,7 @@ def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
     client.enqueue(NewJob(job_type="t", max_attempts=1))
     [job] = client.worker.claim("q:default", worker_id="w")
     client.worker.finish([(job, Failed(error))]).require()
-    assert client.jobs.get(job.id).error["message"] == "boom"
+    assert client.jobs.get(job.id).error.message == "boom"
 
 
 def test_a_job_that_nobody_claimed_cannot_be_finished(client):

@@ -50,6 +50,7 @@ from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
 from onward.core.work.claim import Look, RuledClaim, Watch
 from onward.core.work.effect import Effect
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -114,6 +115,7 @@ __all__ = [
     "Effect",
     "Enqueued",
     "EnqueuedBatch",
+    "ErrorRecord",
     "Event",
     "Failed",
     "Finding",

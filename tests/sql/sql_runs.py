@@ -23,6 +23,7 @@ from onward.core.records.artifact import Kept, NewArtifact, Owner
 from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Released, Succeeded
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
@@ -279,7 +280,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "find deaths": (partial(alerts.find_deaths, overlap=SPAN), [[DEATH_ROW]]),
     "note a look": (alerts.note_look, [[(1,)]]),
     "raise alerts": (
-        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], {})], Policies()),
+        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], ErrorRecord())], Policies()),
         [[(ID, 1)], [("f",)]],
     ),
     "observe": (partial(alerts.observe, [FINDING], Policies()), [[("stuck_jobs",)], []]),

@@ -18,6 +18,7 @@ from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, O
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.fingerprint import fingerprint
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
@@ -296,7 +297,7 @@ PARTS = {"bound", "org_id", "policies", "store"}
 
 def group_of(owner: Owner) -> str:
     """Name the group of an org's dead letters."""
-    return fingerprint(f"type of {owner.org_id}", {"message": owner.org_id})
+    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
 
 
 def running_job(client: Client, owner: Owner) -> Job:

@@ -153,7 +153,7 @@ def _settle(client: Client, owner: Owner) -> None:
         job.id: job for job in client.at(NOW).worker.claim(f"queue of {owner.org_id}", 50, worker_id=WORKER)
     }
     job = {name: claimed[job_id] for name, job_id in owner.jobs.items() if job_id in claimed}
-    failed = Failed({"class": "Error", "message": owner.org_id})
+    failed = Failed({"error_class": "Error", "message": owner.org_id})
     outcomes: dict[str, Outcome] = {
         "retrying": failed,
         "succeeded": Succeeded({"of": owner.org_id}),

@@ -23,7 +23,7 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     register(go)
     again, thrown, broken = (put(go, key=f"é{n}", payload={"é": n}).id for n in range(3))
     for job in take(go):
-        assert end(go, job, Failed({"class": "É", "hint": "é"}, retryable=False)).held == {job.id}
+        assert end(go, job, Failed({"error_class": "É", "hint": "é"}, retryable=False)).held == {job.id}
     page = go(dead_letters.list_letters(limit=2))
     assert ([letter.job.id for letter in page.letters], page.next_cursor) == ([broken, thrown], thrown)
     assert (page.letters[0].error_class, page.letters[0].hint) == ("É", "é")

@@ -75,7 +75,7 @@ async def test_a_worker_that_runs_tells_of_a_death_by_itself(app, told):
     assert (alert.job_id, alert.job_type, alert.hint) == (handle.id, "die", "correct `to`")
     [listed] = app.client.alerts.list()
     assert (listed.fingerprint, listed.count, listed.waiting) == (alert.fingerprint, 1, ())
-    assert app.client.jobs.get(handle.id).error["fingerprint"] == alert.fingerprint
+    assert app.client.jobs.get(handle.id).error.fingerprint == alert.fingerprint
 
 
 async def test_a_worker_that_only_comes_by_tells_before_it_goes(app, told):

@@ -130,7 +130,7 @@ async def test_a_name_that_is_none_fails_its_job_and_no_other(app, named):
     jobs = [await call.aenqueue(bad=bad) for bad in (True, False)]
     tally = await drain(app)
     assert (tally.succeeded, tally.retried) == (1, 1)
-    assert app.client.jobs.get(jobs[0].id).error["class"] in {"InvalidSetting", "InvalidJob"}
+    assert app.client.jobs.get(jobs[0].id).error.error_class in {"InvalidSetting", "InvalidJob"}
 
 
 async def test_a_queue_has_a_breaker_if_one_is_asked_for(app, provider):

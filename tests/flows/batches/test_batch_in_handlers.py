@@ -123,7 +123,7 @@ def test_a_block_that_raises_cancels_what_it_added(app):
     assert (told.cancelled, told.total) == (2, 2)
     assert app.client.jobs.get(told.callbacks["on_failure"]).state == JobState.QUEUED
     [job, _] = app.client.batches.jobs(batch.id)
-    assert job.error == {"reason": "the block that filled it raised LookupError"}
+    assert job.error == ErrorRecord(reason="the block that filled it raised LookupError")
 
 
 async def test_the_same_awaited(app):

@@ -140,7 +140,7 @@ def crowded(client: Client, store: PostgresStore, connection: psycopg.Connection
 def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):  # S0-2, S0-17, S2-11
     policy = DEFAULT_POLICIES.policy_of(crowded[0])
     ends = [End.of(job, Succeeded(), policy) for job in crowded[:50]]
-    ends += [End.of(job, Failed({"class": "E"}), policy) for job in crowded[50:]]
+    ends += [End.of(job, Failed({"error_class": "E"}), policy) for job in crowded[50:]]
     plans = {
         "claim": scans_of_live(plan_of(connection, store, work.claim("q:default", 100, worker_id="w"))),
         "finish": scans_of_live(plan_of(connection, store, work.finish(ends))),

@@ -54,7 +54,7 @@ def test_a_recovered_job_has_its_attempt_counted_and_waits_five_minutes(client):
     assert (job.state, job.attempt, job.crashes) == (JobState.SCHEDULED, 1, 1)
     assert job.run_at == found + 5 * MINUTE
     assert job.error is not None
-    assert job.error["class"] == "WorkerLost"
+    assert job.error.error_class == "WorkerLost"
 
 
 def test_a_worker_that_retires_is_not_waited_for(client):

@@ -144,8 +144,8 @@ async def test_a_handler_that_enqueues_a_secret_is_refused_and_dies_without_tell
     job = await passes_on.aenqueue()
     await drain(app)
     error = app.client.jobs.get(job.id).error
-    assert (error["class"], error["reason"]) == (SecretInPayload.__name__, "invalid_job")
-    assert "$.auth.password" in error["message"]
+    assert (error.error_class, error.reason) == (SecretInPayload.__name__, "invalid_job")
+    assert "$.auth.password" in error.message
     assert spilled({**all_texts(app), "logs": caplog.text}, "correct-horse") == []
 
 
@@ -162,7 +162,7 @@ async def test_what_an_application_adds_to_the_list_is_hidden_in_its_errors_and_
     job = await fails.aenqueue()
     await drain(app)
     error = app.client.jobs.get(job.id).error
-    assert error["message"] == "pin=[redacted] of [redacted]"
+    assert error.message == "pin=[redacted] of [redacted]"
     assert "pin=[redacted] of [redacted]" in caplog.text
     assert "98765" not in caplog.text + repr(all_texts(app))
     assert log.filters

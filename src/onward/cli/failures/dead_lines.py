@@ -87,8 +87,8 @@ def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
         "successor": letter.successor_id,
     }
     changes = [f"    {_change(one)}" for one in (became and became.diff) or ()]
-    trace = (job.error or {}).get("traceback")
-    indented = [f"    {_kept(line)}" for line in str(trace or "").splitlines() if line.strip()]
+    trace = job.error.traceback if job.error else None
+    indented = [f"    {_kept(line)}" for line in (trace or "").splitlines() if line.strip()]
     return [*_facts(facts), *changes, *indented]
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack, get_args
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from onward.core.failures.known_errors import RULE_NAMES, raised
 from onward.core.failures.verdict import HINTS, Kind, Verdict, is_link
 from onward.core.inputs.checks import check_takes_one
 from onward.core.inputs.duration import Duration, duration
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import RateLimited, Skip
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidSetting
@@ -177,18 +178,15 @@ class Classification:
                     return replace(verdict, hint=verdict.hint or found[0], link=verdict.link or found[1])
         return verdict
 
-    def completed(self, error: Mapping[str, Any]) -> Mapping[str, Any]:
+    def completed(self, error: ErrorRecord) -> ErrorRecord:
         """Return an error with the hint for its class or its rule, if it has no hint."""
-        if "hint" in error:
+        if error.hint is not None:
             return error
-        rule, kind = error.get("rule"), error.get("class")
-        for key in (kind, rule):
-            if isinstance(key, str) and key in self._hints:
+        for key in (error.error_class, error.rule):
+            if key in self._hints:
                 hint, link = self._hints[key]
-                return {**({} if link is None else {"link": link}), **error, "hint": hint}
-        if isinstance(rule, str) and rule in HINTS:
-            return {**error, "hint": HINTS[rule]}
-        return error
+                return replace(error, hint=hint, link=error.link or link)
+        return replace(error, hint=HINTS.get(error.rule or ""))
 
     def _name(self, name: object) -> str:
         if name is None:

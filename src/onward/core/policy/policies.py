@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Unpack
@@ -22,6 +21,7 @@ from onward.core.policy.registry import Registry
 from onward.core.policy.settings import SettingOptions, Settings
 from onward.core.records.usage import Usage
 from onward.core.secrets.secret_policy import Secrets
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed, Outcome, RateLimited, Succeeded
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
@@ -95,10 +95,10 @@ class Policies:
         """Return the outcome with what the application decides: whether a rate limit counts, and hints."""
         own = self.registry.classification
         match outcome:
-            case Failed(error, retryable, after) if isinstance(error, Mapping):
-                return Failed(own.completed(error), retryable, after)
+            case Failed(error, retryable, after):
+                return Failed(own.completed(ErrorRecord.of(error)), retryable, after)
             case RateLimited(after, error, counted):
-                known = own.completed(error) if isinstance(error, Mapping) else error
+                known = own.completed(ErrorRecord.of(error))
                 counts = self.category_of(job).rate_limit_burns_attempt if counted is None else counted
                 return RateLimited(after, known, counts)
         return outcome

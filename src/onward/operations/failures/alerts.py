@@ -30,6 +30,7 @@ from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 DEATHS = ("id", "lease", "at")
@@ -63,7 +64,7 @@ class Death(msgspec.Struct, frozen=True):
     category: str
     attempt: int
     max_attempts: int
-    error: dict[str, Any]
+    error: ErrorRecord
 
 
 def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:
@@ -202,8 +203,8 @@ def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
 
 def _death(row: Row) -> Death:
     job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, error = row
-    told = decode(error) if error else {}
-    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, told)
+    last = ErrorRecord.read(error) if error else ErrorRecord()
+    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, last)
 
 
 def _group(name: str, members: Sequence[Death], policies: Policies) -> tuple[Scalar, ...]:

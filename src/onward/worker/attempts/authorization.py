@@ -9,11 +9,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.contract import owed_artifact
 from onward.core.policy.policies import Policies
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, Succeeded
 from onward.worker.attempts.attempt import Running, isolated
 from onward.worker.attempts.thread_slots import Threads
@@ -45,8 +48,8 @@ class Guard:
             allowed = await self._ask(self._authorize, job)
         except PermissionError as error:
             described = describe(error, self._policies.settings.redact.hider(job.payload))
-            refused = {"rule": "not_authorised", "reason": "not_authorised"}
-            return Failed({**described, **refused}, retryable=False)
+            rule = "not_authorised"
+            return Failed(replace(described, rule=rule, reason=rule), retryable=False)
         if allowed is False:
             return _refused("NotAuthorised", "the application's check refused the job", "not_authorised")
         return None
@@ -68,4 +71,4 @@ class Guard:
 
 
 def _refused(kind: str, message: str, reason: str) -> Failed:
-    return Failed({"class": kind, "message": message, "rule": reason, "reason": reason}, retryable=False)
+    return Failed(ErrorRecord(kind, message, reason=reason, rule=reason), retryable=False)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+
+from msgspec.structs import replace
 
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Usage
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed, Outcome, Released, Succeeded
 from onward.errors import OnwardError, StoreError, TransactionOpen
 from onward.logs import get_logger
@@ -88,7 +91,7 @@ class Finisher:
                 self._doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
                 # A transaction that is open now will never be committed.
-                outcome = Failed({**describe(_left_open()), "rule": "transaction_open"})
+                outcome = Failed(replace(describe(_left_open()), rule="transaction_open"))
             self._write_apart(job, outcome, usage)
             return
         _warn_of_what_came_after(job, completion.end, outcome)
@@ -106,7 +109,7 @@ class Finisher:
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
 
-    def behind(self) -> bool:
+    def lags(self) -> bool:
         """Whether more than `_MANY_UNWRITTEN` ends wait, so that claiming should wait for the writes."""
         return len(self._ends) > _MANY_UNWRITTEN
 
@@ -235,7 +238,7 @@ class Finisher:
         [(job, end)] = batch
         log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
         if end.transition.outcome != "failed":
-            failed = Failed({**describe(error), "rule": "unwritable"}, retryable=False)
+            failed = Failed(replace(describe(error), rule="unwritable"), retryable=False)
             await self._write([(job, self._settled(job, failed, end.usage))], apart=apart)
 
     def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
@@ -254,7 +257,7 @@ class Finisher:
             return policies.end_of(job, outcome, dice, usage)
         except OnwardError as error:
             # The handler's outcome is invalid, for example its delay: the attempt has failed.
-            failed = Failed({**describe(error), "rule": "invalid_outcome"})
+            failed = Failed(replace(describe(error), rule="invalid_outcome"))
             return policies.end_of(job, failed, dice, usage)
 
 
@@ -278,5 +281,5 @@ def _warn_of_what_came_after(job: Job, end: End, outcome: Outcome) -> None:
                 "job %s %s ended with its transaction and stays succeeded; after that its handler failed: %s",
                 job.job_type,
                 job.id,
-                error.get("class") if isinstance(error, Mapping) else error,
+                ErrorRecord.of(error).error_class or error,
             )

@@ -84,7 +84,7 @@ class Admitter:
         self._freed |= set(keys)
         self._woken.set()
 
-    def hear(self, woken: frozenset[str]) -> frozenset[str]:
+    def take_keys(self, woken: frozenset[str]) -> frozenset[str]:
         """Take the limits' keys, which enqueues add, from the names of a wake-up; return the other names."""
         limits = {name for name in woken if name.startswith(_HEARD)}
         self._heard |= {name.removeprefix(_HEARD) for name in limits}
