@@ -372,11 +372,11 @@ class Context:
 
     def parents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return self._sync.flows.parents(self._run.job.id)
+        return self._sync.worker.parents(self._run.job)
 
     async def aparents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return await self._current.flows.parents(self._run.job.id)
+        return await self._current.worker.parents(self._run.job)
 
     def _asks_for_parent(self, new: NewJob) -> bool:
         # A client confined to an org checks that the parent belongs to it, which costs a read. It is needed
