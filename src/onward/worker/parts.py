@@ -63,8 +63,8 @@ class Parts:
             breakers=self.breakers,
         )  # fmt: skip
         self.finisher = held.finisher = Finisher(
-            client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
-            freed=self.admitter.free, completed=self.chores.follow_up,
+            client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
+            written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
         )  # fmt: skip
         self.keeper = Keeper(
             clients.open(steady=True), outage, lease=duration("lease", settings.lease),
