@@ -31,6 +31,7 @@ from onward import (
     Succeeded,
     TransactionNotOpen,
 )
+from onward.core.page import make_cursor
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -81,7 +82,13 @@ MISTAKES: dict[str, Any] = {
     "an empty cursor of jobs": lambda client, job: client.jobs.list(cursor=""),
     "an empty cursor of artifacts": lambda client, job: client.artifacts.list(cursor=""),
     "an empty cursor of a check": lambda client, job: client.artifacts.verify(cursor=""),
-    "a huge cursor of the audit": lambda client, job: client.audit.list(cursor=2**70),
+    "a number for a cursor": lambda client, job: client.audit.list(cursor=7),
+    "a huge cursor of the audit": lambda client, job: client.audit.list(
+        cursor=make_cursor("audit.newest", 2**70)
+    ),
+    "a cursor of another order": lambda client, job: client.audit.list(
+        cursor=make_cursor("audit.newest", 1), oldest_first=True
+    ),
     "a cursor that is true": lambda client, job: client.audit.list(cursor=True),
     "a cursor in text": lambda client, job: client.audit.list(cursor="x"),
     "a number for resolved": lambda client, job: client.dead.list(resolved=2**70),
@@ -145,8 +152,9 @@ def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
 
 def test_a_cursor_beyond_the_end_of_the_audit_is_its_end(client):
     client.enqueue(JOB)
-    assert client.audit.list(cursor=2**63 - 1).records == client.audit.list().records
-    assert client.audit.list(cursor=2**63 - 1, oldest_first=True).records == []
+    newest, oldest = (make_cursor(name, 2**63 - 1) for name in ("audit.newest", "audit.oldest"))
+    assert client.audit.list(cursor=newest) == client.audit.list()
+    assert list(client.audit.list(cursor=oldest, oldest_first=True)) == []
 
 
 @pytest.mark.parametrize("error", ["boom", ValueError("boom"), {"message": "boom"}])
@@ -155,7 +163,7 @@ def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
     client.enqueue(NewJob(job_type="t", max_attempts=1))
     [job] = client.worker.claim("q:default", worker_id="w")
     client.worker.finish([(job, Failed(error))]).require()
-    assert client.jobs.get(job.id).error["message"] == "boom"
+    assert client.jobs.get(job.id).error.message == "boom"
 
 
 def test_a_job_that_nobody_claimed_cannot_be_finished(client):

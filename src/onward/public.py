@@ -41,7 +41,7 @@ from onward.core.limits.queue_policy import Queue, QueueRule
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
-from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.records.audit import AuditFilter, AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
@@ -50,6 +50,7 @@ from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
 from onward.core.work.claim import Look, RuledClaim, Watch
 from onward.core.work.effect import Effect
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -93,7 +94,6 @@ __all__ = [
     "AsyncTransaction",
     "Attempt",
     "AuditFilter",
-    "AuditPage",
     "AuditRecord",
     "Awaited",
     "Batch",
@@ -117,6 +117,7 @@ __all__ = [
     "Effect",
     "Enqueued",
     "EnqueuedBatch",
+    "ErrorRecord",
     "Event",
     "Failed",
     "Finding",

@@ -8,6 +8,7 @@ import pytest
 
 from onward import Context, JobFailed, Onward, Unrecoverable
 from onward.core.flows.flow import Flow, group
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidJob, InvalidSetting
 from tests.flows.model import final_states, random_nodes
 from tests.worker.waiting import drain
@@ -89,7 +90,7 @@ def test_a_whole_flow_can_be_cancelled(app: Onward) -> None:
     step = app.job(name="step")(lambda: None)
     flow = app.enqueue_flow(group(step.build(), step.build()).then(step.build()))
     assert flow.cancel(reason="not needed") == ["cancelled"] * 3
-    assert [job.error for job in flow.refresh()] == [{"reason": "not needed"}] * 3
+    assert [job.error for job in flow.refresh()] == [ErrorRecord(reason="not needed")] * 3
     assert len(flow.ids) == len(set(flow.ids)) == 3
 
 

@@ -9,6 +9,7 @@ import pytest
 from onward import Client, Failed, InvalidJob, JobNotFound, NewJob, Succeeded
 from onward.core.flows.flow import group
 from onward.core.jobs.ids import first_id_at
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.flows import followers
 from tests.flows.conftest import die, new, ready, run, state
 
@@ -36,8 +37,8 @@ def test_what_follows_a_death_is_cancelled_with_the_reason_all_the_way_down(work
     assert state(working, dead.id) == "dead"
     job = working.jobs.get(child.id)
     assert job.state == "cancelled"
-    assert job.error == {"reason": f"job {dead.id} (a), which it waited for, is dead", "cause": dead.id}
-    assert working.jobs.get(grandchild.id).error["cause"] == child.id
+    assert job.error == ErrorRecord(reason=f"job {dead.id} (a), which it waited for, is dead", cause=dead.id)
+    assert working.jobs.get(grandchild.id).error.cause == child.id
     [event] = [event for event in working.jobs.events(child.id) if event.event == "job.cancelled"]
     assert event.detail["cause"] == dead.id
 
@@ -199,7 +200,7 @@ def test_deleting_a_job_does_not_leave_its_followers_blocked(working: Client) ->
         working.jobs.get(first.id)
     working.worker.settle()
     assert (state(working, second.id), state(working, third.id)) == ("cancelled", "queued")
-    assert "was removed" in working.jobs.get(second.id).error["reason"]
+    assert "was removed" in str(working.jobs.get(second.id).error.reason)
 
 
 def test_a_parent_with_very_many_followers_is_settled_in_parts(working: Client, monkeypatch) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from onward import Client, InvalidJob, JobFilter, JobNotFound, JobState, NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from tests.jobs.inspect.reading import rows
 from tests.tenancy.world import connected
@@ -121,7 +121,7 @@ def test_a_client_of_one_org_gives_none_of_another(client):
 def test_without_tenancy_there_is_no_org_to_be_confined_to(tmp_path):
     # R14
     with (
-        Client(f"sqlite:///{tmp_path}/onward.db", rules=Rules(tenancy="off")) as client,
+        Client(f"sqlite:///{tmp_path}/onward.db", policies=Policies.of(tenancy="off")) as client,
         pytest.raises(InvalidSetting, match='tenancy="off"'),
     ):
         client.for_org("acme")

@@ -18,17 +18,18 @@ from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, O
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.fingerprint import fingerprint
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
-from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
+from tests.tenancy.world import LATER, NOBODY, NOW, POLICIES, WORKER, Owner, World, inhabited
 
 Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
-TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, RULES)
+TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, POLICIES)
 SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
@@ -175,7 +176,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "signals.send": [lambda c, o: c.signals.send("signal", "other", org_id=o.org_id).woken],
     "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
-    "usage.report": [lambda c, o: c.usage.report(("org",), org_id=o.org_id)],
+    "usage.report": [lambda c, o: c.for_org(o.org_id).usage.report(("org",))],
     "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],
 }  # fmt: skip
 
@@ -187,10 +188,7 @@ ABOUT_ALL: dict[str, Call] = {
     "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),
     "dead.replay_all": lambda c, _: c.dead.replay_all(dry_run=True, **WHY),
-    "dead.list": lambda c, _: (
-        c.dead.list(resolved=None, limit=1000),
-        c.jobs.list(JobFilter(queue="q:deadletter")),
-    ),
+    "dead.list": lambda c, _: (c.dead.list(resolved=None), c.jobs.list(JobFilter(queue="q:deadletter"))),
     "keys.list": lambda c, _: c.keys.list(limit=1000),
     "audit.export": lambda c, _: list(c.audit.export()),
     "audit.list": lambda c, _: c.audit.list(limit=1000),
@@ -243,10 +241,11 @@ REFUSED: dict[str, Call] = {
     "worker.settle": lambda c, _: c.worker.settle(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.watch": lambda c, _: c.worker.watch(WORKER),
-    "worker.write": lambda c, o: c.worker.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
+    "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
+    "audit.verify_in_steps": lambda c, _: list(c.audit.verify_in_steps()),
     "artifacts.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).artifacts.prune(),
     "doctor.check": lambda c, _: c.doctor.check(),
     "worker.breakers.answered": lambda c, o: c.worker.breakers.answered(
@@ -301,12 +300,12 @@ REFUSED: dict[str, Call] = {
 ELSEWHERE = {"within"}
 
 # What a client is made of, which is no operation.
-PARTS = {"bound", "org_id", "rules", "store"}
+PARTS = {"bound", "org_id", "policies", "store"}
 
 
 def group_of(owner: Owner) -> str:
     """Name the group of an org's dead letters."""
-    return fingerprint(f"type of {owner.org_id}", {"message": owner.org_id})
+    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
 
 
 def running_job(client: Client, owner: Owner) -> Job:
@@ -349,15 +348,15 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Two orgs on one database; at last one where the client of B has a role of its own, under policies."""
     if request.param == "sqlite":
         folder: Path = tmp_path_factory.mktemp("world")
-        with Client(f"sqlite:///{folder}/onward.db", rules=RULES) as client:
+        with Client(f"sqlite:///{folder}/onward.db", policies=POLICIES) as client:
             yield inhabited(client)
         return
     with clean_schema(request.getfixturevalue("postgres_url")) as store:
         if request.param == "postgres":
-            yield inhabited(Client(store=store, rules=RULES))
+            yield inhabited(Client(store=store, policies=POLICIES))
             return
-        with plain_role(store) as confined, Client(store=confined, rules=RULES) as application:
-            yield inhabited(Client(store=store, rules=RULES), application)
+        with plain_role(store) as confined, Client(store=confined, policies=POLICIES) as application:
+            yield inhabited(Client(store=store, policies=POLICIES), application)
 
 
 def answer(call: Call, client: Client, owner: Owner) -> object:

@@ -20,7 +20,7 @@ from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.later_version import later_version
 from tests.stores.postgres.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
-from tests.tenancy.world import RULES, A, B, World, inhabited, tables
+from tests.tenancy.world import POLICIES, A, B, World, inhabited, tables
 
 # What no table should ever give or take, whatever an administrator has granted.
 FAR_TOO_MUCH = "SELECT, INSERT, UPDATE, DELETE"
@@ -29,7 +29,7 @@ FAR_TOO_MUCH = "SELECT, INSERT, UPDATE, DELETE"
 @pytest.fixture(scope="module")
 def world(postgres_url: str) -> Iterator[World]:
     with fresh_schema(postgres_url) as store:
-        yield inhabited(Client(store=store, rules=RULES))
+        yield inhabited(Client(store=store, policies=POLICIES))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_a_session_of_one_org_reads_nothing_of_another_from_any_table(world, ses
 @pytest.mark.parametrize("verb", ["UPDATE", "DELETE"])
 def test_a_session_of_one_org_changes_nothing_of_another_in_any_table(postgres_url, verb):
     with fresh_schema(postgres_url) as store:
-        world = inhabited(Client(store=store, rules=RULES))
+        world = inhabited(Client(store=store, policies=POLICIES))
         reached = set()
         with (
             plain_role(store, rights=FAR_TOO_MUCH) as role,

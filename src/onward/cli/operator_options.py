@@ -54,7 +54,7 @@ def open_client(app: str | None, url: str | None) -> Client:
     if found.broken is not None and url is not None:
         from onward.logs import hide
 
-        say(f"{clean(hide(str(found.broken)))}; going on without the app, by default rules", timed=False)
+        say(f"{clean(hide(str(found.broken)))}; going on without the app, by default policies", timed=False)
     client = open_found(found, url)
     _require_file(client)
     return client

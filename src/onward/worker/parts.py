@@ -51,7 +51,7 @@ class Parts:
         self.outage = outage = Outage()
         self.wakeups = open_wakeups(client.store)
         self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
-        self.breakers = Breakers.of(handlers, clients.rules, client, lambda: self.keeper.worker_id)
+        self.breakers = Breakers.of(handlers, clients.policies, client, lambda: self.keeper.worker_id)
         self.exclusions = Exclusions(self.breakers)
         self.held = held = HeldJobs(self.buffer, self.exclusions, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
@@ -88,7 +88,7 @@ class Parts:
     async def start(self) -> list[asyncio.Task[None]]:
         """Register the worker, declare what its code defines, and start the loops; the claimer is first."""
         await self.keeper.start()
-        if self.client.rules.queues:
+        if self.client.policies.registry.queues:
             await self.client.worker.declare_queues()
         await self.scheduler.begin(self.claimer.add_ready, self._settings.on_start)
         self.executor.start()
@@ -113,9 +113,9 @@ class Parts:
             "tidier": tidier.run(),
             "scheduler": self.scheduler.run(self.chores),
         }
-        if client.rules.audit_chain:
+        if client.policies.settings.audit_chain:
             loops["sealer"] = seal(client, keeper, outage)
-        if client.rules.alerts:
+        if client.policies.registry.sinks:
             loops["alerter"] = self.alerter.run()
         return loops
 

@@ -29,7 +29,9 @@ def group(folder) -> str:
         client.at(now).worker.register("w")
         client.at(now).enqueue(NewJob(job_type="mail"))
         [job] = client.at(now).worker.claim("q:default", worker_id="w")
-        client.at(now).worker.finish([(job, Failed({"class": "E", "message": "no\nway"}, retryable=False))])
+        client.at(now).worker.finish(
+            [(job, Failed({"error_class": "E", "message": "no\nway"}, retryable=False))]
+        )
         client.at(now).worker.alerts.gather()
         client.at(now).worker.alerts.prepare(["hook"])
         send = client.at(now).worker.alerts.take("hook", hold=timedelta(seconds=1))

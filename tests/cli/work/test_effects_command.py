@@ -64,7 +64,7 @@ def test_an_effect_is_reset_by_its_name_for_a_reason(onward, done, folder):  # S
     assert f"onward effects list {done.job_id}" in typo.err
     assert onward("effects", "reset", done.job_id, "send").code == 2
     with Client(f"sqlite:///{folder}/onward.db") as client:
-        second, first = client.audit.list(AuditFilter(event="effect.reset")).records
+        second, first = client.audit.list(AuditFilter(event="effect.reset"))
         assert (first.actor_type, first.actor_id, first.detail["reason"]) == ("user", "ada", "bounced")
         assert second.actor_type == "cli"
         assert "@" in str(second.actor_id)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from onward.core.jobs.ids import JobId
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed, Succeeded
 from onward.operations.jobs import inspect, key_conflicts, subjects
 from tests.connections.scenarios.steps import HOUR, NOW, Go, end, events, look, put, register, take
@@ -61,7 +61,7 @@ def the_jobs_of_a_subject_go_with_it(go: Go) -> list[JobId]:
     gone = put(go, category="booking", subject="booking:é").id
     end(go, take(go)[0], Succeeded())
     kept = put(go, subject="booking:other").id
-    dropped = go(subjects.drop_subject("booking:é", DEFAULT_RULES, rule="delete"))
+    dropped = go(subjects.drop_subject("booking:é", DEFAULT_POLICIES, rule="delete"))
     assert dropped.deleted == {gone}
     assert go(inspect.get_many([gone])) == {}
     assert events(go, gone)[-1] == "job.deleted"

@@ -8,7 +8,7 @@ from onward.core.failures.dead_letter import Edit, Resolved
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed
 from onward.operations.failures import dead_letters
 from onward.operations.jobs import inspect
@@ -16,14 +16,14 @@ from tests.connections.scenarios.steps import Go, end, events, ids, look, put, r
 
 __all__ = ["SCENARIOS"]
 
-BY: dict[str, Any] = {"reason": "é", "rules": DEFAULT_RULES}
+BY: dict[str, Any] = {"reason": "é", "policies": DEFAULT_POLICIES}
 
 
 def each_death_is_resolved_once(go: Go) -> list[JobId]:
     register(go)
     again, thrown, broken = (put(go, key=f"é{n}", payload={"é": n}).id for n in range(3))
     for job in take(go):
-        assert end(go, job, Failed({"class": "É", "hint": "é"}, retryable=False)).held == {job.id}
+        assert end(go, job, Failed({"error_class": "É", "hint": "é"}, retryable=False)).held == {job.id}
     page = go(dead_letters.list_letters(limit=2))
     assert ([letter.job.id for letter in page.letters], page.next_cursor) == ([broken, thrown], thrown)
     assert (page.letters[0].error_class, page.letters[0].hint) == ("É", "é")
@@ -31,7 +31,7 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     assert go(dead_letters.replay([again], **BY)) == Resolved(frozenset({again}), {})
     assert go(dead_letters.discard([thrown], **BY)) == Resolved(frozenset({thrown}), {})
     edit = Edit(patch={"é": "ö"}, priority=1)
-    note: dict[str, Any] = {"note": "é", "rules": DEFAULT_RULES}
+    note: dict[str, Any] = {"note": "é", "policies": DEFAULT_POLICIES}
     fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **note))
     assert fixed.resolution.diff == [
         {"path": '$["\\u00e9"]', "before": 2, "after": "ö"},

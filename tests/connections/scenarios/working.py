@@ -12,7 +12,8 @@ from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -74,8 +75,8 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     end(go, take(go)[0], Failed({"message": "boom"}, after=timedelta(seconds=5)))
     waiting = look(go, job_id)
     assert waiting.retrying
-    kind = fingerprint(waiting.job_type, {"message": "boom"})
-    boom = {"message": "boom", "fingerprint": kind, "repeats": 1}
+    kind = fingerprint(waiting.job_type, ErrorRecord(message="boom"))
+    boom = ErrorRecord(message="boom", fingerprint=kind, repeats=1)
     assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), boom)
     assert go(rescue.promote(), at=NOW + timedelta(seconds=4)).next_due == NOW + timedelta(seconds=5)
     assert go(rescue.promote(), at=NOW + timedelta(seconds=5)) == Promoted({QUEUE: 1}, None)
@@ -84,8 +85,8 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     end(go, job, Failed({"message": "é"}, retryable=False))
     dead = look(go, job_id)
     assert dead.error is not None
-    assert (dead.state, dead.error["reason"], dead.error["message"]) == ("dead", "unrecoverable", "é")
-    assert dead.error["fingerprint"] != boom["fingerprint"]
+    assert (dead.state, dead.error.reason, dead.error.message) == ("dead", "unrecoverable", "é")
+    assert dead.error.fingerprint != boom.fingerprint
     past, last = go(inspect.attempts_of(job_id))
     assert (last.attempt, last.lease, last.outcome) == (2, 3, "failed")
     assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
@@ -100,7 +101,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
     register(go)
     put(go), put(go), put(go)
     released, snoozed, limited = take(go)
-    policy = DEFAULT_RULES.policy_of(released)
+    policy = DEFAULT_POLICIES.policy_of(released)
     leases = go(
         work.finish(
             [

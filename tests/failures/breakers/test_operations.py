@@ -22,7 +22,7 @@ GOOD = Answer(good=True)
 
 
 def events(client: Client) -> list[tuple[str, str | None, object]]:
-    found = client.audit.list(AuditFilter(), oldest_first=True).records
+    found = client.audit.list(AuditFilter(), oldest_first=True)
     return [(record.event, record.actor_id, record.detail) for record in found]
 
 

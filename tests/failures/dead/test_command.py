@@ -106,9 +106,9 @@ def test_what_a_message_holds_does_not_control_the_terminal(onward, client):
 
 
 def test_secrets_of_a_payload_are_not_shown(onward, client):
-    from onward.core.policy.rules import Rules
+    from onward.core.policy.policies import Policies
 
-    own = Client(store=client.store, rules=Rules(secrets="allow", secrets_reason="a test"))
+    own = Client(store=client.store, policies=Policies.of(secrets="allow", secrets_reason="a test"))
     job_id = die_of(own, "no", payload={"password": "hunter2hunter2"}, now=now())
     for command in (("show", job_id), ("show", job_id, "--json"), ("list", "--jobs", "--json")):
         assert "hunter2" not in onward("dead", *command).out

@@ -10,6 +10,7 @@ import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, JobFilter
 from onward.core.failures.fingerprint import fingerprint
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.failures import dead_groups
 from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
@@ -28,7 +29,7 @@ def test_what_died_of_the_same_is_one_group(client):
     newest, older = client.dead.groups().groups
     assert (newest.job_type, newest.error_class, newest.count, newest.orgs) == ("letter", "Lost", 1, 0)
     assert newest.latest == other
-    alike = {"class": "Bounced", "message": "no mailbox 7", "status": 550}
+    alike = ErrorRecord("Bounced", "no mailbox 7", status=550)
     assert older.fingerprint == fingerprint("mail", alike)
     assert (older.count, older.capped, older.orgs, older.latest) == (2, False, 2, second)
     assert (older.message, older.pattern) == ("no mailbox 2", "no mailbox <n>")
@@ -166,7 +167,7 @@ def test_on_postgresql_groups_are_read_without_reading_all_that_died(postgres_ur
             f"INSERT INTO {store.prefix}ended (id, job_type, queue, category, state, priority, run_at,"
             " max_attempts, payload, created_at, error, outcome, ended_at)"
             " SELECT gen_random_uuid(), 't', 'q', 'default', 'dead', 5, now(), 5, '{}', now(),"
-            " jsonb_build_object('class', 'E', 'fingerprint', CASE WHEN n % 1000 = 0 THEN md5(n::text)"
+            " jsonb_build_object('error_class', 'E', 'fingerprint', CASE WHEN n % 1000 = 0 THEN md5(n::text)"
             " ELSE 'aaaaaaaaaaaa' END), 'failed', now() FROM generate_series(1, 5000) AS n".encode()
         )
         connection.execute(f"VACUUM ANALYZE {store.prefix}ended".encode())

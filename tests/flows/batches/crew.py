@@ -11,7 +11,7 @@ from onward import Batch, Client, Failed, Job, JobFilter, NewJob, Outcome, Succe
 
 __all__ = ["DEAD", "Crew", "new"]
 
-DEAD = Failed({"class": "Broken", "message": "no"}, retryable=False)
+DEAD = Failed({"error_class": "Broken", "message": "no"}, retryable=False)
 
 
 def new(name: str = "work", **fields: Any) -> NewJob:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onward import BatchClosed, Context, InvalidSetting, JobNotEnded, JobState
+from onward.core.work.error_record import ErrorRecord
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +124,7 @@ def test_a_block_that_raises_cancels_what_it_added(app):
     assert (told.cancelled, told.total) == (2, 2)
     assert app.client.jobs.get(told.callbacks["on_failure"]).state == JobState.QUEUED
     [job, _] = app.client.batches.jobs(batch.id).jobs
-    assert job.error == {"reason": "the block that filled it raised LookupError"}
+    assert job.error == ErrorRecord(reason="the block that filled it raised LookupError")
 
 
 async def test_the_same_awaited(app):

@@ -116,7 +116,7 @@ def test_a_reset_by_its_key_takes_the_count_back_as_well(crew):
 def unsettled(crew, job_id, outcome):
     """End a job as a worker would that is killed right after."""
     client = crew.client
-    client.store.run(lambda: work.finish([client.rules.end_of(crew.held.pop(job_id), outcome, 0.5)]))
+    client.store.run(lambda: work.finish([client.policies.end_of(crew.held.pop(job_id), outcome, 0.5)]))
 
 
 def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_once(crew):

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import BatchClosed, BatchNotFound, Client, InvalidJob, InvalidSetting, NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.flows.batches.crew import Crew, new
@@ -107,8 +107,8 @@ def test_a_callback_is_enqueued_whoever_holds_its_key(crew):
 
 
 def test_where_every_job_needs_a_key_a_callback_has_one_of_its_own(tmp_path):
-    rules = Rules.of(contract="required", tenancy="off")
-    with Client(f"sqlite:///{tmp_path}/onward.db", rules=rules) as client:
+    policies = Policies.of(contract="required", tenancy="off")
+    with Client(f"sqlite:///{tmp_path}/onward.db", policies=policies) as client:
         about = {"actor_type": "user", "actor_id": "1", "request_id": "r"}
         for _ in range(2):
             client.batches.enqueue([], on_complete=new("after", **about))

@@ -36,7 +36,7 @@ def crew(client: Client) -> Crew:
 
 def requests(client: Client) -> list[Any]:
     """Read what was asked for, oldest first."""
-    return client.audit.list(AuditFilter(event="jobs.cancel_requested")).records[::-1]
+    return list(client.audit.list(AuditFilter(event="jobs.cancel_requested")))[::-1]
 
 
 def states(client: Client, *ids: str) -> list[str]:

@@ -18,7 +18,7 @@ from tests.stores.postgres.postgres_schema import clean_schema
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
-ERROR = {"class": "E", "message": "m"}
+ERROR = {"error_class": "E", "message": "m"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -19,7 +19,8 @@ from onward import (
     category,
 )
 from onward.core.policy.category import CATEGORIES
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
@@ -108,7 +109,7 @@ def test_each_job_goes_by_its_category_within_one_transaction(working):
         "gone": Category(name="gone", retry=category("default").retry, on_subject_delete="delete"),
         "stopped": Category(name="stopped", retry=category("default").retry, on_subject_delete="cancel"),
     }
-    client = Client(store=working.store, rules=Rules(categories=categories))
+    client = Client(store=working.store, policies=Policies(registry=Registry(categories=categories)))
     kept, gone, stopped = put(client, *(job("t", category=name) for name in ("kept", "gone", "stopped")))
     with open_transaction(client) as tx:
         dropped = client.within(tx).at(T).jobs.drop_subject("booking:42")

@@ -63,7 +63,7 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("extend", lambda: client.worker.extend("w", jobs))
         trip(
             "finish",
-            lambda: client.worker.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"class": "E"}))]),
+            lambda: client.worker.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"error_class": "E"}))]),
         )
         trip("finish stale", lambda: client.worker.finish([(jobs[0], Succeeded())]))
         trip("release", lambda: client.worker.release(jobs[2:]))

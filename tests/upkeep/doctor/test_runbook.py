@@ -40,7 +40,7 @@ def test_one_question_looks_at_the_jobs_the_cron_and_the_log(app, mail):  # S0-8
     dead = of(found, "all_dead")
     assert dead.evidence["types"][0]["job_type"] == "send_customer_confirmation"
     assert of(found, "workers").evidence["last_tick"] is not None
-    events = [record.event for record in app.client.audit.list().records]
+    events = [record.event for record in app.client.audit.list()]
     assert events == ["job.deadlettered", "job.started", "job.enqueued"]
 
 

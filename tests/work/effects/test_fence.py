@@ -9,7 +9,7 @@ from tests.work.effects.effect_provider import charge
 
 
 def refusals(runs, job_id: str) -> list[object]:
-    found = runs.client.audit.list(AuditFilter(job_id=job_id, event="job.stale_result_rejected")).records
+    found = runs.client.audit.list(AuditFilter(job_id=job_id, event="job.stale_result_rejected"))
     return [(record.lease, record.detail) for record in found]
 
 

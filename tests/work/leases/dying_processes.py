@@ -24,7 +24,7 @@ __all__ = [
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = T + timedelta(hours=1)
-DEAD = Failed({"class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
+DEAD = Failed({"error_class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
 ADA = "user:ada"
 
 

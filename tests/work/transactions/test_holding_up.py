@@ -149,5 +149,5 @@ async def test_a_handler_that_returns_with_its_transaction_open_has_failed(app, 
     assert (await drain(app)).dead == 1
     error = app.client.jobs.get(job.id).error
     assert error is not None
-    assert (error["class"], error["rule"]) == ("TransactionOpen", "transaction_open")
+    assert (error.error_class, error.rule) == ("TransactionOpen", "transaction_open")
     assert books.rows() == []

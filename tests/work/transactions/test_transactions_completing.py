@@ -136,7 +136,7 @@ async def test_an_error_in_the_block_undoes_all_of_it(app, books, awaited):
     assert books.rows() == []
     assert children(app, job.id) == []
     assert "half way" not in [event.event for event in app.client.jobs.events(job.id)]
-    assert app.client.jobs.get(job.id).error["message"] == "no such account"
+    assert app.client.jobs.get(job.id).error.message == "no such account"
 
 
 async def test_who_has_lost_its_lease_can_commit_nothing(app, books):  # R7

@@ -58,7 +58,7 @@ async def test_a_process_that_dies_around_its_commit_has_written_all_or_nothing(
     with caplog.at_level(logging.WARNING):
         tally = await drain(app, told)
         if runs == 2:
-            assert app.client.jobs.get(job.id).error["class"] == "ProcessDied"
+            assert app.client.jobs.get(job.id).error.error_class == "ProcessDied"
             app.client.at(app.client.jobs.get(job.id).run_at).worker.promote()
             await drain(app, told)
     assert books.rows() == [7]

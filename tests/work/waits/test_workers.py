@@ -92,7 +92,7 @@ def test_a_time_out_that_nobody_catches_ends_the_job_at_once(app):
         if handle.refresh().state != JobState.SCHEDULED:
             break
     job = handle.refresh()
-    assert (job.state, job.error["reason"], job.attempt) == (JobState.DEAD, "wait_timed_out", 1)
+    assert (job.state, job.error.reason, job.attempt) == (JobState.DEAD, "wait_timed_out", 1)
 
 
 def test_a_handler_in_a_process_of_its_own_parks_and_comes_back(app):

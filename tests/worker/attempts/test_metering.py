@@ -65,7 +65,7 @@ async def test_a_handler_that_meters_nonsense_fails_at_once_and_keeps_what_it_me
 
     job = await work.aenqueue(1)
     await drain(app)
-    assert app.client.jobs.get(job.id).error["class"] == "InvalidSetting"
+    assert app.client.jobs.get(job.id).error.error_class == "InvalidSetting"
     assert used(app, job.id) == {(1, "mail"): (1.0, 5)}
 
 
@@ -89,7 +89,7 @@ async def test_what_a_process_used_before_it_was_ended_is_counted(app, tmp_path)
     await running
     assert app.client.jobs.get(hung.id).state == JobState.CANCELLED
     assert used(app, hung.id) == {(1, "cpu"): (3.0, 7)}
-    assert app.client.jobs.get(refused.id).error["class"] == "InvalidSetting"
+    assert app.client.jobs.get(refused.id).error.error_class == "InvalidSetting"
     assert used(app, refused.id) == {}
 
 

@@ -219,7 +219,7 @@ def test_poison_is_dead_after_its_attempts_while_other_jobs_flow(place):  # F07
     assert broken(place.client, [killer, *beside, *after], running=twice) == []
     dead = place.client.jobs.get(killer)
     assert (dead.state, dead.attempt, dead.crashes) == (JobState.DEAD, 2, 2)
-    assert (dead.error["reason"], dead.error["class"]) == ("crash_loop", "WorkerLost")  # R6
+    assert (dead.error.reason, dead.error.error_class) == ("crash_loop", "WorkerLost")  # R6
     assert {place.state(job_id) for job_id in set(beside) - set(twice)} == {JobState.SUCCEEDED}
     assert supervisor.output.count("was ended by SIGKILL") == 2
 

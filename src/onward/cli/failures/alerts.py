@@ -80,17 +80,17 @@ def test(*, app: str) -> None:
     """Send a test alert to each sink of APP and print the results; exit with 1 if a sink failed."""
     from onward.core.failures.alert import error_text, sample
 
-    rules = load_app(app).rules
-    if not rules.alerts:
+    policies = load_app(app).policies
+    if not policies.registry.sinks:
         say("the app has no sinks; give it some: Onward(alerts=[LogSink()])", timed=False)
     failed = False
     now = datetime.now(UTC)
-    for sink in rules.alerts:
+    for sink in policies.registry.sinks:
         try:
             sink.send(sample(f"test.{int(now.timestamp() * 1000)}", now))
         except Exception as error:  # noqa: BLE001 - whatever a sink may raise
             failed = True
-            click.echo(clean(f"✗ {sink.name}: {error_text(error, rules.redact)}"))
+            click.echo(clean(f"✗ {sink.name}: {error_text(error, policies.settings.redact)}"))
         else:
             click.echo(clean(f"✓ {sink.name}"))
     if failed:

@@ -78,7 +78,7 @@ def list_(
             if group and not named:
                 raise click.UsageError("--group is a job; onward dead show tells of one")
             letters = client.dead.list(limit=limit, cursor=cursor, **where, **named)
-            shown: dict[str, Any] = {"jobs": plain(letters.letters, client.rules.redact)}
+            shown: dict[str, Any] = {"jobs": plain(letters.letters, client.policies.settings.redact)}
             lines, next_cursor = letter_table(letters.letters), letters.next_cursor
         else:
             groups = client.dead.groups(limit=limit, cursor=cursor, **where)
@@ -108,7 +108,10 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
             shown, lines = plain(target.group), group_lines(target.group)
         else:
             letter = client.dead.get(str(target.job_id))
-            shown, lines = plain(letter, client.rules.redact), letter_lines(letter, client.rules)
+            shown, lines = (
+                plain(letter, client.policies.settings.redact),
+                letter_lines(letter, client.policies),
+            )
     if as_json:
         click.echo(shown_json(shown))
         return
@@ -178,7 +181,7 @@ def fix(
             _show_diff(client.dead.preview(target.job_id, **edit), required=True)
             confirmed("Enqueue this copy?", yes=yes)
             letter = client.dead.fix(target.job_id, note=note, **edit)
-            shown = shown_json(letter, client.rules.redact)
+            shown = shown_json(letter, client.policies.settings.redact)
             click.echo(shown if as_json else f"1 job fixed → {letter.successor_id}")
             return
         if "payload" in edit:

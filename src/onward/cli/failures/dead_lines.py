@@ -13,7 +13,7 @@ from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.failures.dead_letter import DeadGroup, DeadLetter, FixPreview
-    from onward.core.policy.rules import Rules
+    from onward.core.policy.policies import Policies
 
 _LONGEST = 80
 _LEAST = 4
@@ -64,7 +64,7 @@ def group_lines(group: DeadGroup) -> list[str]:
     return _facts(facts)
 
 
-def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
+def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
     """Return all facts of a dead job, one per line, without the secrets of its payload."""
     job, became = letter.job, letter.resolution
     who = ":".join(part for part in (became.actor_type, became.actor_id) if part) if became else ""
@@ -82,13 +82,13 @@ def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
         "died": None if job.ended_at is None else _at(job.ended_at),
         "org": job.org_id,
         "subject": job.subject,
-        "payload": json.dumps(rules.redact.redact(job.payload), ensure_ascii=False),
+        "payload": json.dumps(policies.settings.redact.redact(job.payload), ensure_ascii=False),
         "became": became and f"{became.resolution} {_at(became.at)} {who}: {became.reason}",
         "successor": letter.successor_id,
     }
     changes = [f"    {_change(one)}" for one in (became and became.diff) or ()]
-    trace = (job.error or {}).get("traceback")
-    indented = [f"    {_kept(line)}" for line in str(trace or "").splitlines() if line.strip()]
+    trace = job.error.traceback if job.error else None
+    indented = [f"    {_kept(line)}" for line in (trace or "").splitlines() if line.strip()]
     return [*_facts(facts), *changes, *indented]
 
 

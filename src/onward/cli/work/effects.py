@@ -29,7 +29,7 @@ def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
         found = client.effects.list(job_id)
         if not found:
             client.jobs.get(job_id)
-        redaction = client.rules.redact
+        redaction = client.policies.settings.redact
     if as_json:
         click.echo(shown_json(found, redaction))
         return

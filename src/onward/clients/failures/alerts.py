@@ -23,7 +23,7 @@ class AsyncAlerts:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
         """Read alerts, the latest occurrence first, with the messages that wait and why they wait."""

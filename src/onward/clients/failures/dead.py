@@ -51,7 +51,7 @@ class AsyncDead:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(
         self,
@@ -107,7 +107,7 @@ class AsyncDead:
         asked = _normalised(ids)
         return await self._run(
             lambda: dead_letters.replay(
-                asked, reason=reason, rules=self._rules, reset_attempts=reset_attempts
+                asked, reason=reason, policies=self._policies, reset_attempts=reset_attempts
             )
         )
 
@@ -115,7 +115,7 @@ class AsyncDead:
         """Leave jobs dead for good; their rows stay."""
         asked = _normalised(ids)
         return await self._run(
-            lambda: dead_letters.discard(asked, reason=reason, rules=self._rules), atomic=True
+            lambda: dead_letters.discard(asked, reason=reason, policies=self._policies), atomic=True
         )
 
     async def fix(
@@ -136,7 +136,7 @@ class AsyncDead:
         asked, successor_id = normalise_id(job_id), _make_id()
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         return await self._run(
-            lambda: dead_letters.fix(asked, edit, successor_id, note=note, rules=self._rules),
+            lambda: dead_letters.fix(asked, edit, successor_id, note=note, policies=self._policies),
             atomic=True,
         )
 
@@ -159,12 +159,12 @@ class AsyncDead:
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         if job_id is None:
             return await self._run(
-                lambda: dead_bulk.preview(where, edit, _make_id(), rules=self._rules, limit=limit),
+                lambda: dead_bulk.preview(where, edit, _make_id(), policies=self._policies, limit=limit),
                 write=False,
             )
         asked = normalise_id(job_id)
         one = await self._run(
-            lambda: dead_bulk.preview_one(asked, edit, _make_id(), rules=self._rules), write=False
+            lambda: dead_bulk.preview_one(asked, edit, _make_id(), policies=self._policies), write=False
         )
         return [one]
 
@@ -195,7 +195,7 @@ class AsyncDead:
                 lambda: dead_letters.replay(
                     ids,
                     reason=reason,
-                    rules=self._rules,
+                    policies=self._policies,
                     reset_attempts=reset_attempts,
                     delay=delay,
                     every=every,

@@ -50,5 +50,5 @@ class AsyncFlows:
         """
         asked = normalise_id(job_id)
         return await self._binding.walk(
-            cancel_many.cancel_flow(self._binding.rules, asked, reason, dry_run=dry_run)
+            cancel_many.cancel_flow(self._binding.policies, asked, reason, dry_run=dry_run)
         )

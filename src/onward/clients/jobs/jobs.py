@@ -28,7 +28,7 @@ class AsyncJobs:
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def get(self, job_id: JobId | UUID) -> Job:
         """Read a job, live or ended; raises JobNotFound."""
@@ -92,7 +92,7 @@ class AsyncJobs:
         request = CancelRequest(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return await self._binding.walk(
-            cancel_many.cancel_found(self._binding.rules, request, begin, dry_run=dry_run)
+            cancel_many.cancel_found(self._binding.policies, request, begin, dry_run=dry_run)
         )
 
     async def cancel_subject(
@@ -107,7 +107,7 @@ class AsyncJobs:
         """Cancel the jobs of a subject."""
         chosen = cancel.of_subject(subject, org_id)
         request = CancelRequest(chosen=chosen, reason=reason, limit=limit)
-        return await self._binding.walk(cancel_many.cancel_found(self._rules, request, dry_run=dry_run))
+        return await self._binding.walk(cancel_many.cancel_found(self._policies, request, dry_run=dry_run))
 
     async def drop_subject(
         self,
@@ -122,6 +122,6 @@ class AsyncJobs:
         Each category decides for its jobs, unless `rule` gives one policy for all of them.
         """
         return await self._run(
-            lambda: subjects.drop_subject(subject, self._rules, rule=rule, org_id=org_id, reason=reason),
+            lambda: subjects.drop_subject(subject, self._policies, rule=rule, org_id=org_id, reason=reason),
             atomic=True,
         )  # fmt: skip

@@ -15,7 +15,7 @@ class AsyncEffects:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(self, job_id: JobId | UUID) -> list[Effect]:
         """Read the effects of a job, in the order of their names."""
@@ -28,4 +28,4 @@ class AsyncEffects:
         It does not run the job. Raises EffectNotFound.
         """
         asked = normalise_id(job_id)
-        return await self._run(lambda: effects.reset(asked, name, self._rules, reason=reason))
+        return await self._run(lambda: effects.reset(asked, name, self._policies, reason=reason))

@@ -10,6 +10,7 @@ import msgspec
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidJob, InvalidSetting
 
 
@@ -43,17 +44,17 @@ class DeadLetter(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, job: Job, resolution: Resolution | None) -> DeadLetter:
         """Make a dead letter from a job and its last error."""
-        error = job.error or {}
+        error = job.error or ErrorRecord()
         return cls(
             job=job,
-            reason=error.get("reason"),
-            error_class=error.get("class"),
-            message=error.get("message"),
-            hint=error.get("hint"),
-            link=error.get("link"),
-            rule=error.get("rule"),
-            status=error.get("status"),
-            fingerprint=error.get("fingerprint"),
+            reason=error.reason,
+            error_class=error.error_class,
+            message=error.message,
+            hint=error.hint,
+            link=error.link,
+            rule=error.rule,
+            status=error.status,
+            fingerprint=error.fingerprint,
             resolution=resolution,
         )
 

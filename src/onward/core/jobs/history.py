@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from onward.core.jobs.ids import JobId
+from onward.core.work.error_record import ErrorRecord
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -19,7 +20,7 @@ class Attempt(msgspec.Struct, frozen=True):
     started_at: datetime | None
     ended_at: datetime | None
     outcome: str | None
-    error: dict[str, Any] | None
+    error: ErrorRecord | None
     cost_micros: int | None = None
 
     @property
@@ -32,7 +33,7 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def error_class(self) -> str | None:
         """The class of the error that the handler raised."""
-        return None if self.error is None else self.error.get("class")
+        return None if self.error is None else self.error.error_class
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Lifetime, OnConflict
+from onward.core.work.error_record import ErrorRecord
 
 if TYPE_CHECKING:
     from onward.core.flows.flow import Flow, Part
@@ -117,7 +118,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     timeout_micros: int | None
     waits: int
     crashes: int
-    error: dict[str, Any] | None
+    error: ErrorRecord | None
     created_at: datetime
     started_at: datetime | None
     result: Any
@@ -255,7 +256,7 @@ def instant(value: int) -> datetime:
 def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
     first = column[0]
     # All jobs of a claim share `started_at`, for one: convert it once. Decoded JSON is mutable: not shared.
-    if read is not decode and first == column[-1] and column.count(first) == len(column):
+    if read not in _MUTABLE and first == column[-1] and column.count(first) == len(column):
         return [read(first)] * len(column)
     if None in column:
         return [None if value is None else read(value) for value in column]
@@ -267,8 +268,13 @@ _EXACT = 2**52
 _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
+_MUTABLE = (decode, ErrorRecord.read)
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
-_READ = [(at, _READERS[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READERS]
+_READ = [
+    (at, ErrorRecord.read if name == "error" else _READERS[kind])
+    for at, (name, kind) in enumerate(COLUMNS.items())
+    if kind in _READERS
+]
 _STATE, _PAYLOAD, _RERUN, _RUN_AT, _CREATED_AT = map(
     list(COLUMNS).index, ("state", "payload", "rerun_requested", "run_at", "created_at")
 )

@@ -27,6 +27,7 @@ from onward.core.upkeep.pause_findings import breaker_open, held
 from onward.core.upkeep.queue_findings import waits_for_queue
 from onward.core.upkeep.wait_findings import waits_for_signal
 from onward.core.upkeep.worker_findings import patience, servers
+from onward.core.work.error_record import ErrorRecord
 
 UNAUTHORISED = frozenset({"http_401", "http_403", "missing_scopes"})
 """The classification rules for a key that the provider refused."""
@@ -41,6 +42,7 @@ def explain(facts: JobFacts) -> list[Finding]:
 
 def _standing(facts: JobFacts) -> Iterator[Finding]:
     job = facts.job
+    error = job.error or ErrorRecord()
     match job.state:
         case JobState.SCHEDULED:
             yield from _scheduled(facts)
@@ -56,7 +58,7 @@ def _standing(facts: JobFacts) -> Iterator[Finding]:
         case JobState.DEAD:
             yield _dead(job, facts.resolution)
         case JobState.CANCELLED:
-            reason = _said(job, "reason") or "no reason is kept"
+            reason = error.reason or "no reason is kept"
             yield warning("cancelled", f"it was cancelled: {reason}", reason=reason, **_about(job))
 
 
@@ -161,18 +163,18 @@ def _dead(job: Job, resolution: str | None) -> Finding:
         return warning(
             "resolved", f"it died of {_error(job)}, and was {resolution}", **_failure(job), **_about(job)
         )
-    hint = _said(job, "hint")
-    advice = f"; {hint}" if hint else ""
+    error = job.error or ErrorRecord()
+    advice = f"; {error.hint}" if error.hint else ""
     return problem(
-        "dead", f"it is dead ({_said(job, 'reason') or 'no reason'}) after {_error(job)}{advice}",
+        "dead", f"it is dead ({error.reason or 'no reason'}) after {_error(job)}{advice}",
         f"onward dead replay {job.id} --reason …", **_failure(job), **_about(job),
     )  # fmt: skip
 
 
 def _refused(facts: JobFacts) -> Iterator[Finding]:
     """Yield a finding if the provider refused the API key: no retry helps before an operator renews it."""
-    job = facts.job
-    if job.state in _FAILURES and (rule := _said(job, "rule")) in UNAUTHORISED:
+    job, rule = facts.job, facts.job.error and facts.job.error.rule
+    if job.state in _FAILURES and rule in UNAUTHORISED:
         yield problem(
             "unauthorised", f"the provider refused the key or what it may ({rule}); renew it, then replay",
             f"onward dead replay {job.id} --reason …", **_failure(job), **_about(job),
@@ -196,19 +198,13 @@ def _effects(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _error(job: Job) -> str:
-    message = _said(job, "message")
-    return ": ".join(part for part in (_said(job, "class") or "an error", message and message[:200]) if part)
+    error = job.error or ErrorRecord()
+    return ": ".join(part for part in (error.error_class or "an error", (error.message or "")[:200]) if part)
 
 
 def _failure(job: Job) -> dict[str, Any]:
-    names = {"class": "error_class", "reason": "reason", "rule": "rule", "hint": "hint", "link": "link"}
-    said = {name: _said(job, key) for key, name in names.items()}
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _said(job: Job, key: str) -> str | None:
-    value = (job.error or {}).get(key)
-    return None if value is None else str(value)
+    facts = {} if job.error is None else job.error.facts()
+    return {name: facts[name] for name in ("error_class", "reason", "rule", "hint", "link") if name in facts}
 
 
 def _about(job: Job) -> dict[str, Any]:

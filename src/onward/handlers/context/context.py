@@ -116,7 +116,7 @@ class Context:
         if self._adapter is None:
             job = self._run.job
             about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
-            hide = self._clients.rules.redact.hider(job.payload)
+            hide = self._clients.policies.settings.redact.hider(job.payload)
             self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: hide})
         return self._adapter
 
@@ -155,7 +155,7 @@ class Context:
         The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
         check_plain(function)
-        calls = calls_of(self._run, self._clients.rules, kwargs)
+        calls = calls_of(self._run, self._clients.policies, kwargs)
         return call(calls, partial(function, *args, **kwargs), self.sleep)
 
     @overload
@@ -171,7 +171,7 @@ class Context:
 
         The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
-        calls = calls_of(self._run, self._clients.rules, kwargs)
+        calls = calls_of(self._run, self._clients.policies, kwargs)
         return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
 
     def progress(self, items: Iterable[T]) -> Iterator[T]:
@@ -193,7 +193,7 @@ class Context:
     @property
     def dry_run(self) -> bool:
         """Whether effects are skipped, because the application or ONWARD_DRY_RUN says so."""
-        return self._clients.rules.dry_run
+        return self._clients.policies.settings.dry_run
 
     def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
         """Do an effect that a retry does not repeat; return its result, as JSON stores it.
@@ -349,4 +349,4 @@ class Context:
 
     def require(self, capability: Capability) -> None:
         """Raise NotAllowed if the category of this job does not have a capability."""
-        check_may(self._run.job, capability, self._clients.rules)
+        check_may(self._run.job, capability, self._clients.policies)

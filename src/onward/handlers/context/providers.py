@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from onward.core.failures.classify import judge
 from onward.core.failures.inner_retry import Calls
 from onward.core.failures.verdict import Verdict
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
 from onward.handlers.handler import Run
@@ -26,17 +26,17 @@ log = get_logger("onward.job")
 _CHECK_SECONDS = 0.5
 
 
-def calls_of(run: Run, rules: Rules, arguments: dict[str, Any]) -> Calls:
+def calls_of(run: Run, policies: Policies, arguments: dict[str, Any]) -> Calls:
     """Return what decides when a call of this job is repeated, by its category's policy or the call's.
 
     A `retry` that is a RetryPolicy is removed from the arguments; any other belongs to the function.
     """
-    policy = rules.category_of(run.job).inner_retry
+    policy = policies.category_of(run.job).inner_retry
     if isinstance(arguments.get("retry"), RetryPolicy):
         policy = arguments.pop("retry")
 
     def judged(error: BaseException) -> Verdict:
-        return judge(error, own=rules.classification, now=datetime.now(UTC))
+        return judge(error, own=policies.registry.classification, now=datetime.now(UTC))
 
     # A breaker holds the jobs of all workers at once; if each job waited by itself, they would fill the
     # slots.

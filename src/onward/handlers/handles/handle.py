@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
-from onward.core.secrets.redaction import redact
+from onward.core.secrets.redaction import REDACTION
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
 
@@ -132,10 +133,10 @@ def _ended(job: Job, timeout: Duration | None) -> Job:
 def _result(job: Job) -> Any:
     if job.state == JobState.SUCCEEDED:
         return job.result
-    error = redact(job.error or {})
+    error = (job.error or ErrorRecord()).redacted(REDACTION)
     if job.state == JobState.CANCELLED:
-        why = f"was cancelled: {error.get('reason', 'no reason was given')}"
+        why = f"was cancelled: {error.reason or 'no reason was given'}"
     else:
-        what = ": ".join(str(error[part]) for part in ("class", "message") if error.get(part))
-        why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what or 'no error was stored'}"
+        what = error.summary or "no error was stored"
+        why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what}"
     raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job.id)

@@ -28,8 +28,9 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 DEATHS = ("id", "lease", "at")
@@ -63,7 +64,7 @@ class Death(msgspec.Struct, frozen=True):
     category: str
     attempt: int
     max_attempts: int
-    error: dict[str, Any]
+    error: ErrorRecord
 
 
 def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:
@@ -79,7 +80,7 @@ def note_look() -> Operation[None]:
     yield Statement("note_look", {})
 
 
-def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
+def raise_deaths(deaths: Sequence[Death], policies: Policies) -> Operation[int]:
     """Add deaths to the alerts of their groups, each once; return how many were new. Needs a transaction."""
     keys = [(death.job_id, death.lease, death.at) for death in deaths]
     rows = yield Statement("note_deaths", {"deaths": Rows.of(DEATHS, keys)})
@@ -89,17 +90,17 @@ def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
         if (death.job_id, death.lease) in noted:
             groups.setdefault(group_of(death.job_type, death.error), []).append(death)
     if groups:
-        values = [_group(name, members, rules) for name, members in sorted(groups.items())]
+        values = [_group(name, members, policies) for name, members in sorted(groups.items())]
         yield Statement("raise_alerts", {"groups": Rows.of(GROUPS, values)})
     return len(noted)
 
 
-def observe(findings: Collection[Finding], rules: Rules) -> Operation[None]:
+def observe(findings: Collection[Finding], policies: Policies) -> Operation[None]:
     """Raise an alert for each finding, and resolve alerts that are no longer found. Needs a transaction."""
     found = {finding_fingerprint(finding): finding for finding in findings}
     if found:
         values: list[tuple[Scalar, ...]] = [
-            (name, finding.code, as_json(about_finding(finding, rules.redact)))
+            (name, finding.code, as_json(about_finding(finding, policies.settings.redact)))
             for name, finding in sorted(found.items())
         ]
         remind = REMIND // _MICROSECOND
@@ -202,18 +203,18 @@ def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
 
 def _death(row: Row) -> Death:
     job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, error = row
-    told = decode(error) if error else {}
-    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, told)
+    last = ErrorRecord.read(error) if error else ErrorRecord()
+    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, last)
 
 
-def _group(name: str, members: Sequence[Death], rules: Rules) -> tuple[Scalar, ...]:
+def _group(name: str, members: Sequence[Death], policies: Policies) -> tuple[Scalar, ...]:
     last = max(members, key=lambda death: death.at)
-    kind = (rules.categories.get(last.category) or rules.categories["default"]).alert
+    kind = (policies.registry.categories.get(last.category) or policies.registry.categories["default"]).alert
     job = {
         field: getattr(last, field)
         for field in ("job_id", "job_type", "org_id", "queue", "attempt", "max_attempts")
     }
-    about = as_json(about_death(kind, job, last.error, rules.redact))
+    about = as_json(about_death(kind, job, last.error, policies.settings.redact))
     first_at = min(death.at for death in members)
     return (name, kind, about, last.job_id, len(members), first_at, last.at)
 

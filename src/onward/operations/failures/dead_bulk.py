@@ -9,7 +9,7 @@ import msgspec
 from onward.core.failures.dead_letter import DeadLetter, Edit, FixPreview, Resolved
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId, bounds_of
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidSetting, OnwardError
 from onward.operations.failures import dead_letters
@@ -71,20 +71,22 @@ def turn_of(place: int, every: timedelta) -> timedelta:
 
 
 def preview(
-    where: DeadFilter, edit: Edit, successor_id: JobId, *, rules: Rules, limit: int = 5
+    where: DeadFilter, edit: Edit, successor_id: JobId, *, policies: Policies, limit: int = 5
 ) -> Operation[list[FixPreview]]:
     """Return what a fix would change in the newest dead letters; writes nothing."""
     whole("limit", limit, 1, _MOST_PREVIEWS)
     edit.check()
     page = yield from dead_letters.list_letters(where, limit=limit)
-    return [_previewed(letter, edit, successor_id, rules) for letter in page.letters]
+    return [_previewed(letter, edit, successor_id, policies) for letter in page.letters]
 
 
-def preview_one(job_id: JobId, edit: Edit, successor_id: JobId, *, rules: Rules) -> Operation[FixPreview]:
+def preview_one(
+    job_id: JobId, edit: Edit, successor_id: JobId, *, policies: Policies
+) -> Operation[FixPreview]:
     """Return what a fix would change in one dead letter; raises JobNotFound and AlreadyResolved."""
     edit.check()
     letter = yield from dead_letters.get_unresolved(job_id)
-    return _previewed(letter, edit, successor_id, rules)
+    return _previewed(letter, edit, successor_id, policies)
 
 
 def find_ids(prefix: str, limit: int = 2) -> Operation[list[JobId]]:
@@ -96,9 +98,9 @@ def find_ids(prefix: str, limit: int = 2) -> Operation[list[JobId]]:
     return [job_id for (job_id,) in rows]
 
 
-def _previewed(letter: DeadLetter, edit: Edit, successor_id: JobId, rules: Rules) -> FixPreview:
+def _previewed(letter: DeadLetter, edit: Edit, successor_id: JobId, policies: Policies) -> FixPreview:
     try:
-        _, changes = dead_letters.planned(letter.job, edit, successor_id, rules)
+        _, changes = dead_letters.planned(letter.job, edit, successor_id, policies)
     except OnwardError as error:
         return FixPreview(letter.job.id, None, str(error))
     return FixPreview(letter.job.id, changes, None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from onward.core.failures.dead_letter import DeadGroup, GroupPage
 from onward.core.failures.fingerprint import normalised
@@ -12,6 +10,7 @@ from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidSetting
 from onward.operations.failures.dead_filter import DeadFilter, narrowing
 from onward.operations.statement import Operation, Row, Statement
@@ -49,12 +48,12 @@ def list_groups(where: DeadFilter, *, limit: int = 50, cursor: JobId | None = No
 
 def _group(row: Row) -> DeadGroup:
     fingerprint, latest, job_type, error, counted = row
-    told: Mapping[str, Any] = decode(error) if error else {}
+    last_error = ErrorRecord.read(error) if error else ErrorRecord()
     count, first, last, orgs = decode(counted)
     return DeadGroup(
-        fingerprint=fingerprint, job_type=job_type, error_class=told.get("class"),
-        message=told.get("message"), pattern=normalised(told.get("message")),
+        fingerprint=fingerprint, job_type=job_type, error_class=last_error.error_class,
+        message=last_error.message, pattern=normalised(last_error.message),
         count=min(count, MOST_COUNTED), capped=count > MOST_COUNTED, first_at=instant(first),
-        last_at=instant(last), orgs=orgs, reason=told.get("reason"), hint=told.get("hint"),
-        link=told.get("link"), rule=told.get("rule"), status=told.get("status"), latest=latest,
+        last_at=instant(last), orgs=orgs, reason=last_error.reason, hint=last_error.hint,
+        link=last_error.link, rule=last_error.rule, status=last_error.status, latest=latest,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
 from onward.core.jobs.job import Job, JobState, NewJob, instant
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
 from onward.operations.failures.dead_filter import DeadFilter, listing
 from onward.operations.flows.followers import give_up, hand_over
@@ -78,7 +78,7 @@ def replay(
     ids: Collection[JobId],
     *,
     reason: str,
-    rules: Rules,
+    policies: Policies,
     reset_attempts: bool = True,
     delay: timedelta = NO_TIME,
     every: timedelta = NO_TIME,
@@ -88,7 +88,7 @@ def replay(
     The first is due after `delay`, each further one `every` later than the one before.
     """
     check_kind("reset_attempts", reset_attempts, bool, "give True or False")
-    params = _params(ids, reason, rules) | {
+    params = _params(ids, reason, policies) | {
         "reset": int(reset_attempts),
         "delay": delay // _MICROSECOND,
         "every": every // _MICROSECOND,
@@ -97,21 +97,23 @@ def replay(
     return (yield from _answer(ids, rows))
 
 
-def discard(ids: Collection[JobId], *, reason: str, rules: Rules) -> Operation[Resolved]:
+def discard(ids: Collection[JobId], *, reason: str, policies: Policies) -> Operation[Resolved]:
     """Leave jobs dead for good: they no longer wait for an operator."""
-    params = _params(ids, reason, rules)
+    params = _params(ids, reason, policies)
     rows = (yield Statement("discard_dead_letters", params)) if ids else []
     # Followers that waited for a replay need not wait any more.
     yield from give_up([job_id for (job_id,) in rows])
     return (yield from _answer(ids, rows))
 
 
-def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rules) -> Operation[DeadLetter]:
+def fix(
+    job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, policies: Policies
+) -> Operation[DeadLetter]:
     """Store an edited copy of a dead job, checked like any new job; the dead job stays as it is."""
-    hidden = _said("note", note, rules)
+    hidden = _said("note", note, policies)
     edit.check()
     job = (yield from get_unresolved(job_id)).job
-    row, changes = planned(job, edit, successor_id, rules)
+    row, changes = planned(job, edit, successor_id, policies)
     params: dict[str, Scalar | Rows] = {
         "id": job_id,
         "lease": job.lease,
@@ -131,14 +133,14 @@ def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rul
 
 
 def planned(
-    job: Job, edit: Edit, successor_id: JobId, rules: Rules
+    job: Job, edit: Edit, successor_id: JobId, policies: Policies
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
-    row = asked_row(_edited(job, edit), successor_id, rules)
+    row = asked_row(_edited(job, edit), successor_id, policies)
     # Else the death's only resolution would be used up by a copy that can't run.
-    if check := rules.checks.get(job.job_type):
+    if check := policies.registry.checks.get(job.job_type):
         check(decode(str(row[COLUMNS.index("payload")])))
-    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
+    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), policies)
     if not changes:
         raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")
     return row, changes
@@ -170,21 +172,21 @@ def _edited(job: Job, edit: Edit) -> NewJob:
     )  # fmt: skip
 
 
-def _changes(job: Job, asked: Mapping[str, Any], rules: Rules) -> list[dict[str, Any]]:
+def _changes(job: Job, asked: Mapping[str, Any], policies: Policies) -> list[dict[str, Any]]:
     options = {name: asked[name] for name in ("queue", "priority", "max_attempts")}
     before = {name: getattr(job, name) for name in options}
-    changed = diff(job.payload, decode(asked["payload"]), redaction=rules.redact)
+    changed = diff(job.payload, decode(asked["payload"]), redaction=policies.settings.redact)
     return [*changed, *options_diff(before, options)]
 
 
-def _params(ids: Collection[JobId], reason: str, rules: Rules) -> dict[str, Scalar | Rows]:
+def _params(ids: Collection[JobId], reason: str, policies: Policies) -> dict[str, Scalar | Rows]:
     check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
-    hidden = _said("reason", reason, rules)
+    hidden = _said("reason", reason, policies)
     return {"ids": as_json(sorted(ids)), "reason": hidden, "detail": as_json({"reason": hidden})}
 
 
-def _said(name: str, text: str, rules: Rules) -> str:
-    return check_reason(text, name, hide=rules.redact.redact_text)
+def _said(name: str, text: str, policies: Policies) -> str:
+    return check_reason(text, name, hide=policies.settings.redact.redact_text)
 
 
 def _answer(ids: Collection[JobId], rows: Collection[Row]) -> Operation[Resolved]:

@@ -16,7 +16,7 @@ from onward.core.jobs.filters import MOST_PER_PAGE, Page
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job, JobState, instant
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.operations.flows.batch_add import not_found
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.enqueue import storing
@@ -42,7 +42,7 @@ def close(batch_id: JobId) -> Operation[None]:
     yield from end_idle([batch_id])
 
 
-def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> Operation[None]:
+def settle_batches(ended: Sequence[Settled], _policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
     """Count these ends in their batches, and enqueue the callbacks of batches whose last job has ended."""
     tallies: dict[JobId, BatchTally] = {}
     # Most ends are alike, so they are counted by kind.

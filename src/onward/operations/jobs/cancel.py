@@ -17,7 +17,7 @@ from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_t
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import InvalidSetting, JobNotFound
 from onward.operations.flows.batch_add import not_found
 from onward.operations.jobs.inspect import get_many
@@ -201,10 +201,14 @@ def _picking(request: CancelRequest, page: Mapping[str, Scalar]) -> Statement:
 
 
 def cancel_page(
-    request: CancelRequest, ids: Collection[JobId], *, found: int | None = None, rules: Rules = DEFAULT_RULES
+    request: CancelRequest,
+    ids: Collection[JobId],
+    *,
+    found: int | None = None,
+    policies: Policies = DEFAULT_POLICIES,
 ) -> Operation[Stopped]:
     """Cancel a page of jobs; `found`, the count of all, comes with the first page and audits the request."""
-    chosen, said = request.chosen, check_reason(request.reason, hide=rules.redact.redact_text)
+    chosen, said = request.chosen, check_reason(request.reason, hide=policies.settings.redact.redact_text)
     if found is not None:
         detail = {"asked": msgspec.to_builtins(chosen.asked), "jobs": found, "reason": said}
         yield Statement(

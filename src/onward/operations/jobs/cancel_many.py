@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from onward.core.jobs.ids import JobId
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.operations.flows import batches
 from onward.operations.jobs import cancel
 from onward.operations.jobs.cancel import CancelledMany, CancelRequest, Picked, Stopped
@@ -15,7 +15,7 @@ _NOTHING = CancelledMany()
 
 
 def cancel_found(
-    rules: Rules, request: CancelRequest, begin: CancelledMany = _NOTHING, *, dry_run: bool = False
+    policies: Policies, request: CancelRequest, begin: CancelledMany = _NOTHING, *, dry_run: bool = False
 ) -> Walk[CancelledMany]:
     """Count the jobs of a request, then cancel them unless it is a dry run."""
     counted = begin
@@ -24,19 +24,21 @@ def cancel_found(
         counted = counted.plus(picked, None)
         if counted.next_cursor is None or counted.found >= request.limit:
             break
-    return counted if dry_run else (yield from _cancel_pages(rules, request, begin, counted.found))
+    return counted if dry_run else (yield from _cancel_pages(policies, request, begin, counted.found))
 
 
-def cancel_batch(rules: Rules, request: CancelRequest, batch_id: JobId) -> Walk[CancelledMany]:
+def cancel_batch(policies: Policies, request: CancelRequest, batch_id: JobId) -> Walk[CancelledMany]:
     """Cancel the jobs of a batch and close it."""
     request = yield Step(partial(cancel.refuse_more, request, batch_id))
-    answer = yield from cancel_found(rules, request)
+    answer = yield from cancel_found(policies, request)
     # Closing waits for callers that are adding jobs; the last pass cancels the jobs that they added.
     yield Step(partial(batches.close, batch_id), atomic=True)
-    return answer.joined((yield from _cancel_pages(rules, request, _NOTHING, None)))
+    return answer.joined((yield from _cancel_pages(policies, request, _NOTHING, None)))
 
 
-def cancel_flow(rules: Rules, job_id: JobId, reason: str, *, dry_run: bool = False) -> Walk[CancelledMany]:
+def cancel_flow(
+    policies: Policies, job_id: JobId, reason: str, *, dry_run: bool = False
+) -> Walk[CancelledMany]:
     """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued."""
     chosen = yield reading(partial(cancel.of_flow, job_id))
     request = CancelRequest(chosen=chosen, reason=reason)
@@ -49,25 +51,27 @@ def cancel_flow(rules: Rules, job_id: JobId, reason: str, *, dry_run: bool = Fal
     while (ids and answer.found < request.limit) or found is not None:
         for at in range(0, max(len(ids), 1), cancel.AT_ONCE):
             page = Picked(ids[at : at + cancel.AT_ONCE], more=False)
-            answer, found = answer.plus(page, (yield from _cancel_page(rules, request, page, found))), None
+            answer, found = answer.plus(page, (yield from _cancel_page(policies, request, page, found))), None
         # Jobs that were running may have enqueued more in the meantime.
         ids = yield find
     return answer
 
 
 def _cancel_pages(
-    rules: Rules, request: CancelRequest, answer: CancelledMany, found: int | None
+    policies: Policies, request: CancelRequest, answer: CancelledMany, found: int | None
 ) -> Walk[CancelledMany]:
     while True:
         picked = yield reading(partial(cancel.pick, request, answer))
-        answer, found = answer.plus(picked, (yield from _cancel_page(rules, request, picked, found))), None
+        answer, found = answer.plus(picked, (yield from _cancel_page(policies, request, picked, found))), None
         if answer.next_cursor is None or answer.found >= request.limit:
             return answer
 
 
-def _cancel_page(rules: Rules, request: CancelRequest, picked: Picked, found: int | None) -> Walk[Stopped]:
+def _cancel_page(
+    policies: Policies, request: CancelRequest, picked: Picked, found: int | None
+) -> Walk[Stopped]:
     stopped: Stopped = yield Step(
-        partial(cancel.cancel_page, request, picked.ids, found=found, rules=rules), atomic=True
+        partial(cancel.cancel_page, request, picked.ids, found=found, policies=policies), atomic=True
     )
     yield FollowUp(stopped.tied, stopped.slots)
     return stopped

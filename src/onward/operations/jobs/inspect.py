@@ -12,6 +12,7 @@ from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Q_DEADLETTER
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Statement, as_json
 
 _CAP = 10_000
@@ -62,7 +63,7 @@ def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
             started and instant(started),
             instant(ended),
             outcome,
-            error and decode(error),
+            error and ErrorRecord.read(error),
             cost,
         )
         for lease, number, worker, started, ended, outcome, error, cost in rows

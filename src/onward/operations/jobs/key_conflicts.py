@@ -16,7 +16,7 @@ from onward.core.jobs.job import ENDED, WAITING, Enqueued, JobState, Merge, NewJ
 from onward.core.jobs.ledger import Key, KeyPage
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import OnConflict
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidJob, InvalidSetting
 from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
@@ -38,22 +38,22 @@ CHANGES = (
 )  # fmt: skip
 
 
-def conflict_of(new: NewJob, rules: Rules) -> OnConflict:
+def conflict_of(new: NewJob, policies: Policies) -> OnConflict:
     """Return what an enqueue does when its key is held: its own `on_conflict`, or that of its category."""
-    return new.on_conflict or rules.category(new.category).on_conflict
+    return new.on_conflict or policies.category(new.category).on_conflict
 
 
-def changes_holder(new: NewJob, rules: Rules) -> bool:
+def changes_holder(new: NewJob, policies: Policies) -> bool:
     """Whether an enqueue may change the holder of its key; values that are no job are refused elsewhere."""
     if not isinstance(new, NewJob) or (new.key is None and new.subject is None):
         return False
-    policy = rules.categories.get(new.category) if isinstance(new.category, str) else None
+    policy = policies.registry.categories.get(new.category) if isinstance(new.category, str) else None
     return (new.on_conflict or (policy and policy.on_conflict)) in _KINDS
 
 
-def check_change(new: NewJob, rules: Rules) -> None:
+def check_change(new: NewJob, policies: Policies) -> None:
     """Raise for a change that can't be made to the job that holds the key."""
-    conflict = conflict_of(new, rules)
+    conflict = conflict_of(new, policies)
     if new.reset_from is not None:
         if conflict != "reset":
             raise InvalidJob(f"reset_from is given with on_conflict={conflict!r}; it goes with 'reset' alone")
@@ -71,7 +71,7 @@ def check_change(new: NewJob, rules: Rules) -> None:
         )
 
 
-def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation[list[Enqueued | None]]:
+def change_held(asks: Sequence[tuple[NewJob, JobId]], policies: Policies) -> Operation[list[Enqueued | None]]:
     """Apply each enqueue to the job that holds its key; enqueues about the same job are applied in order.
 
     The answer is None for an enqueue whose key was given to another job meanwhile.
@@ -84,7 +84,7 @@ def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation
             turn.setdefault(asks[at][1], at)
         changes = []
         for holder, at in turn.items():
-            changes.append((yield from _change(asks[at][0], holder, rules)))
+            changes.append((yield from _change(asks[at][0], holder, policies)))
         rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes)})
         found = {row[0]: row for row in rows}
         for holder, at in turn.items():
@@ -100,17 +100,17 @@ def change_held(asks: Sequence[tuple[NewJob, JobId]], rules: Rules) -> Operation
     return answers
 
 
-def _change(new: NewJob, holder: JobId, rules: Rules) -> Operation[tuple[Scalar, ...]]:
+def _change(new: NewJob, holder: JobId, policies: Policies) -> Operation[tuple[Scalar, ...]]:
     """Return the row that describes the change of the holder."""
-    conflict = conflict_of(new, rules)
+    conflict = conflict_of(new, policies)
     kind, may_change = _KINDS[conflict], _STATES[conflict]
     if conflict == "coalesce" or new.debounce is not None:
-        [key] = check_keys([new], rules)
+        [key] = check_keys([new], policies)
         new = yield from _changed(new, _slot(str(key), new.org_id, new.project_id), holder)
     if new.debounce is not None:
         # While the job runs, the change applies to its next run.
         kind, may_change = "debounced", _STATES["coalesce"]
-    asked = dict(zip(COLUMNS, asked_row(new, holder, rules), strict=True))
+    asked = dict(zip(COLUMNS, asked_row(new, holder, policies), strict=True))
     states = may_change if new.reset_from is None else new.reset_from
     named: dict[str, Scalar] = {"kind": kind, "states": " ".join(sorted(states))}
     return tuple((named | asked)[name] for name in CHANGES)

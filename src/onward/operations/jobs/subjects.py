@@ -9,7 +9,7 @@ from onward.core.jobs.history import Dropped
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState
 from onward.core.policy.category import CATEGORIES, OnSubjectDelete
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting
 from onward.operations.flows.batches import end_idle
 from onward.operations.flows.followers import forget
@@ -21,7 +21,7 @@ _RULES = ("cancel", "delete", "keep")
 
 def drop_subject(
     subject: str,
-    rules: Rules,
+    policies: Policies,
     *,
     rule: OnSubjectDelete | None = None,
     org_id: str | None = None,
@@ -39,7 +39,10 @@ def drop_subject(
     rows = yield Statement("find_subject_jobs", {"subject": subject, "org_id": org_id})
     default = CATEGORIES["default"]
     asked = {
-        job_id: (rule or rules.categories.get(category, default).on_subject_delete, JobState(state))
+        job_id: (
+            rule or policies.registry.categories.get(category, default).on_subject_delete,
+            JobState(state),
+        )
         for job_id, category, state, _ in rows
     }
     by: dict[str, Any] = {"reason": reason}

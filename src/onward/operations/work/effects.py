@@ -12,7 +12,7 @@ from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, instant
 from onward.core.jobs.payload import decode, encode
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
 from onward.errors import EffectNotFound
@@ -69,13 +69,13 @@ def list_effects(job_id: JobId) -> Operation[list[Effect]]:
     return [_effect(row) for row in (yield Statement("list_effects", {"job_id": job_id}))]
 
 
-def reset(job_id: JobId, name: str, rules: Rules, *, reason: str) -> Operation[Effect]:
+def reset(job_id: JobId, name: str, policies: Policies, *, reason: str) -> Operation[Effect]:
     """Reset an effect, so that its job does it again, under a new key, the next time it gets there."""
-    said = check_reason(reason, hide=rules.redact.redact_text)
+    said = check_reason(reason, hide=policies.settings.redact.redact_text)
     params: dict[str, Scalar] = {
         "job_id": job_id,
         "name": check_name(name),
-        "detail": as_json({"effect": rules.redact.redact_text(name), "reason": said}),
+        "detail": as_json({"effect": policies.settings.redact.redact_text(name), "reason": said}),
     }
     rows = yield Statement("reset_effect", params)
     if not rows:

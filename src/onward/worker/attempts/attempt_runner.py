@@ -52,7 +52,7 @@ class AttemptRunner:
         self._processes = processes
         self._guard = None if guard.idle else guard
         self._breakers = breakers
-        self._meter_runs = clients.rules.meter_runs
+        self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
 
     def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
@@ -107,7 +107,7 @@ class AttemptRunner:
             self._running.remove(run)
 
     def _returned(self, job: Job, result: Any) -> Outcome:
-        return _SUCCEEDED if result is None else outcome_of(result, job, self._clients.rules)
+        return _SUCCEEDED if result is None else outcome_of(result, job, self._clients.policies)
 
     def _raised(self, run: Running, error: BaseException) -> Outcome:
         match error:
@@ -119,7 +119,7 @@ class AttemptRunner:
             case Cancelled():
                 return run.gave_way() if run.why else error
         late = run.why in {"timeout", "deadline"}
-        return run.gave_way() if late else outcome_of(error, run.job, self._clients.rules)
+        return run.gave_way() if late else outcome_of(error, run.job, self._clients.policies)
 
     def _enter(self, run: Running) -> None:
         """Start a run's time-out, and make its job the origin of what is enqueued from here on."""

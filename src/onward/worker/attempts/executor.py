@@ -56,7 +56,7 @@ class Executor:
         self.running = RunningJobs(processes, patience=patience)
         self._attempts = AttemptRunner(
             handlers, clients, self.running, threads=threads, processes=processes,
-            guard=Guard(clients.rules, authorize, threads), breakers=breakers,
+            guard=Guard(clients.policies, authorize, threads), breakers=breakers,
         )  # fmt: skip
 
     def start(self) -> None:

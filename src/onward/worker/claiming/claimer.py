@@ -58,7 +58,7 @@ class Claimer:
         self._outage, self._wakeups, self._buffer = outage, wakeups, buffer
         self._drain = drain
         self._exclusions = exclusions
-        self._policies = policies = QueuePolicies(client.rules.queues)
+        self._policies = policies = QueuePolicies(client.policies.registry.queues)
         self._queues = ClaimableQueues(client, queues, exclusions, policies)
         self.gate = ClaimGate(stopping)
         self.plan = ClaimPlan(

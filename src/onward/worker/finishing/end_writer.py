@@ -6,10 +6,12 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End, Failed, Outcome
 from onward.errors import OnwardError, StoreError
@@ -106,8 +108,8 @@ class EndWriter:
         [(job, end)] = batch
         log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
         if end.transition.outcome != "failed":
-            failed = Failed({**describe(error), "rule": "unwritable"}, retryable=False)
-            await self.write([(job, end_of(self._client.rules, job, failed, end.usage))], apart=apart)
+            failed = Failed(replace(describe(error), rule="unwritable"), retryable=False)
+            await self.write([(job, end_of(self._client.policies, job, failed, end.usage))], apart=apart)
 
     def _report(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
         for job, _ in batch if lost or self.doubts else ():
@@ -120,11 +122,11 @@ class EndWriter:
         self._written(batch, lost)
 
 
-def end_of(rules: Rules, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
+def end_of(policies: Policies, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
     """Return the end of a job; an invalid outcome, for example its delay, is a failure of the attempt."""
     dice = random.random()  # noqa: S311
     try:
-        return rules.end_of(job, outcome, dice, usage)
+        return policies.end_of(job, outcome, dice, usage)
     except OnwardError as error:
-        failed = Failed({**describe(error), "rule": "invalid_outcome"})
-        return rules.end_of(job, failed, dice, usage)
+        failed = Failed(replace(describe(error), rule="invalid_outcome"))
+        return policies.end_of(job, failed, dice, usage)

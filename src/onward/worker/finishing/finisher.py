@@ -6,12 +6,15 @@ An end that can't be written now is kept until it can.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
 
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Usage
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed, Outcome, Released, Succeeded
 from onward.errors import TransactionOpen
 from onward.logs import get_logger
@@ -41,7 +44,7 @@ class Finisher:
         freed: Callable[[frozenset[str]], None],
         completed: Callable[[], None],
     ) -> None:
-        self._rules = client.rules
+        self._policies = client.policies
         self._batches = EndBatches(at_once=AT_ONCE[client.store.database], patience=patience, busy=busy)
         self._writer = EndWriter(client, outage, written=written, spent=spent, freed=freed)
         self._written, self._spent, self._completed = written, spent, completed
@@ -55,10 +58,10 @@ class Finisher:
 
     def add_all(self, ran: Iterable[Ran]) -> None:
         """Take the outcomes of attempts, and what they used."""
-        rules, batches = self._rules, self._batches
+        policies, batches = self._policies, self._batches
         for job, outcome, usage, completion in ran:
             if completion is None:
-                batches.ends.append((job, end_of(rules, job, outcome, usage)))
+                batches.ends.append((job, end_of(policies, job, outcome, usage)))
             else:
                 self._complete(job, completion, outcome, usage)
                 self._completed()
@@ -74,7 +77,7 @@ class Finisher:
                 self._writer.doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
                 # A transaction that is open now will never be committed.
-                outcome = Failed({**describe(_left_open()), "rule": "transaction_open"})
+                outcome = Failed(replace(describe(_left_open()), rule="transaction_open"))
             self._write_apart(job, outcome, usage)
             return
         _warn_of_later_end(job, completion.end, outcome)
@@ -87,7 +90,7 @@ class Finisher:
         if self._over:
             self.add_all([(job, outcome, usage, None)])
             return
-        pair = job, end_of(self._rules, job, outcome, usage)
+        pair = job, end_of(self._policies, job, outcome, usage)
         writing = asyncio.create_task(self._writer.write([pair], apart=True))
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
@@ -151,5 +154,5 @@ def _warn_of_later_end(job: Job, end: End, outcome: Outcome) -> None:
                 "job %s %s ended with its transaction and stays succeeded; after that its handler failed: %s",
                 job.job_type,
                 job.id,
-                error.get("class") if isinstance(error, Mapping) else error,
+                ErrorRecord.of(error).error_class or error,
             )

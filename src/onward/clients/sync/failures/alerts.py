@@ -24,7 +24,7 @@ class Alerts:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
         """Read alerts, the latest occurrence first, with the messages that wait and why they wait."""

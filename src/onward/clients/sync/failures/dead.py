@@ -52,7 +52,7 @@ class Dead:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(
         self,
@@ -106,14 +106,16 @@ class Dead:
         asked = _normalised(ids)
         return self._run(
             lambda: dead_letters.replay(
-                asked, reason=reason, rules=self._rules, reset_attempts=reset_attempts
+                asked, reason=reason, policies=self._policies, reset_attempts=reset_attempts
             )
         )
 
     def discard(self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str) -> Resolved:
         """Leave jobs dead for good; their rows stay."""
         asked = _normalised(ids)
-        return self._run(lambda: dead_letters.discard(asked, reason=reason, rules=self._rules), atomic=True)
+        return self._run(
+            lambda: dead_letters.discard(asked, reason=reason, policies=self._policies), atomic=True
+        )
 
     def fix(
         self,
@@ -133,7 +135,7 @@ class Dead:
         asked, successor_id = normalise_id(job_id), _make_id()
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         return self._run(
-            lambda: dead_letters.fix(asked, edit, successor_id, note=note, rules=self._rules),
+            lambda: dead_letters.fix(asked, edit, successor_id, note=note, policies=self._policies),
             atomic=True,
         )
 
@@ -156,12 +158,12 @@ class Dead:
         edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
         if job_id is None:
             return self._run(
-                lambda: dead_bulk.preview(where, edit, _make_id(), rules=self._rules, limit=limit),
+                lambda: dead_bulk.preview(where, edit, _make_id(), policies=self._policies, limit=limit),
                 write=False,
             )
         asked = normalise_id(job_id)
         one = self._run(
-            lambda: dead_bulk.preview_one(asked, edit, _make_id(), rules=self._rules), write=False
+            lambda: dead_bulk.preview_one(asked, edit, _make_id(), policies=self._policies), write=False
         )
         return [one]
 
@@ -192,7 +194,7 @@ class Dead:
                 lambda: dead_letters.replay(
                     ids,
                     reason=reason,
-                    rules=self._rules,
+                    policies=self._policies,
                     reset_attempts=reset_attempts,
                     delay=delay,
                     every=every,

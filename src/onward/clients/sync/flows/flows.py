@@ -51,5 +51,5 @@ class Flows:
         """
         asked = normalise_id(job_id)
         return self._binding.walk(
-            cancel_many.cancel_flow(self._binding.rules, asked, reason, dry_run=dry_run)
+            cancel_many.cancel_flow(self._binding.policies, asked, reason, dry_run=dry_run)
         )

@@ -29,7 +29,7 @@ class Jobs:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def get(self, job_id: JobId | UUID) -> Job:
         """Read a job, live or ended; raises JobNotFound."""
@@ -91,7 +91,7 @@ class Jobs:
         request = CancelRequest(chosen=cancel.of_filter(where), reason=reason, limit=limit)
         begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
         return self._binding.walk(
-            cancel_many.cancel_found(self._binding.rules, request, begin, dry_run=dry_run)
+            cancel_many.cancel_found(self._binding.policies, request, begin, dry_run=dry_run)
         )
 
     def cancel_subject(
@@ -106,7 +106,7 @@ class Jobs:
         """Cancel the jobs of a subject."""
         chosen = cancel.of_subject(subject, org_id)
         request = CancelRequest(chosen=chosen, reason=reason, limit=limit)
-        return self._binding.walk(cancel_many.cancel_found(self._rules, request, dry_run=dry_run))
+        return self._binding.walk(cancel_many.cancel_found(self._policies, request, dry_run=dry_run))
 
     def drop_subject(
         self,
@@ -121,6 +121,6 @@ class Jobs:
         Each category decides for its jobs, unless `rule` gives one policy for all of them.
         """
         return self._run(
-            lambda: subjects.drop_subject(subject, self._rules, rule=rule, org_id=org_id, reason=reason),
+            lambda: subjects.drop_subject(subject, self._policies, rule=rule, org_id=org_id, reason=reason),
             atomic=True,
         )  # fmt: skip

@@ -16,7 +16,7 @@ class Effects:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(self, job_id: JobId | UUID) -> list[Effect]:
         """Read the effects of a job, in the order of their names."""
@@ -29,4 +29,4 @@ class Effects:
         It does not run the job. Raises EffectNotFound.
         """
         asked = normalise_id(job_id)
-        return self._run(lambda: effects.reset(asked, name, self._rules, reason=reason))
+        return self._run(lambda: effects.reset(asked, name, self._policies, reason=reason))

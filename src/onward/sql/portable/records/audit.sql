@@ -31,7 +31,7 @@ LIMIT :limit::int
 
 -- name: find_links
 SELECT min(seq), max(seq), max(position)
-FROM (SELECT seq, position FROM {chain} WHERE position > :above::int ORDER BY position LIMIT :limit::int) AS page
+FROM (SELECT seq, position FROM {chain} WHERE position > :above::int AND position <= :upto::int ORDER BY position LIMIT :limit::int) AS page
 
 -- name: read_links
 -- Links and their rows in one statement, so that no prune comes in between.
