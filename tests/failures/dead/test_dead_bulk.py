@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward import AlreadyResolved, Client, InvalidJob, InvalidSetting, JobNotFound, JobState, ResolvedMany
+from onward import Client, InvalidJob, InvalidSetting, JobNotFound, JobState
 from onward.core.inputs.rate import interval
+from onward.errors import AlreadyResolved
 from onward.operations.failures import dead_bulk
+from onward.results import ResolvedMany
 from tests.failures.dead.dying import SECOND, die_of, kill
 from tests.jobs.inspect.reading import rows
 from tests.work.leases.dying_processes import ADA, LATER, claim, events, waiting

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from onward import (
-    AlreadyResolved,
     Client,
-    DeadLetter,
     Failed,
     InvalidArguments,
     InvalidJob,
@@ -20,14 +18,14 @@ from onward import (
     JobState,
     NewJob,
     Onward,
-    Resolved,
-    SecretInPayload,
     Succeeded,
     Unrecoverable,
 )
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import AuditLevel
 from onward.core.records.usage import Usage
+from onward.errors import AlreadyResolved, SecretInPayload
+from onward.results import DeadLetter, Resolved
 from tests.jobs.inspect.reading import rows
 from tests.work.leases.dying_processes import DEAD, LATER, T, claim, die, discard, events, replay, waiting
 

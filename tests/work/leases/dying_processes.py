@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import AlreadyResolved, Client, Failed, Job, JobNotFound, NewJob, Resolved
+from onward import Client, Failed, JobNotFound, NewJob
+from onward.errors import AlreadyResolved
+from onward.results import Job, Resolved
 
 __all__ = [
     "DEAD",
