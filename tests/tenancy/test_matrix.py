@@ -14,19 +14,7 @@ from typing import IO, Any, get_type_hints
 import msgspec
 import pytest
 
-from onward import (
-    AuditFilter,
-    Client,
-    DeadFilter,
-    Edit,
-    Effect,
-    Job,
-    JobFilter,
-    Limit,
-    NewJob,
-    OnwardError,
-    Succeeded,
-)
+from onward import AuditFilter, Client, DeadFilter, Edit, JobFilter, Limit, NewJob, OnwardError, Succeeded
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.fingerprint import fingerprint
@@ -34,6 +22,7 @@ from onward.core.work.error_record import ErrorRecord
 from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
+from onward.results import Effect, Job
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import LATER, NOBODY, NOW, POLICIES, WORKER, Owner, World, inhabited

@@ -14,10 +14,11 @@ from typing import Any
 
 import psycopg
 
-from onward import Client, Edit, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, NewJob, Outcome, Succeeded
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
+from onward.results import Parked
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 

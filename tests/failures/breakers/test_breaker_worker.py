@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidSetting, Job, JobState, Onward, RateLimited
+from onward import Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
+from onward.results import Job
 from onward.worker.worker import Worker
 from tests.failures.breakers import breaker_process_jobs as process_jobs
 from tests.failures.breakers.breaker_provider import fetch
