@@ -40,7 +40,7 @@ from onward.core.limits.pause import Controls, Gate, Pause
 from onward.core.limits.queue_policy import Queue, QueueRule
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
-from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
+from onward.core.records.artifact import Artifact, ArtifactsPruned, ArtifactsVerified
 from onward.core.records.audit import AuditFilter, AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
@@ -86,7 +86,6 @@ from onward.sinks.webhook import WebhookSink, verify_signature
 __all__ = [
     "Alert",
     "Artifact",
-    "ArtifactPage",
     "ArtifactsPruned",
     "ArtifactsVerified",
     "AsyncClient",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onward import BatchClosed, Context, InvalidSetting, JobNotEnded, JobState
+from onward.core.work.error_record import ErrorRecord
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio
