@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from onward import Client, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, NewJob, Outcome, Parked, Succeeded
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
@@ -170,7 +170,9 @@ def _settle(client: Client, owner: Owner) -> None:
     own = client.for_org(owner.org_id).artifacts
     owner.doomed_artifact = own.put("file", text=f"more of {owner.org_id}").id
     owner.token = artifacts.sign(owner.artifact)
-    fixed = client.at(NOW).dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"})
+    fixed = client.at(NOW).dead.fix(
+        owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id
+    )
     owner.jobs["successor"] = str(fixed.successor_id)
     for name in ("mail", "resettable"):
         begun = client.at(NOW).worker.effects.begin(job["running"], name)

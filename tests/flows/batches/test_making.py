@@ -45,7 +45,7 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
         connection.rollback()
     with pytest.raises(BatchNotFound, match=made.id):
         crew.read(made.id)
-    assert crew.client.jobs.list().jobs == []
+    assert crew.client.jobs.list().items == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
 def test_what_is_wrong_is_refused_before_anything_is_stored(client, jobs, options, said):
     with pytest.raises(InvalidJob, match=said):
         client.batches.enqueue(jobs, **options)
-    assert client.jobs.list().jobs == []
+    assert client.jobs.list().items == []
     assert client.batches.list().items == []
 
 
@@ -76,13 +76,13 @@ def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app
             pass
     assert app.client.batches.list().items == []
     with app.batch(on_complete=new("of another application", payload={"z": 1})) as batch:
-        assert batch.progress().open
+        assert batch.refresh().open
 
 
 def test_a_batch_is_not_used_before_its_block(app):
     step = app.job(name="step")(lambda: None)
     batch = app.batch()
-    for use in (lambda: batch.add(step.build()), batch.progress, lambda: step.using(batch=batch)):
+    for use in (lambda: batch.add(step.build()), batch.refresh, lambda: step.using(batch=batch)):
         with pytest.raises(InvalidSetting, match="use it in a `with`"):
             use()
     with pytest.raises(InvalidJob, match="'x' is not a batch id"):
@@ -112,7 +112,7 @@ def test_where_every_job_needs_a_key_a_callback_has_one_of_its_own(tmp_path):
         about = {"actor_type": "user", "actor_id": "1", "request_id": "r"}
         for _ in range(2):
             client.batches.enqueue([], on_complete=new("after", **about))
-        assert len(client.jobs.list().jobs) == 2
+        assert len(client.jobs.list().items) == 2
 
 
 def test_an_open_batch_takes_jobs_until_it_is_closed(crew):
@@ -148,7 +148,7 @@ def test_a_batch_that_is_not_there_takes_nothing(client):
     ):
         with pytest.raises(BatchNotFound, match=f"no batch {NOBODY}"):
             call()
-    assert client.jobs.list().jobs == []
+    assert client.jobs.list().items == []
     assert client.batches.jobs(NOBODY).items == []
 
 

@@ -8,14 +8,15 @@ from collections.abc import Iterable
 from itertools import chain, repeat
 
 from onward.clients.binding import AsyncBinding
+from onward.core.bulk import Bulk, BulkLimit
 from onward.core.flows.batch import CALLBACKS, Batch, EnqueuedBatch, NewBatch
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.ids import AnyJobId, IdMaker, JobId, normalise_id
 from onward.core.jobs.job import Job, NewJob
 from onward.core.page import Cursor, Page, PageSize
 from onward.operations.flows import batch_create, batches
-from onward.operations.jobs import cancel, cancel_many
-from onward.operations.jobs.cancel import CancelledMany, CancelRequest
+from onward.operations.jobs import cancel_many
+from onward.operations.walk import Range
 from onward.origin import filled, inherit
 
 _PART = 2500
@@ -91,14 +92,18 @@ class AsyncBatches:
         asked = normalise_id(batch_id, of="batch")
         await self._run(lambda: batches.close(asked), atomic=True)
 
-    async def cancel(self, batch_id: AnyJobId, *, reason: str, limit: int = _MANY) -> CancelledMany:
+    async def cancel(
+        self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None
+    ) -> Bulk:
         """Cancel the jobs of a batch and close it, so that no job can be added any more.
 
         Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
-        asked = normalise_id(batch_id)
-        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
-        return await self._binding.walk(cancel_many.cancel_batch(self._policies, request, asked))
+        wanted = normalise_id(batch_id, of="batch")
+        covered = Range(listing="batches.cancel", limit=limit, cursor=cursor)
+        return await self._binding.walk(
+            cancel_many.cancel_batch(wanted, covered, self._policies, reason=reason)
+        )
 
     async def get(self, batch_id: AnyJobId) -> Batch:
         """Return a batch and its progress; raises BatchNotFound, and InvalidJob for a text that is no id."""

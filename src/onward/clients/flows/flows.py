@@ -7,13 +7,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from onward.clients.binding import AsyncBinding
+from onward.core.bulk import Bulk
 from onward.core.flows.graph import Graph
 from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.core.page import Cursor, Page, PageSize
 from onward.operations.flows import graph
 from onward.operations.jobs import cancel_many
-from onward.operations.jobs.cancel import CancelledMany
 
 
 class AsyncFlows:
@@ -55,12 +55,12 @@ class AsyncFlows:
         asked = normalise_id(job_id)
         return await self._run(lambda: graph.graph(asked, limit), write=False)
 
-    async def cancel(self, job_id: AnyJobId, *, reason: str, dry_run: bool = False) -> CancelledMany:
+    async def cancel(self, job_id: AnyJobId, *, reason: str, dry_run: bool = False) -> Bulk:
         """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
 
         The same holds for each of those jobs.
         """
         asked = normalise_id(job_id)
         return await self._binding.walk(
-            cancel_many.cancel_flow(self._binding.policies, asked, reason, dry_run=dry_run)
+            cancel_many.cancel_flow(asked, self._binding.policies, reason=reason, dry_run=dry_run)
         )

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from onward.core.flows.flow import MOST_PARENTS
 from onward.core.flows.graph import Graph, Link
 from onward.core.inputs.checks import whole
-from onward.core.jobs.ids import JobId
+from onward.core.jobs.ids import JobId, id_in_cursor
 from onward.core.jobs.job import Job
-from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_id_cursor
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor
 from onward.core.upkeep.facts import ParentSeen
 from onward.errors import JobNotFound
 from onward.operations.jobs.inspect import get_many
@@ -83,7 +83,7 @@ def awaited(job_id: JobId) -> Operation[list[ParentSeen]]:
 
 def _asked(kind: str, job_id: JobId, limit: int, cursor: Cursor | None) -> dict[str, Scalar]:
     whole("limit", limit, 1, MOST_PER_PAGE)
-    return {"id": job_id, "after": read_id_cursor(f"flows.{kind}", cursor), "limit": limit + 1}
+    return {"id": job_id, "after": id_in_cursor(f"flows.{kind}", cursor), "limit": limit + 1}
 
 
 def _page(kind: str, job_id: JobId, rows: Sequence[Row], limit: int) -> Operation[Page[Job]]:

@@ -15,10 +15,10 @@ from onward.core.bulk import Bulk
 from onward.core.inputs.checks import span, whole
 from onward.core.inputs.duration import duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
-from onward.core.jobs.ids import JobId
+from onward.core.jobs.ids import JobId, id_in_cursor
 from onward.core.jobs.job import Job, NewJob, instant
 from onward.core.jobs.payload import decode, encode
-from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_cursor, read_id_cursor
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_cursor
 from onward.core.policy.contract import check_given
 from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
@@ -87,7 +87,7 @@ def list_signals(
     cursor: Cursor | None = None,
 ) -> Operation[Page[Signal]]:
     """Return a page of the stored signals, newest first."""
-    params = {**_narrowed(event, key, limit), "before": read_id_cursor(_LIST, cursor)}
+    params = {**_narrowed(event, key, limit), "before": id_in_cursor(_LIST, cursor)}
     rows = yield Statement("list_signals", params)
     found = [_signal(row) for row in rows[:limit]]
     return Page(found, make_cursor(_LIST, found[-1].id) if len(rows) > limit else None)
@@ -102,7 +102,7 @@ def list_awaited(
     cursor: Cursor | None = None,
 ) -> Operation[Page[Awaited]]:
     """Return a page of the jobs that wait for a signal, by id."""
-    params = {**_narrowed(event, key, limit), "job_id": job_id, "after": read_id_cursor(_AWAITED, cursor)}
+    params = {**_narrowed(event, key, limit), "job_id": job_id, "after": id_in_cursor(_AWAITED, cursor)}
     rows = yield Statement("list_awaited", params)
     found = [_awaited(row) for row in rows[:limit]]
     return Page(found, make_cursor(_AWAITED, found[-1].job_id) if len(rows) > limit else None)

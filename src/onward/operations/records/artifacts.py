@@ -8,10 +8,10 @@ from typing import Any
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_reason, check_text, check_texts
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import JobId, id_in_cursor, normalise_id
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
-from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_id_cursor
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor
 from onward.core.policy.policies import Policies
 from onward.core.records.artifact import (
     LONGEST_NAME,
@@ -106,7 +106,7 @@ def list_artifacts(
         {
             "job_id": job_id,
             "name": name,
-            "below": read_id_cursor(_LIST, cursor),
+            "below": id_in_cursor(_LIST, cursor),
             "limit": limit + 1,
         },
     )
