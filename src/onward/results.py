@@ -23,7 +23,7 @@ from onward.core.limits.limit_use import LimitSeen
 from onward.core.limits.pause import Controls, Gate, Pause
 from onward.core.limits.queue_policy import Queue, QueueRule
 from onward.core.page import Page
-from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
+from onward.core.records.artifact import Artifact, ArtifactsPruned, ArtifactsVerified
 from onward.core.records.audit import AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
@@ -44,7 +44,6 @@ from onward.handlers.handles.flow_handle import FlowHandle
 __all__ = [
     "Alert",
     "Artifact",
-    "ArtifactPage",
     "ArtifactsPruned",
     "ArtifactsVerified",
     "AsyncTransaction",

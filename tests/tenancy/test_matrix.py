@@ -146,23 +146,22 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "worker.parents": [lambda c, o: c.worker.parents(running_job(c, o))],
     "worker.note": [lambda c, o: c.worker.note(running_job(c, o), "noted") > 0],
-    "artifacts.add": [lambda c, o: c.artifacts.add(running_job(c, o), "file", text="new").size],
+    "worker.artifacts.add": [
+        lambda c, o: c.worker.artifacts.add(running_job(c, o), "file", text="new").size,
+    ],
+    "worker.artifacts.open": [
+        lambda c, o: closed(c.worker.artifacts.open(running_job(c, o), o.artifact)),
+    ],
     "artifacts.check": [lambda c, o: c.artifacts.check(o.token)],
     "artifacts.delete": [lambda c, o: c.artifacts.delete(o.doomed_artifact, **WHY)],
     "artifacts.get": [lambda c, o: c.artifacts.get(o.artifact)],
-    "artifacts.list": [
-        lambda c, o: c.artifacts.list(org_id=o.org_id),
-        lambda c, o: c.artifacts.list(job_id=o.succeeded),
-    ],
+    "artifacts.list": [lambda c, o: c.artifacts.list(job_id=o.succeeded)],
     "artifacts.open": [lambda c, o: closed(c.artifacts.open(o.artifact))],
     "artifacts.open_link": [lambda c, o: closed(c.artifacts.open_link(o.token))],
-    "artifacts.put": [
-        lambda c, o: c.artifacts.put("file", text="new", org_id=o.org_id).size,
-        lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size,
-    ],
+    "artifacts.put": [lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size],
+    "artifacts.put_file": [lambda c, o: c.artifacts.put_file("file", [b"new"], job_id=o.queued).size],
     "artifacts.read": [lambda c, o: c.artifacts.read(o.artifact)],
     "artifacts.sign": [lambda c, o: c.artifacts.sign(o.artifact)],
-    "artifacts.verify": [lambda c, o: c.artifacts.verify(org_id=o.org_id)],
     "signals.awaited": [lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}")],
     "worker.signals.find": [
         lambda c, o: c.worker.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}"),

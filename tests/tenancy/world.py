@@ -168,7 +168,8 @@ def _settle(client: Client, owner: Owner) -> None:
     client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
-    owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
+    own = client.for_org(owner.org_id).artifacts
+    owner.doomed_artifact = own.put("file", text=f"more of {owner.org_id}").id
     owner.token = artifacts.sign(owner.artifact)
     fixed = client.at(NOW).dead.fix(
         owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id

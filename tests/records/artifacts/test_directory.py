@@ -140,7 +140,7 @@ def test_thirty_megabytes_are_never_in_memory_whole(local, tmp_path):
             file.write(bytes([n]) * MB)
     tracemalloc.start()
     try:
-        artifact = local.artifacts.put("video", path=source)
+        artifact = local.artifacts.put_file("video", source)
         with local.artifacts.open(artifact.id) as copy:
             first = copy.read(1)
         assert local.artifacts.verify().corrupt == ()
