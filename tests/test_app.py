@@ -166,7 +166,7 @@ def test_the_client_can_be_bound_to_a_transaction(tmp_path):
         app.within(connection).enqueue(NewJob(job_type="work"))
         connection.rollback()
     connection.close()
-    assert app.client.jobs.list().jobs == []
+    assert app.client.jobs.list().items == []
     app.close()
 
 
@@ -178,7 +178,7 @@ async def test_the_async_client_can_be_bound_to_a_transaction(postgres_url):
             await app.awithin(connection).enqueue(NewJob(job_type="work"))
             await connection.rollback()
             [job] = [await app.awithin(connection).enqueue(NewJob(job_type="work"))]
-        assert [one.id for one in (await app.aclient.jobs.list()).jobs] == [job.id]
+        assert [one.id for one in await app.aclient.jobs.list()] == [job.id]
         await app.aclose()
 
 
@@ -246,7 +246,7 @@ def test_a_worker_runs_a_job_and_its_child(working):  # S0-33
 
     assert asyncio.run(drain()).succeeded == 2
     assert handle.result() is None
-    children = [job for job in working.client.jobs.list().jobs if job.parent_id == handle.id]
+    children = [job for job in working.client.jobs.list().items if job.parent_id == handle.id]
     assert [job.result for job in children] == [42]
 
 

@@ -11,6 +11,7 @@ from onward.app import Onward
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
 from onward.core.failures.alert import Sink
+from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
 from onward.core.flows.flow import group
 from onward.core.jobs.filters import JobFilter
@@ -76,7 +77,9 @@ __all__ = [
     "Client",
     "Context",
     "ContractBroken",
+    "DeadFilter",
     "DuplicateJob",
+    "Edit",
     "Failed",
     "Handle",
     "InvalidArguments",

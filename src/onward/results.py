@@ -6,25 +6,18 @@ from onward.app import Tick
 from onward.core.bulk import Bulk, Changed
 from onward.core.failures.alert import Alert, GroupedAlert, WaitingSend
 from onward.core.failures.breaker import Breaker, BreakerSettings
-from onward.core.failures.dead_letter import (
-    DeadGroup,
-    DeadLetter,
-    DeadLetterPage,
-    FixPreview,
-    GroupPage,
-    Resolution,
-    Resolved,
-)
+from onward.core.failures.dead_letter import DeadGroup, DeadLetter, FixPreview, Resolution
 from onward.core.flows.batch import Batch, EnqueuedBatch
 from onward.core.flows.flow import Flow
 from onward.core.flows.graph import Graph, Link
-from onward.core.jobs.filters import Counts, Page
-from onward.core.jobs.history import Attempt, Dropped, Event
+from onward.core.jobs.filters import Counts
+from onward.core.jobs.history import Attempt, Cancellation, Dropped, Event
 from onward.core.jobs.job import Enqueued, Job
-from onward.core.jobs.ledger import Key, KeyPage
+from onward.core.jobs.ledger import Key
 from onward.core.limits.limit_use import LimitSeen
 from onward.core.limits.pause import Controls, Gate, Pause
 from onward.core.limits.queue_policy import Queue, QueueRule
+from onward.core.page import Page
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
 from onward.core.records.audit import AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
@@ -42,9 +35,6 @@ from onward.handlers.context.sync.transaction import Transaction
 from onward.handlers.context.transaction import AsyncTransaction
 from onward.handlers.handles.batch_handle import BatchHandle, OpenBatch
 from onward.handlers.handles.flow_handle import FlowHandle
-from onward.operations.failures.dead_bulk import ResolvedMany
-from onward.operations.flows.batches import BatchPage
-from onward.operations.jobs.cancel import CancelledMany
 
 __all__ = [
     "Alert",
@@ -58,18 +48,16 @@ __all__ = [
     "Awaited",
     "Batch",
     "BatchHandle",
-    "BatchPage",
     "Breaker",
     "BreakerSettings",
     "Budget",
     "Bulk",
-    "CancelledMany",
+    "Cancellation",
     "Changed",
     "Controls",
     "Counts",
     "DeadGroup",
     "DeadLetter",
-    "DeadLetterPage",
     "Dropped",
     "Effect",
     "Enqueued",
@@ -82,11 +70,9 @@ __all__ = [
     "FlowHandle",
     "Gate",
     "Graph",
-    "GroupPage",
     "GroupedAlert",
     "Job",
     "Key",
-    "KeyPage",
     "Leases",
     "LimitSeen",
     "Link",
@@ -102,8 +88,6 @@ __all__ = [
     "Queue",
     "QueueRule",
     "Resolution",
-    "Resolved",
-    "ResolvedMany",
     "RuledClaim",
     "Schedule",
     "ScheduleRun",

@@ -90,7 +90,7 @@ async def test_a_graph_of_a_hundred_jobs_is_run_as_the_model_says(app: Onward) -
 def test_a_whole_flow_can_be_cancelled(app: Onward) -> None:
     step = app.job(name="step")(lambda: None)
     flow = app.enqueue_flow(group(step.build(), step.build()).then(step.build()))
-    assert flow.cancel(reason="not needed") == ["cancelled"] * 3
+    assert [one.state for one in flow.cancel(reason="not needed")] == ["cancelled"] * 3
     assert [job.error for job in flow.refresh()] == [ErrorRecord(reason="not needed")] * 3
     assert len(flow.ids) == len(set(flow.ids)) == 3
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Failed, InvalidJob, JobNotFound, NewJob, Succeeded
+from onward import Client, Edit, Failed, InvalidJob, JobNotFound, NewJob, Succeeded
 from onward.core.flows.flow import group
 from onward.core.jobs.ids import first_id_at
 from onward.core.work.error_record import ErrorRecord
@@ -83,7 +83,7 @@ def test_who_waits_for_a_dead_job_that_is_discarded_is_cancelled(working: Client
 def test_who_waits_for_a_dead_job_waits_for_the_one_that_replaces_it(working: Client) -> None:
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
-    letter = working.dead.fix(first.id, note="mended", patch={"n": 1})
+    letter = working.dead.fix(first.id, Edit(patch={"n": 1}), reason="mended")
     working.worker.settle()
     assert state(working, second.id) == "blocked"
     assert run(working) == ["a"]
@@ -195,7 +195,7 @@ def test_deleting_a_job_does_not_leave_its_followers_blocked(working: Client) ->
     first, second, third = working.enqueue_flow(
         new("a", subject="booking:1").then(new("b"), new("c", after_needs="ended"))
     )
-    working.jobs.drop_subject("booking:1", rule="delete")
+    working.jobs.drop_subject("booking:1", policy="delete")
     with pytest.raises(JobNotFound):
         working.jobs.get(first.id)
     working.worker.settle()

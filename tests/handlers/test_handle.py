@@ -51,7 +51,7 @@ def test_a_dead_job_has_no_result_but_a_reason(app, work):
 
 def test_a_cancelled_job_says_why(app, work):
     handle = work.enqueue()
-    assert handle.cancel(reason="not needed") == JobState.CANCELLED
+    assert handle.cancel(reason="not needed").state == JobState.CANCELLED
     assert handle.state == JobState.CANCELLED
     with pytest.raises(JobFailed, match="was cancelled: not needed"):
         handle.result()
@@ -100,7 +100,7 @@ async def test_waiting_leaves_the_event_loop_free(app, work):
 @pytest.mark.anyio
 async def test_a_cancellation_can_be_awaited(app, work):
     handle = await work.aenqueue()
-    assert await handle.acancel(reason="no") == JobState.CANCELLED
+    assert (await handle.acancel(reason="no")).state == JobState.CANCELLED
     with pytest.raises(JobFailed):
         await handle.aresult()
     await app.aclose()

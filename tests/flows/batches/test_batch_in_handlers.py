@@ -29,7 +29,7 @@ async def test_a_batch_grows_while_it_runs_and_its_callback_sees_all_of_it(app, 
         @app.job
         def after(ctx: Context) -> None:
             seen.append(
-                (ctx.batch.refresh(), [job.payload for job in ctx.client.batches.jobs(ctx.batch.id).jobs])
+                (ctx.batch.refresh(), [job.payload for job in ctx.client.batches.jobs(ctx.batch.id).items])
             )
 
     else:
@@ -42,7 +42,7 @@ async def test_a_batch_grows_while_it_runs_and_its_callback_sees_all_of_it(app, 
         @app.job
         async def after(ctx: Context) -> None:
             jobs = await ctx.aclient.batches.jobs(ctx.batch.id)
-            seen.append((await ctx.batch.arefresh(), [job.payload for job in jobs.jobs]))
+            seen.append((await ctx.batch.arefresh(), [job.payload for job in jobs]))
 
     batch = await app.aenqueue_batch(
         [page.build(number=1, more=2), page.build(number=2, more=1)], on_complete=after.build(), name="pages"
@@ -52,7 +52,7 @@ async def test_a_batch_grows_while_it_runs_and_its_callback_sees_all_of_it(app, 
     assert (counts.total, counts.succeeded, counts.waiting, counts.name) == (5, 5, 0, "pages")
     assert sorted(payload["number"] for payload in payloads) == [1, 2, 10, 11, 20]
     assert (await batch.aresult()).ended_at is not None
-    children = [job for job in app.client.batches.jobs(batch.id).jobs if job.payload["number"] == 10]
+    children = [job for job in app.client.batches.jobs(batch.id).items if job.payload["number"] == 10]
     assert children[0].parent_id is not None
 
 
@@ -124,7 +124,7 @@ def test_a_block_that_raises_cancels_what_it_added(app):
     told = batch.join()
     assert (told.cancelled, told.total) == (2, 2)
     assert app.client.jobs.get(told.callbacks["on_failure"]).state == JobState.QUEUED
-    [job, _] = app.client.batches.jobs(batch.id).jobs
+    [job, _] = app.client.batches.jobs(batch.id).items
     assert job.error == ErrorRecord(reason="the block that filled it raised LookupError")
     with pytest.raises(
         BatchFailed, match=r"of 2 jobs of batch .*, 0 are dead and 2 cancelled; join\(\)"

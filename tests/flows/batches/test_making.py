@@ -46,7 +46,7 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
         connection.rollback()
     with pytest.raises(BatchNotFound, match=made.id):
         crew.read(made.id)
-    assert crew.client.jobs.list().jobs == []
+    assert crew.client.jobs.list().items == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
 def test_what_is_wrong_is_refused_before_anything_is_stored(client, jobs, options, said):
     with pytest.raises(InvalidJob, match=said):
         client.batches.enqueue(jobs, **options)
-    assert client.jobs.list().jobs == []
+    assert client.jobs.list().items == []
     assert client.batches.list().batches == []
 
 
@@ -113,7 +113,7 @@ def test_where_every_job_needs_a_key_a_callback_has_one_of_its_own(tmp_path):
         about = {"actor_type": "user", "actor_id": "1", "request_id": "r"}
         for _ in range(2):
             client.batches.enqueue([], on_complete=new("after", **about))
-        assert len(client.jobs.list().jobs) == 2
+        assert len(client.jobs.list().items) == 2
 
 
 def test_an_open_batch_takes_jobs_until_it_is_closed(crew):
@@ -149,8 +149,8 @@ def test_a_batch_that_is_not_there_takes_nothing(client):
     ):
         with pytest.raises(BatchNotFound, match=f"no batch {NOBODY}"):
             call()
-    assert client.jobs.list().jobs == []
-    assert client.batches.jobs(NOBODY).jobs == []
+    assert client.jobs.list().items == []
+    assert client.batches.jobs(NOBODY).items == []
 
 
 def test_a_running_job_adds_to_its_batch_and_it_does_not_end_too_early(crew):
@@ -217,9 +217,9 @@ def test_the_jobs_of_a_batch_are_listed_wherever_they_are(crew):
     crew.batch(1)
     crew.end(second)
     page = crew.client.batches.jobs(batch_id, limit=2)
-    assert [job.id for job in page.jobs] == [third, second]
+    assert [job.id for job in page] == [third, second]
     rest = crew.client.batches.jobs(batch_id, limit=2, cursor=page.next_cursor)
-    assert ([job.id for job in rest.jobs], rest.next_cursor) == ([first], None)
+    assert ([job.id for job in rest], rest.next_cursor) == ([first], None)
 
 
 def test_a_batch_of_an_org_takes_jobs_of_that_org_alone(client):

@@ -9,15 +9,16 @@ from itertools import chain, repeat
 from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
+from onward.core.bulk import Bulk, BulkLimit
 from onward.core.flows.batch import CALLBACKS, Batch, EnqueuedBatch, NewBatch
 from onward.core.inputs.checks import check_kind
-from onward.core.jobs.filters import Page
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.jobs.job import NewJob
+from onward.core.jobs.job import Job, NewJob
+from onward.core.page import Cursor, Page
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batches import BatchPage
-from onward.operations.jobs import cancel, cancel_many
-from onward.operations.jobs.cancel import CancelledMany, CancelRequest
+from onward.operations.jobs import cancel_many
+from onward.operations.walk import Range
 from onward.origin import filled, inherit
 
 _PART = 2500
@@ -86,14 +87,18 @@ class AsyncBatches:
         asked = normalise_id(batch_id, of="batch")
         await self._run(lambda: batches.close(asked), atomic=True)
 
-    async def cancel(self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY) -> CancelledMany:
+    async def cancel(
+        self, batch_id: JobId | UUID, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None
+    ) -> Bulk:
         """Cancel the jobs of a batch and close it, so that no job can be added any more.
 
         Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
-        asked = normalise_id(batch_id)
-        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
-        return await self._binding.walk(cancel_many.cancel_batch(self._policies, request, asked))
+        wanted = normalise_id(batch_id, of="batch")
+        covered = Range(listing="batches.cancel", limit=limit, cursor=cursor)
+        return await self._binding.walk(
+            cancel_many.cancel_batch(wanted, covered, self._policies, reason=reason)
+        )
 
     async def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch and its progress; raises BatchNotFound."""
@@ -115,7 +120,9 @@ class AsyncBatches:
             write=False,
         )
 
-    async def jobs(self, batch_id: JobId | UUID, *, limit: int = 50, cursor: JobId | None = None) -> Page:
+    async def jobs(
+        self, batch_id: JobId | UUID, *, limit: int = 50, cursor: Cursor | None = None
+    ) -> Page[Job]:
         """Read a page of the jobs of a batch, newest first, without its callbacks."""
         asked = normalise_id(batch_id, of="batch")
         return await self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)

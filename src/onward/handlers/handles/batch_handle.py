@@ -15,6 +15,7 @@ import msgspec
 
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
+from onward.core.bulk import Bulk
 from onward.core.flows.batch import Batch
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import JobId, normalise_id
@@ -23,7 +24,6 @@ from onward.core.policy.category import Capability
 from onward.errors import BatchFailed, InvalidJob, InvalidSetting, JobNotEnded
 from onward.handlers.clients import Clients
 from onward.handlers.handles.handle import Handle, pauses
-from onward.operations.jobs.cancel import CancelledMany
 from onward.origin import running
 
 
@@ -106,11 +106,11 @@ class BatchHandle:
         with self._around():
             return self._handles(await self._current().enqueue_many(self._members(jobs)))
 
-    def cancel(self, *, reason: str) -> CancelledMany:
+    def cancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, and accept no more."""
         return self._sync().batches.cancel(self.id, reason=reason)
 
-    async def acancel(self, *, reason: str) -> CancelledMany:
+    async def acancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, and accept no more."""
         return await self._current().batches.cancel(self.id, reason=reason)
 
@@ -207,12 +207,12 @@ class OwnBatch(BatchHandle):
         super().__init__(batch_id, clients)
         self._asking = asking
 
-    def cancel(self, *, reason: str) -> CancelledMany:
+    def cancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
         self._asking.require("domain")
         return super().cancel(reason=reason)
 
-    async def acancel(self, *, reason: str) -> CancelledMany:
+    async def acancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
         self._asking.require("domain")
         return await super().acancel(reason=reason)

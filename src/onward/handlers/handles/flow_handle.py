@@ -8,8 +8,9 @@ from uuid import UUID
 
 from onward.core.flows.flow import Flow
 from onward.core.inputs.duration import Duration
+from onward.core.jobs.history import Cancellation
 from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
+from onward.core.jobs.job import Enqueued, Job, NewJob
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.handles.handle import Handle, countdown, result_of
@@ -98,12 +99,12 @@ class FlowHandle(Sequence[Handle[Any]]):
         """
         return [result_of(job) for job in await self.ajoin(timeout)]
 
-    def cancel(self, *, reason: str) -> list[JobState]:
-        """Cancel the waiting jobs, and ask the running ones to give way; return the state of each now."""
+    def cancel(self, *, reason: str) -> list[Cancellation]:
+        """Cancel the waiting jobs, and ask the running ones to give way; raises JobNotFound."""
         return [one.cancel(reason=reason) for one in self._last_first()][::-1]
 
-    async def acancel(self, *, reason: str) -> list[JobState]:
-        """Cancel the waiting jobs, and ask the running ones to give way; return the state of each now."""
+    async def acancel(self, *, reason: str) -> list[Cancellation]:
+        """Cancel the waiting jobs, and ask the running ones to give way; raises JobNotFound."""
         return [await one.acancel(reason=reason) for one in self._last_first()][::-1]
 
     def _last_first(self) -> list[Handle[Any]]:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.history import Cancellation
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
 from onward.core.secrets.redaction import REDACTION
@@ -98,15 +99,17 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """
         return result_of(await self.ajoin(timeout))  # type: ignore[no-any-return]
 
-    def cancel(self, *, reason: str) -> JobState:
-        """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
-        self.state = state = self._clients.sync.jobs.cancel(self.id, reason=reason)
-        return state
+    def cancel(self, *, reason: str) -> Cancellation:
+        """Cancel the job if it waits, or ask its handler to give way; raises JobNotFound."""
+        answer = self._clients.sync.jobs.cancel(self.id, reason=reason)
+        self.state = answer.state
+        return answer
 
-    async def acancel(self, *, reason: str) -> JobState:
-        """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
-        self.state = state = await self._clients.current().jobs.cancel(self.id, reason=reason)
-        return state
+    async def acancel(self, *, reason: str) -> Cancellation:
+        """Cancel the job if it waits, or ask its handler to give way; raises JobNotFound."""
+        answer = await self._clients.current().jobs.cancel(self.id, reason=reason)
+        self.state = answer.state
+        return answer
 
     def _seen(self, job: Job) -> Job:
         self.state = job.state

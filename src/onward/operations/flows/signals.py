@@ -14,10 +14,10 @@ from typing import Any
 from onward.core.inputs.checks import span, whole
 from onward.core.inputs.duration import duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, NewJob, instant
 from onward.core.jobs.payload import decode, encode
+from onward.core.page import MOST_PER_PAGE
 from onward.core.policy.contract import check_given
 from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text

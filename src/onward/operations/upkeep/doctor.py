@@ -141,7 +141,7 @@ def gather_job(
         awaited=awaited,
         now=at or job.created_at,
         holds=holds,
-        effects=done,
+        effects=done.items,
         resolution=resolution,
         dry_run=policies.settings.dry_run,
     )
