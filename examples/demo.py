@@ -161,7 +161,7 @@ def main() -> int:
         finally:
             process.terminate()
             code = process.wait()
-        found = jobs.app.client.jobs.list(limit=1000).jobs
+        found = list(jobs.app.client.jobs.list(limit=1000))
         wrong = summarise(found) + ([f"the worker's exit code: {code}"] if code else [])
         for job_type in ("renew_subscription", "convert_video", "import_orders"):
             tell(next(job for job in found if job.job_type == job_type))

@@ -18,6 +18,7 @@ import pytest
 from onward import (
     AuditFilter,
     Client,
+    DeadFilter,
     Failed,
     InvalidJob,
     InvalidSetting,
@@ -91,14 +92,26 @@ MISTAKES: dict[str, Any] = {
     ),
     "a cursor that is true": lambda client, job: client.audit.list(cursor=True),
     "a cursor in text": lambda client, job: client.audit.list(cursor="x"),
-    "a number for resolved": lambda client, job: client.dead.list(resolved=2**70),
+    "a number for resolved": lambda client, job: client.dead.list(
+        DeadFilter(resolved=2**70)  # type: ignore[arg-type]
+    ),
     "a number for a reset": lambda client, job: client.dead.replay(
         [job.id], reason="r", reset_attempts=2**70
     ),
-    "a cursor of two": lambda client, job: client.keys.list(cursor=("a", "b")),
-    "an empty cursor of keys": lambda client, job: client.keys.list(cursor=()),
-    "a cursor of numbers": lambda client, job: client.keys.list(cursor=(1, 2, 3)),
-    "a cursor with a NUL": lambda client, job: client.keys.list(cursor=("", "", "a\0b")),
+    "a cursor of a pair": lambda client, job: client.keys.list(cursor=("a", "b")),
+    "an empty cursor of keys": lambda client, job: client.keys.list(cursor=""),
+    "a cursor of numbers": lambda client, job: client.keys.list(cursor=make_cursor("keys", 1, 2, 3)),
+    "a cursor with a NUL": lambda client, job: client.keys.list(cursor=make_cursor("keys", "", "", "a\0b")),
+    "the cursor of another listing": lambda client, job: client.dead.list(cursor=make_cursor("jobs", job.id)),
+    "a cursor with no id": lambda client, job: client.jobs.list(cursor=make_cursor("jobs", "x")),
+    "a cursor with a count below zero": lambda client, job: client.dead.discard_where(
+        DeadFilter(), reason="r", cursor=make_cursor("dead.discard", job.id, -1)
+    ),
+    "a dict for dead letters": lambda client, job: client.dead.list({"job_type": "t"}),
+    "a list for resolved": lambda client, job: client.dead.list(
+        DeadFilter(resolved=["no"])  # type: ignore[arg-type]
+    ),
+    "an id to replay instead of ids": lambda client, job: client.dead.replay(job.id, reason="r"),
     "a word to prune from": lambda client, job: client.keys.prune(cursor="abc"),
     "a number to prune from": lambda client, job: client.keys.prune(cursor=5),
     "half a pair as text": lambda client, job: client.artifacts.put("n", text="\ud800"),
@@ -133,7 +146,7 @@ def test_a_mistake_is_told_in_onwards_own_words_and_changes_nothing(client, mist
     with pytest.raises(OnwardError) as refused:
         MISTAKES[mistake](client, job)
     assert isinstance(refused.value, InvalidJob | InvalidSetting)
-    assert client.jobs.list().jobs == [job]
+    assert client.jobs.list().items == [job]
 
 
 def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
@@ -188,7 +201,7 @@ def test_a_bound_client_does_not_outlive_its_transaction(client):
         connection.execute("COMMIT")
         with pytest.raises(TransactionNotOpen):
             bound.enqueue(JOB)
-    assert len(client.jobs.list().jobs) == 1
+    assert len(client.jobs.list().items) == 1
 
 
 def use_in_child(client: Client, answers: Any) -> None:
@@ -226,7 +239,7 @@ def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
             except StoreUnreachable:
                 continue
         assert stored >= 9, "what cut one connection has cut them all, and one error is enough to learn it"
-        assert len(client.jobs.list().jobs) == stored
+        assert len(client.jobs.list().items) == stored
 
 
 def cut_all(url: str, store: PostgresStore) -> None:

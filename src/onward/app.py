@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 import msgspec
 
 from onward.clients.client import AsyncClient
+from onward.clients.records.links import link_to
 from onward.clients.sync.client import Client
 from onward.core.failures.alert import Alert
 from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
@@ -31,13 +31,14 @@ from onward.core.policy.category import Category
 from onward.core.policy.contract import check_given
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import SettingOptions
-from onward.core.records.artifact import Artifact, ArtifactRef
+from onward.core.records.artifact import Artifact
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
 from onward.core.work.wait import Sent
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
-from onward.handlers.clients import Clients
+from onward.handlers.clients import Clients, confined
 from onward.handlers.context.context_effects import dry_run_asked
+from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
 from onward.handlers.definition import AnyJobFunction, JobDecorator
@@ -112,8 +113,12 @@ class Onward:
         return self.clients.current()
 
     def within(self, tx: object) -> Client:
-        """Bind the client to the caller's open transaction; for an async one use `aclient.within(tx)`."""
+        """Return a client bound to the caller's open transaction, which it never ends."""
         return self.clients.sync.within(tx)
+
+    def awithin(self, tx: object) -> AsyncClient:
+        """Return an async client bound to the caller's open transaction, which it never ends."""
+        return self.clients.current().within(tx)
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Handle[Any]]:
         """Enqueue jobs that `.build()` made, all or none; return their handles in the same order."""
@@ -155,17 +160,17 @@ class Onward:
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
         """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
-        said = read_signal(options)
-        client = said.bound(self.clients.sync)
-        return client.signals.send(event, key, payload, **said.named)
+        call = read_signal(options)
+        with self.context(org_id=call.org_id):
+            return call.bound(self.clients.sync).signals.send(event, key, payload, keep=call.keep)
 
     async def asignal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
         """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
-        said = read_signal(options)
-        client = said.bound(self.clients.current())
-        return await client.signals.send(event, key, payload, **said.named)
+        call = read_signal(options)
+        with self.context(org_id=call.org_id):
+            return await call.bound(self.clients.current()).signals.send(event, key, payload, keep=call.keep)
 
     def context(
         self,
@@ -295,13 +300,15 @@ class Onward:
         self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
     ) -> str:
         """Return a link by which any holder can read an artifact for `ttl`; `{id}` in the URL is its id."""
-        client = self.client
-        org_id = artifact.org_id if isinstance(artifact, Artifact) else None
-        if org_id is not None and self.policies.settings.tenancy != "off":
-            client = client.for_org(org_id)
-        token = client.artifacts.sign(artifact, expires_in=ttl, role=role)
-        url = base_url.replace("{id}", ArtifactRef.of(artifact).id)
-        return f"{url}{'&' if '?' in url else '?'}t={token}"
+        client = confined(self.client, artifact) if isinstance(artifact, Artifact) else self.client
+        return link_to(artifact, base_url, client.artifacts.sign(artifact, expires_in=ttl, role=role))
+
+    async def aartifact_link(
+        self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
+    ) -> str:
+        """Return a link by which any holder can read an artifact for `ttl`; `{id}` in the URL is its id."""
+        client = confined(self.aclient, artifact) if isinstance(artifact, Artifact) else self.aclient
+        return link_to(artifact, base_url, await client.artifacts.sign(artifact, expires_in=ttl, role=role))
 
     def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
         """Return a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
@@ -323,13 +330,8 @@ class Onward:
             finally:
                 await self.clients.aclose()
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(once())
-        # A thread can run only one event loop at a time.
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, once()).result()
+        check_may_block("app.tick()", "await app.atick()")
+        return asyncio.run(once())
 
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
         """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""

@@ -30,7 +30,7 @@ def slots(client: Client) -> list[int]:
 
 
 def jobs(client: Client) -> list[str]:
-    return [str(job.key) for job in reversed(client.jobs.list().jobs)]
+    return [str(job.key) for job in reversed(client.jobs.list().items)]
 
 
 def test_a_slot_is_fired_when_it_is_due_and_once(client):
@@ -39,7 +39,7 @@ def test_a_slot_is_fired_when_it_is_due_and_once(client):
     assert client.at(T + 9 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
     fired = client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
-    [job] = client.jobs.list().jobs
+    [job] = client.jobs.list().items
     assert fired.jobs == {"nightly": [job.id]}
     assert (job.state, job.run_at) == (JobState.QUEUED, T + 10 * MINUTE)
     [run] = client.schedules.runs("nightly")
@@ -135,7 +135,7 @@ def test_an_overlapping_run_is_allowed_if_nothing_else_is_said(client):
     add(client)
     client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     client.at(T + 20 * MINUTE).worker.schedules.fire(KNOWN)
-    assert [job.state for job in client.jobs.list().jobs] == [JobState.QUEUED] * 2
+    assert [job.state for job in client.jobs.list().items] == [JobState.QUEUED] * 2
 
 
 def test_an_overlapping_run_may_be_skipped_until_the_one_before_has_ended(client):

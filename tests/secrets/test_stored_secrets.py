@@ -94,7 +94,7 @@ def test_the_callers_transaction_stays_usable(client, tmp_path):
         kept = within.enqueue(NewJob(job_type="t", payload={"password_ref": "vault:db"}))
         connection.commit()
     assert client.jobs.get(kept.id).payload == {"password_ref": "vault:db"}
-    assert len(client.jobs.list().jobs) == 1
+    assert len(client.jobs.list().items) == 1
 
 
 def test_a_redacted_payload_is_stored_without_its_secrets(client):

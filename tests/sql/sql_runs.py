@@ -13,7 +13,7 @@ from onward.connections.drivers.sqlite import WRITE_LOCK
 from onward.connections.schema_check import require_tables
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
-from onward.core.failures.dead_letter import Edit
+from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
@@ -27,7 +27,6 @@ from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Released, Succeeded
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
-from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.flows import batches, signals
 from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
 from onward.operations.limits import pauses
@@ -175,13 +174,13 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "wake": (signals.wake, [[(1,)]]),
     "list signals": (signals.list_signals, [[SIGNAL]]),
     "list awaited": (signals.list_awaited, [[(ID, "o", "e", None, 1)]]),
-    "prune signals": (signals.prune, [[(ID,)], [(ID,)]]),
+    "prune signals": (partial(signals.prune, 1), [[(ID,)], [(ID,)]]),
     "get a key": (partial(key_conflicts.get_key, "k"), [[LINE]]),
     "list keys": (key_conflicts.list_keys, [[LINE]]),
     "forget a key": (partial(key_conflicts.forget, "k", reason="r"), [[(ID,)]]),
     "prune keys": (key_conflicts.prune, [[("", "", "k")], [("", "", "k")], [("k",)]]),
     "drop a subject": (
-        partial(subjects.drop_subject, "s", Policies(), rule="delete"),
+        partial(subjects.drop_subject, "s", Policies(), policy="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
     "finish what was metered": (partial(work.finish, METERED), [[("o", 5)], [], [("o",)]]),
@@ -228,17 +227,16 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
     "count": (inspect.count, [[]]),
-    "attempts": (partial(inspect.attempts_of, ID), [[stored()], []]),
+    "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),
-    "list dead letters": (dead_letters.list_letters, [[DEAD]]),
-    "list dead letters of a group": (partial(dead_letters.list_letters, {"group": "a"}), [[DEAD]]),
-    "list dead letters of a subject": (partial(dead_letters.list_letters, {"subject": "s"}), [[DEAD]]),
-    "pick dead letters": (partial(dead_bulk.pick, {}, ResolvedMany(), limit=1), [[(ID,)]]),
-    "pick of a group": (partial(dead_bulk.pick, {"group": "a"}, ResolvedMany(), limit=1), [[(ID,)]]),
-    "pick of a subject": (partial(dead_bulk.pick, {"subject": "s"}, ResolvedMany(), limit=1), [[(ID,)]]),
-    "find dead letters": (partial(dead_bulk.find_ids, "0"), [[(ID,)]]),
+    "list dead letters": (partial(dead_letters.list_letters, DeadFilter()), [[DEAD]]),
+    "list dead letters of a group": (partial(dead_letters.list_letters, DeadFilter(group="a")), [[DEAD]]),
+    "list dead letters of a subject": (partial(dead_letters.list_letters, DeadFilter(subject="s")), [[DEAD]]),
+    "pick dead letters": (partial(dead_bulk.pick_letters, DeadFilter(), None, 1), [[(ID,)]]),
+    "pick of a group": (partial(dead_bulk.pick_letters, DeadFilter(group="a"), None, 1), [[(ID,)]]),
+    "pick of a subject": (partial(dead_bulk.pick_letters, DeadFilter(subject="s"), None, 1), [[(ID,)]]),
     "groups of dead letters": (
-        partial(dead_groups.list_groups, {}),
+        partial(dead_groups.list_groups, DeadFilter()),
         [[("a", ID, "t", "{}", "[1, 1, 1, 0]")]],
     ),
     "preview a fix": (
@@ -256,7 +254,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[(ID,)], []],
     ),
     "fix": (
-        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, note="n", policies=Policies()),
+        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, reason="n", policies=Policies()),
         [[DEAD], [LETTER], []],
     ),
     "begin an effect": (partial(effects.begin, JOB, "e"), [[EFFECT]]),

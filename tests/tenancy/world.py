@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from onward import Client, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, NewJob, Outcome, Parked, Succeeded
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
@@ -169,12 +169,14 @@ def _settle(client: Client, owner: Owner) -> None:
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
     owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
     owner.token = artifacts.sign(owner.artifact)
-    fixed = client.at(NOW).dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"})
+    fixed = client.at(NOW).dead.fix(
+        owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id
+    )
     owner.jobs["successor"] = str(fixed.successor_id)
     for name in ("mail", "resettable"):
         begun = client.at(NOW).worker.effects.begin(job["running"], name)
         client.at(NOW).worker.effects.done(job["running"], begun, {"of": owner.org_id})
-    client.signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id}, org_id=owner.org_id)
+    client.for_org(owner.org_id).signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id})
     client.at(NOW).worker.release([job[name] for name in ("queued", "held", "spare", "doomed")])
     client.at(NOW).jobs.cancel(owner.held, reason=owner.org_id)
     client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")

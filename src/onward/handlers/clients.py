@@ -15,6 +15,7 @@ from onward.clients.sync.client import Client
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import Job
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
+from onward.core.records.artifact import Artifact
 from onward.logs import hide_also
 from onward.stores import open_async_store, open_store
 
@@ -120,10 +121,8 @@ class Clients:
             return self._sync
 
 
-def confined(client: ClientT, job: Job) -> ClientT:
-    """Return the client confined to the org of a job; for a job without an org, the same client."""
-    return (
-        client
-        if job.org_id is None or client.policies.settings.tenancy == "off"
-        else client.for_org(job.org_id)
-    )
+def confined(client: ClientT, owned: Job | Artifact) -> ClientT:
+    """Return the client confined to the org of a job or an artifact; if it has none, the same client."""
+    if owned.org_id is None or client.policies.settings.tenancy == "off":
+        return client
+    return client.for_org(owned.org_id)

@@ -34,7 +34,7 @@ def app(folder):
 
 def stored() -> Job:
     with Client("sqlite:///jobs.db") as client:
-        [job] = client.jobs.list().jobs
+        [job] = client.jobs.list().items
         return job
 
 

@@ -34,7 +34,7 @@ def test_effects_are_listed_for_people_and_for_programs(onward, done):
     assert send.endswith(done.key)
     assert total.split()[:4] == ["done", "step", "total", "1"]
     assert onward("effects", "list", done.job_id[:20]).out == ran.out
-    first, second = json.loads(onward("effects", "list", done.job_id, "--json").out)
+    first, second = json.loads(onward("effects", "list", done.job_id, "--json").out)["items"]
     assert (first["name"], first["state"], first["idempotency_key"]) == ("send", "done", done.key)
     assert first["result"] == {"password": "[redacted]", "n": 1}
     assert first["done_at"].endswith("Z")

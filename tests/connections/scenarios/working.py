@@ -209,15 +209,15 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     )
     done, stuck = take(go)
     end(go, done, Succeeded())
-    everything = go(inspect.list_jobs(JobFilter(), limit=4)).jobs
+    everything = go(inspect.list_jobs(JobFilter(), limit=4)).items
     assert [job.id for job in everything] == sorted((job.id for job in everything), reverse=True)
     pages = [page := go(inspect.list_jobs(JobFilter(), limit=3))]
     pages.append(go(inspect.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
-    assert [job for page in pages for job in page.jobs] == everything
+    assert [job for page in pages for job in page] == everything
     assert pages[1].next_cursor is None
 
     def listed(*, now: datetime = NOW, **narrow: Any) -> set[JobId]:
-        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now).jobs}
+        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now)}
 
     assert listed(state=JobState.SUCCEEDED) == listed(job_type="mail", org_id="o") == {done.id}
     assert listed(subject="s") == listed(state=JobState.RUNNING) == {stuck.id}
@@ -228,7 +228,6 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     counts = go(inspect.count())
     assert counts.live == {QUEUE: {"running": 1, "scheduled": 1}, "other": {"queued": 1}}
     assert counts.ended == {"succeeded": 1, "dead": 0, "cancelled": 0}
-    assert go(inspect.count("o")).total(JobState.RUNNING) == 1
     assert go(inspect.get_many([])) == go(inspect.get_many([ids.make()])) == {}
     return [job.id for job in everything]
 

@@ -45,7 +45,7 @@ async def test_one_call_at_first_then_more_and_a_well_provider_leaves_no_trace(a
         await until(lambda: app.client.jobs.count().total(JobState.SUCCEEDED) == 40)
     assert provider.most_at_once > 2
     assert set(states(app, jobs)) == {("succeeded", 1)}
-    assert app.client.breakers.list() == []
+    assert app.client.breakers.list().items == []
 
 
 async def test_a_worker_whose_jobs_name_no_provider_has_no_breakers(app):

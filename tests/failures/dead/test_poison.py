@@ -143,7 +143,7 @@ def test_a_row_that_can_not_be_read_has_a_fingerprint_too(tmp_path):
         job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id
         rows(client, "UPDATE {prefix}live SET tags = '{{'")
         assert client.at(T).worker.claim("q:default", worker_id="w") == []
-        [group] = client.dead.groups().groups
+        [group] = client.dead.groups().items
         assert (group.latest, group.error_class) == (job_id, "UnreadableJob")
 
 

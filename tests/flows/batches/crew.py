@@ -59,5 +59,5 @@ class Crew:
     def called(self) -> list[str]:
         """Name the callbacks that were enqueued, in order of their names."""
         return sorted(
-            job.job_type for job in self.client.jobs.list(JobFilter(queue="q:after"), limit=100).jobs
+            job.job_type for job in self.client.jobs.list(JobFilter(queue="q:after"), limit=100).items
         )

@@ -16,7 +16,7 @@ def at(seconds: float) -> datetime:
 def test_every_run_is_told_from_the_first_to_the_one_that_runs_now(client):  # I4, S4-44
     client.at(T).worker.register("w", lease=timedelta(days=1))
     job_id = client.at(T).enqueue(NewJob(job_type="t")).id
-    assert client.jobs.attempts(job_id) == []
+    assert client.jobs.attempts(job_id).items == []
     [job] = client.at(at(1)).worker.claim("q:default", worker_id="w")
     [now] = client.jobs.attempts(job_id)
     assert (now.lease, now.attempt, now.worker_id, now.started_at) == (job.lease, 1, "w", at(1))
@@ -59,13 +59,13 @@ def test_a_job_that_ended_while_it_waited_had_no_further_run(client):
     outcomes = [Released(), Snooze("1h"), Failed("boom", after="1h")]
     client.at(at(2)).worker.finish(list(zip(claimed, outcomes, strict=True)))
     for job_id in ids:
-        assert client.at(at(3)).jobs.cancel(job_id, reason="enough") == JobState.CANCELLED
+        assert client.at(at(3)).jobs.cancel(job_id, reason="enough").state == JobState.CANCELLED
     assert [[run.outcome for run in client.jobs.attempts(job_id)] for job_id in ids] == [
         ["released"], ["snoozed"], ["failed"],
     ]  # fmt: skip
     never = client.at(T).enqueue(NewJob(job_type="t")).id
     client.at(at(3)).jobs.cancel(never, reason="enough")
-    assert client.jobs.attempts(never) == []
+    assert client.jobs.attempts(never).items == []
 
 
 def test_runs_at_one_instant_are_told_apart_by_their_leases(client):

@@ -156,7 +156,7 @@ async def test_a_job_that_a_handler_enqueues_is_its_child(family, parent):  # S4
     handle = await family.jobs[parent].using(**ALL).aenqueue()
     lonely = await family.jobs[parent].aenqueue()
     await family.worker(drain=True, max_jobs=2).run()
-    listed = (await family.aclient.jobs.list()).jobs
+    listed = (await family.aclient.jobs.list()).items
     children = {job.parent_id: job for job in listed if job.job_type == "child"}
     assert origin(children[handle.id]) == INHERITED
     assert children[lonely.id].correlation_id == lonely.id

@@ -32,7 +32,7 @@ ONCE = RetryPolicy(kind="fixed", base=timedelta(hours=1), jitter=False, max_atte
 async def run_all(app: Onward) -> dict[str, Job]:
     """Run all that waits; gives the jobs by their type."""
     await app.worker(drain=True, concurrency=2).run()
-    jobs = (await app.aclient.jobs.list()).jobs
+    jobs = (await app.aclient.jobs.list()).items
     await app.aclose()
     return {job.job_type: job for job in jobs}
 
@@ -204,7 +204,7 @@ async def test_rules_hold_in_child_processes(make_app, origin):  # S4-11, S4-13
     assert (jobs["child"].parent_id, jobs["child"].org_id) == (parent.id, ORG)
     assert (jobs["child"].request_id, jobs["child"].key is None) == ("r-1", False)
     assert (jobs["enrich"].state, jobs["enrich"].error.reason) == (JobState.DEAD, "not_allowed")
-    listed = {job.id: job for job in (await app.aclient.jobs.list()).jobs if job.job_type == "plan"}
+    listed = {job.id: job for job in (await app.aclient.jobs.list()).items if job.job_type == "plan"}
     assert listed.pop(bare.id).error.reason == "artifact_missing"
     assert [job.state for job in listed.values()] == [JobState.SUCCEEDED]
     await app.aclose()

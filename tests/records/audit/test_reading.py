@@ -83,7 +83,7 @@ def test_an_org_sees_only_its_own_lines(client):
     assert events(client.for_org("other")) == ["job.enqueued", "job.started"]
     assert events(client.for_org("other"), org_id="acme") == []
     assert list(client.for_org("nobody").audit.list()) == []
-    assert client.for_org("acme").jobs.events(job.id) == []
+    assert client.for_org("acme").jobs.events(job.id).items == []
 
 
 def test_a_secret_in_a_line_is_shown_to_nobody(client):

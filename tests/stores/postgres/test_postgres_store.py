@@ -230,7 +230,7 @@ def test_a_lost_deadlock_is_tried_again_and_never_reaches_the_caller(store, post
             rival.rollback()
         asking.join()
     assert len(answers) == 2
-    assert sorted(str(job.key) for job in client.jobs.list().jobs) == ["a", "b"]
+    assert sorted(str(job.key) for job in client.jobs.list().items) == ["a", "b"]
 
 
 def wait_for_a_lock(watcher: psycopg.Connection) -> None:

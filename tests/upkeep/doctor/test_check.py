@@ -294,7 +294,7 @@ async def test_an_async_client_is_told_the_same(client):
     assert isinstance(aclient, AsyncClient)
     async with aclient:
         assert codes(await aclient.doctor.check()) == codes(client.doctor.check())
-        [job] = (await aclient.jobs.list()).jobs
+        [job] = await aclient.jobs.list()
         assert codes(await aclient.doctor.explain(job.id)) == {"gate_closed"}
 
 

@@ -182,7 +182,7 @@ def test_a_job_is_found_by_its_subject_and_type_and_explained(client):  # S0-87
     ran(client, Failed("no key", retryable=False), job_type="send_customer_confirmation")
     enqueued(client, job_type="send_invoice")
     wanted = JobFilter(subject="booking:42", job_type="send_customer_confirmation")
-    [job] = client.jobs.list(wanted).jobs
+    [job] = client.jobs.list(wanted).items
     assert isinstance(job, Job)
     assert told(client, job.id)["dead"].evidence["subject"] == "booking:42"
 

@@ -146,13 +146,13 @@ def test_the_audit_goes_by_its_span_or_by_that_of_a_category_and_stays_verifiabl
     own.audit.seal()
     assert own.at(later(11)).maintenance.prune(dry_run=True).counts["audit"] == len(own.jobs.events(plain))
     prune_all(own, later(11))
-    assert own.jobs.events(plain) == []
+    assert own.jobs.events(plain).items == []
     # Only the job tells of which category its lines are: it stays as long as they do.
     assert left(own, plain, planned) == [planned]
     assert own.jobs.events(planned)
     assert own.audit.verify().intact
     prune_all(own, later(101))
-    assert own.jobs.events(planned) == []
+    assert own.jobs.events(planned).items == []
     assert own.audit.verify().intact
 
 

@@ -96,7 +96,7 @@ def test_a_dead_letter_that_waits_for_somebody_is_kept_for_the_time_of_the_dead(
     )
     waiting, replayed = put_ended(own, "dead"), put_ended(own, "dead")
     prune_all(own, later(89))
-    assert [letter.job.id for letter in own.dead.list().letters] == [replayed, waiting]
+    assert [letter.job.id for letter in own.dead.list().items] == [replayed, waiting]
     own.dead.replay([replayed], reason="mended")
     prune_all(own, later(91))
     assert left(own, waiting, replayed) == [replayed]

@@ -79,7 +79,7 @@ def test_a_retry_keeps_the_error_and_when_it_happened(client):
     # S0-57: {error, retriedAt}. S1-28: {message, attemptedAt}.
     job_id = enqueue(client, "booking")
     job = fail(client, NOW, "register closed")
-    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).jobs] == [job_id]
+    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).items] == [job_id]
     assert job.error is not None
     assert job.error.message == "register closed"
     [first] = client.jobs.attempts(job_id)

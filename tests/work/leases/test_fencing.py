@@ -67,7 +67,7 @@ def test_a_stale_lease_cannot_finish_fail_or_release_the_job(client, stale, outc
 
 def test_a_stale_lease_cannot_be_extended(client, stale):
     client.worker.register("third")
-    [current] = [job for job in client.jobs.list().jobs if job.id == stale.id]
+    [current] = [job for job in client.jobs.list().items if job.id == stale.id]
     assert client.worker.extend("second", [current]).held == {stale.id}
     assert client.worker.extend("second", [stale]).lost == {stale.id}
     assert client.worker.extend("third", [current]).lost == {stale.id}
@@ -153,7 +153,7 @@ def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(clien
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
-    assert client.acting_as("user:ada").jobs.cancel(job.id, reason="not needed") == JobState.RUNNING
+    assert client.acting_as("user:ada").jobs.cancel(job.id, reason="not needed").state == JobState.RUNNING
     assert client.worker.extend("w", [job]).cancel_requested == {job.id}
     client.worker.finish([(job, Failed({"error_class": "E"}))]).require()
     assert client.jobs.get(job.id).state == JobState.CANCELLED
@@ -182,7 +182,7 @@ def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(cl
 
 
 def test_an_old_and_the_newest_lease_of_a_job_in_one_batch_are_told_apart(client, stale):
-    [newest] = client.jobs.list().jobs
+    [newest] = client.jobs.list().items
     client.worker.finish([(stale, Succeeded("old")), (newest, Succeeded("new"))])
     assert client.jobs.get(stale.id).result == "new"
 

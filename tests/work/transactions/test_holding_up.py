@@ -86,7 +86,7 @@ async def test_a_handler_that_is_cancelled_anywhere_has_written_all_or_nothing(a
     tally = await running
     done = [n for n, job in enumerate(jobs) if app.client.jobs.get(job.id).state == JobState.SUCCEEDED]
     assert books.rows() == done
-    assert len([job for job in app.client.jobs.list().jobs if job.job_type == "follow"]) == len(done)
+    assert len([job for job in app.client.jobs.list().items if job.job_type == "follow"]) == len(done)
     assert (tally.succeeded, tally.cancelled, tally.refused) == (len(done), 40 - len(done), 0)
 
 

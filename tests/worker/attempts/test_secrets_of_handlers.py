@@ -68,7 +68,7 @@ def shown(app: Onward, job_id: str) -> dict[str, str]:
     """What the client's own listings and exports tell."""
     client = app.client
     job = client.jobs.get(job_id)
-    listed = [one for one in client.jobs.list().jobs if one.id == job_id]
+    listed = [one for one in client.jobs.list().items if one.id == job_id]
     return {
         "job": repr((job.error, job.result, job.outcome)),
         "listing": repr([(one.error, one.result) for one in listed]),

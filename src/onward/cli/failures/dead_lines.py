@@ -23,7 +23,7 @@ def group_table(groups: Sequence[DeadGroup]) -> list[str]:
     """Return a heading and one line for each group; no lines if there are no groups."""
     digits = _digits([group.fingerprint for group in groups])
     rows = [
-        [group.fingerprint[:digits], group.job_type, _told(group), _count(group), _ago(group.last_at)]
+        [group.fingerprint[:digits], group.job_type, _cause(group), _count(group), _ago(group.last_at)]
         for group in groups
     ]
     return table(["GROUP", "JOB TYPE", "ERROR", "JOBS", "LAST"], rows, right=3)
@@ -35,7 +35,7 @@ def letter_table(letters: Sequence[DeadLetter]) -> list[str]:
         [
             short(letter.job.id, stream=sys.stdout),
             letter.job.job_type,
-            _told(letter),
+            _cause(letter),
             f"{letter.job.attempt}/{letter.job.max_attempts}",
             _ago(letter.job.ended_at),
         ]
@@ -49,7 +49,7 @@ def group_lines(group: DeadGroup) -> list[str]:
     facts = {
         "group": group.fingerprint,
         "job type": group.job_type,
-        "error": _told(group, None),
+        "error": _cause(group, None),
         "reason": group.reason,
         "rule": group.rule,
         "status": group.status,
@@ -71,7 +71,7 @@ def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
     facts = {
         "job": job.id,
         "job type": job.job_type,
-        "error": _told(letter, None),
+        "error": _cause(letter, None),
         "reason": letter.reason,
         "rule": letter.rule,
         "status": letter.status,
@@ -114,9 +114,9 @@ def _kept(line: str) -> str:
     return " " * (len(line) - len(line.lstrip(" "))) + clean(line)
 
 
-def _told(what: DeadGroup | DeadLetter, longest: int | None = _LONGEST) -> str:
-    told = ": ".join(part for part in (what.error_class, what.message) if part) or what.reason or "unknown"
-    return clean(told, longest if sys.stdout.isatty() else None)
+def _cause(what: DeadGroup | DeadLetter, longest: int | None = _LONGEST) -> str:
+    cause = ": ".join(part for part in (what.error_class, what.message) if part) or what.reason or "unknown"
+    return clean(cause, longest if sys.stdout.isatty() else None)
 
 
 def _count(group: DeadGroup) -> str:

@@ -49,10 +49,10 @@ class AsyncEnqueuing:
 
     async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
-        whole = group(flow)
-        jobs = list(inherit(self._binding.placed(whole.jobs), self._policies))
+        grouped = group(flow)
+        jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
         ids = _ids.make_many(len(jobs))
-        return await self._enqueue_all(whole.placed(jobs, ids), ids)
+        return await self._enqueue_all(grouped.placed(jobs, ids), ids)
 
     async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()

@@ -8,10 +8,10 @@ from typing import Any
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_reason, check_text, check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
+from onward.core.page import MOST_PER_PAGE
 from onward.core.policy.policies import Policies
 from onward.core.records.artifact import (
     LONGEST_NAME,

@@ -21,6 +21,7 @@ from onward.core.policy.retention import RUNS_KEPT, EndedJob
 from onward.core.upkeep.maintenance import Place
 from onward.operations.flows import signals
 from onward.operations.jobs import key_conflicts
+from onward.operations.jobs.key_conflicts import KeyScope
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
 _DAY = timedelta(days=1)
@@ -105,7 +106,7 @@ def prune_keys(_policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove idempotency keys whose lifetime is over; to be run in one transaction."""
     cursor = _read_key(page.place, ["", "", ""])
     if not page.dry_run:
-        removed, place = yield from key_conflicts.prune(page.limit, cursor=tuple(cursor))
+        removed, place = yield from key_conflicts.prune_after(KeyScope(*cursor), page.limit)
         return Walked({"keys": removed}, _key(place))
     start: dict[str, Scalar] = dict(zip(("org_id", "project_id", "key"), cursor, strict=True))
     ends = yield Statement("end_of_keys", {**start, "limit": page.limit})
@@ -198,7 +199,7 @@ def prune_signals(_policies: Policies, page: PruneStep) -> Operation[Walked]:
         lapsed = yield Statement("find_lapsed_signals", asked)
         over = yield Statement("find_ended_waits", {"limit": page.limit})
         return Walked({"signals": len(lapsed), "waits": len(over)})
-    gone, ended = yield from signals.prune(page.limit)
+    gone, ended = yield from signals.prune_each(page.limit)
     return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
 
 

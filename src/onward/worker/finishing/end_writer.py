@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
+from onward.core.page import Cursor
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End, Failed, Outcome
@@ -96,8 +97,13 @@ class EndWriter:
             instead = now.outcome == "cancelled" and not end.transition.ends
             return now.ended_at is not None and (instead or now.outcome == end.transition.outcome)
         # The job was released, reset, replayed or rescued: the record of that attempt shows its outcome.
-        runs = await self._client.jobs.attempts(end.job_id)
-        return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
+        cursor: Cursor | None = None
+        while True:
+            runs = await self._client.jobs.attempts(end.job_id, cursor=cursor)
+            if any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs):
+                return True
+            if (cursor := runs.next_cursor) is None:
+                return False
 
     async def _halve(self, batch: list[tuple[Job, End]], error: Exception, *, apart: bool) -> None:
         """Halve the batch until the end that the database refuses is found; fail that job instead."""
