@@ -69,16 +69,21 @@ class Parts:
             client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
             written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
         )  # fmt: skip
-        self.keeper = Keeper(
-            clients.open(steady=True), outage, lease=duration("lease", settings.lease),
-            info=about(handlers, queues, concurrency, settings.kind), on_watch=self._update, lost=held.lose,
-            blocking=self.executor.running.blocking, registered=settings.on_registered,
-        )  # fmt: skip
+        self.keeper = self._new_keeper(handlers, clients)
         self.claimer = held.claimer = self._new_claimer(stopping)
         self.admitter.ready = self.claimer.add_ready
         self.alerter = Alerter(
             client, self.keeper, outage, timings=settings.timings, check=client.doctor.check
         )
+
+    def _new_keeper(self, handlers: Mapping[str, Handler], clients: Clients) -> Keeper:
+        settings = self._settings
+        info = about(handlers, settings.queues, settings.concurrency, settings.kind)
+        return Keeper(
+            clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
+            info=info, on_watch=self._update, lost=self.held.lose,
+            blocking=self.executor.running.blocking, registered=settings.on_registered,
+        )  # fmt: skip
 
     def _new_claimer(self, stopping: Stopping) -> Claimer:
         settings = self._settings
