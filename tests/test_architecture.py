@@ -25,6 +25,11 @@ MAX_ATTRIBUTES = 25
 # Each entry is `path` or `path:function`, with the reason why it may be larger.
 LARGER_WITH_REASON: dict[str, str] = {}
 
+# Private names of the worker that tests may use, with the reason why.
+REACHES_WITH_REASON = {
+    "ctx._run": "the run behind the Context of a handler, which has a private name that the worker uses too",
+}
+
 VAGUE_NAMES = {"base", "common", "helpers", "manager", "misc", "types", "utils"}
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -202,11 +207,55 @@ def attribute_counts() -> dict[str, int]:
     return counts
 
 
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_names_of_the_worker() -> set[str]:
+    """The private methods, attributes and constants of `onward.worker`."""
+    names: set[str] = set()
+    for path in (SOURCE / "worker").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    names.add(name)
+                case (
+                    ast.Attribute(value=ast.Name(id="self"), attr=name)
+                    | ast.Assign(targets=[ast.Name(id=name)])
+                ):
+                    names.add(name)
+    return {name for name in names if is_private(name)}
+
+
+def reaches_into_the_worker() -> list[str]:
+    """Where a test that knows the worker uses or replaces one of its private names."""
+    private = private_names_of_the_worker()
+    found: list[str] = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text()
+        if "onward.worker" not in text and ".parts" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                    continue
+                case ast.Attribute(attr=name) if name in private:
+                    found.append(f"{relative(path)}:{node.lineno} {ast.unparse(node)}")
+                case ast.Call(func=ast.Attribute(attr="setattr" | "delattr"), args=arguments):
+                    constants = [each.value for each in arguments[:2] if isinstance(each, ast.Constant)]
+                    replaced = [str(each) for each in constants if str(each).rpartition(".")[2] in private]
+                    found += [f"{relative(path)}:{node.lineno} {name}" for name in replaced]
+    return [one for one in found if one.partition(" ")[2] not in REACHES_WITH_REASON]
+
+
 def wide_classes() -> list[str]:
     return [f"{name}: {count}" for name, count in attribute_counts().items() if count > MAX_ATTRIBUTES]
 
 
-@pytest.mark.parametrize("count", [bound_parameters, crowded_folders, names_in_several_rooms, wide_classes])
+@pytest.mark.parametrize(
+    "count",
+    [bound_parameters, crowded_folders, names_in_several_rooms, wide_classes, reaches_into_the_worker],
+)
 def test_the_floor_plan_holds(count, capsys):
     found = count()
     with capsys.disabled():

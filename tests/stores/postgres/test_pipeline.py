@@ -58,7 +58,7 @@ def store_of(client: AsyncClient) -> PipelinedStore:
 
 async def given_back(client: AsyncClient) -> list[AsyncPooled]:
     """Have the connections of all pipelines given back; gives what waits in the pool."""
-    await store_of(client)._give_back()
+    await store_of(client)._close_unused()
     return store_of(client).pool._waiting
 
 
