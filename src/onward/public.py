@@ -62,6 +62,7 @@ from onward.core.work.lifecycle import (
     Snooze,
     Succeeded,
 )
+from onward.core.work.progress import Progress, Report
 from onward.core.work.retry import RetryPolicy
 from onward.core.work.wait import Awaited, Parked, Sent, Signal
 from onward.errors import *  # noqa: F403
@@ -150,6 +151,7 @@ __all__ = [
     "Parked",
     "Pause",
     "Plan",
+    "Progress",
     "Promoted",
     "PruneRound",
     "Queue",
@@ -157,6 +159,7 @@ __all__ = [
     "RateLimited",
     "Redaction",
     "Released",
+    "Report",
     "Resolution",
     "Resolved",
     "ResolvedMany",

@@ -25,6 +25,7 @@ from onward.worker.loops.alerter import Alerter
 from onward.worker.loops.due_poll import Chores
 from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.loops.periodic import Sweeper, promote, seal, settle, vacuum, wake
+from onward.worker.loops.reporter import Reporter
 from onward.worker.loops.scheduler import Scheduler
 from onward.worker.loops.timeouts import Tidier
 from onward.worker.options import WorkerSettings
@@ -55,13 +56,15 @@ class Parts:
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
         self.chores = Chores(client, outage, self.scheduler.known)
         self.breakers = Breakers.of(handlers, clients.rules, client, lambda: self.keeper.worker_id)
+        self.reporter = Reporter(client, outage)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
             concurrency=concurrency, authorize=settings.authorize, breakers=self.breakers,
+            reported=self.reporter.add,
         )  # fmt: skip
         self.finisher = held.finisher = Finisher(
             client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
-            freed=self.admitter.free, completed=self.chores.follow_up,
+            freed=self.admitter.free, completed=self.chores.follow_up, last_report=self.reporter.take,
         )  # fmt: skip
         self.keeper = Keeper(
             clients.open(steady=True), outage, lease=duration("lease", settings.lease),
@@ -103,6 +106,7 @@ class Parts:
             "waker": wake(client, self.chores, self.claimer.ready),
             "tidier": tidier.run(),
             "scheduler": self.scheduler.run(self.chores),
+            "reporter": self.reporter.run(),
         }
         if client.rules.audit_chain:
             loops["sealer"] = seal(client, keeper, outage)

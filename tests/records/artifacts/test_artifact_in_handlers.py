@@ -11,6 +11,7 @@ from onward import ArtifactNotFound, Category, Context, Job, JobState, LeaseLost
 from onward.core.policy.rules import Rules
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
 from onward.handlers.clients import Clients
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from onward.worker.children.process_pool import ProcessPool
@@ -27,6 +28,7 @@ class Attempt:
     artifacts: int = 0
     provider: str | None = None
     used: list[Usage] = field(default_factory=list)
+    last_report: Report | None = None
 
     def wait_cancelled(self, timeout: float) -> bool:
         raise NotImplementedError
@@ -36,6 +38,9 @@ class Attempt:
 
     def usage(self) -> tuple[Usage, ...]:
         return tuple(self.used)
+
+    def report(self, report: Report) -> None:
+        raise NotImplementedError
 
     def beginning(self) -> None:
         raise NotImplementedError

@@ -30,6 +30,7 @@ class Writing:
             spent=lambda _orgs: None,
             freed=lambda _keys: None,
             completed=lambda: None,
+            last_report=lambda _job: None,
         )
 
     def end(self, count: int) -> None:

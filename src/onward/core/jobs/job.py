@@ -15,6 +15,7 @@ import msgspec
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Lifetime, OnConflict
+from onward.core.work.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from onward.core.flows.flow import Flow, Part
@@ -101,7 +102,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     subject: str | None
     payload: dict[str, Any]
-    progress: Any
+    progress: Progress | None
     cost_micros: int
     actor_type: str | None
     actor_id: str | None
@@ -268,7 +269,11 @@ _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
-_READ = [(at, _READERS[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READERS]
+_READ = [
+    (at, read_progress if name == "progress" else _READERS[kind])
+    for at, (name, kind) in enumerate(COLUMNS.items())
+    if kind in _READERS
+]
 _STATE, _PAYLOAD, _RERUN, _RUN_AT, _CREATED_AT = map(
     list(COLUMNS).index, ("state", "payload", "rerun_requested", "run_at", "created_at")
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import IO, Any, ParamSpec, TypeVar, Unpack, overload
+
+from msgspec.structs import replace
 
 from onward.blobs.content import ArtifactOptions, Content
 from onward.clients.client import AsyncClient
@@ -19,11 +21,14 @@ from onward.core.policy.category import Capability
 from onward.core.policy.contract import check_may
 from onward.core.records.artifact import Artifact
 from onward.core.records.usage import Usage
+from onward.core.secrets.redaction import Hide
 from onward.core.work.lifecycle import Cancelled
+from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting, TransactionOpen
 from onward.handlers.clients import Clients, confined
 from onward.handlers.context.context_effects import Acting, Acts, once, perform, perform_async, step
+from onward.handlers.context.context_progress import track
 from onward.handlers.context.context_waits import (
     MISSING,
     Awaiting,
@@ -53,13 +58,14 @@ _NONE_GIVEN: Any = None
 class Context:
     """The running job, as its handler sees it; a parameter with this annotation receives it."""
 
-    __slots__ = ("_adapter", "_clients", "_opening", "_run", "_told", "_waits")
+    __slots__ = ("_adapter", "_clients", "_hider", "_opening", "_run", "_told", "_waits")
 
     def __init__(self, run: Run, clients: Clients) -> None:
         self._run = run
         self._clients = clients
         self._told = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
+        self._hider: Hide | None = None
         self._opening: Opening | None = None
         self._waits: Waits | None = None
 
@@ -116,9 +122,14 @@ class Context:
         if self._adapter is None:
             job = self._run.job
             about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
-            hide = self._clients.rules.redact.hider(job.payload)
-            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: hide})
+            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: self._hide})
         return self._adapter
+
+    @property
+    def _hide(self) -> Hide:
+        if self._hider is None:
+            self._hider = self._clients.rules.redact.hider(self._run.job.payload)
+        return self._hider
 
     @property
     def cancelled(self) -> bool:
@@ -174,11 +185,29 @@ class Context:
         calls = calls_of(self._run, self._clients.rules, kwargs)
         return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
 
-    def progress(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items one by one; raises Cancelled before an item if the handler should give way."""
-        for item in items:
-            self.check_cancelled()
-            yield item
+    @overload
+    def progress(self, items: Iterable[T], total: float | None = None) -> Iterator[T]: ...
+    @overload
+    def progress(self, items: AsyncIterable[T], total: float | None = None) -> AsyncIterator[T]: ...
+    def progress(
+        self, items: Iterable[T] | AsyncIterable[T], total: float | None = None
+    ) -> Iterator[T] | AsyncIterator[T]:
+        """Yield the items one by one, and report how many are done; for async items, use `async for`.
+
+        `total` is by default their number, if it is known before their end. Raises Cancelled before an item
+        if the handler should give way.
+        """
+        return track(items, total, self._run.report, self.check_cancelled)
+
+    def report(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Report how far the job is; the newest report is stored, at most once a second.
+
+        A note is shown beside the numbers, without its secrets. The call never waits for the database.
+        """
+        report = Report.checked(done, total, note)
+        if report.note is not None:
+            report = replace(report, note=self._hide(report.note))
+        self._run.report(report)
 
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""

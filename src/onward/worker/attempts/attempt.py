@@ -17,6 +17,7 @@ import msgspec
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Meters, Usage
 from onward.core.work.lifecycle import Cancelled, End, Failed, Outcome, Released
+from onward.core.work.progress import Report
 from onward.handlers.handler import Handler, Provider
 
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
@@ -65,6 +66,8 @@ class Running(msgspec.Struct, eq=False):
     began_at: float | None = None
     waited: float = 0.0
     completion: Completion | None = None
+    reported: Callable[[Job, Report], None] | None = None
+    last_report: Report | None = None
 
     @property
     def provider(self) -> Provider | None:
@@ -102,6 +105,12 @@ class Running(msgspec.Struct, eq=False):
             if self.meters is None:
                 self.meters = Meters()
             self.meters.add(used)
+
+    def report(self, report: Report) -> None:
+        """Take the newest report of the handler; may be called from any thread of the handler."""
+        self.last_report = report
+        if self.reported is not None:
+            self.reported(self.job, report)
 
     def time(self) -> None:
         """Meter the run itself: count one run, and start counting its seconds."""

@@ -18,6 +18,7 @@ from onward.core.failures.classify import classify, describe
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
+from onward.core.work.progress import Report
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
@@ -58,8 +59,10 @@ class Executor:
         concurrency: int,
         authorize: Authorize | None = None,
         breakers: Breakers | None = None,
+        reported: Callable[[Job, Report], None] | None = None,
     ) -> None:
         self._handlers = handlers
+        self._reported = reported
         self._breakers = breakers
         self._clients = clients
         self._buffer = buffer
@@ -205,7 +208,7 @@ class Executor:
         except InvalidJob as error:
             refused = {"rule": "invalid_arguments", "reason": "invalid_arguments"}
             return Failed({**describe(error), **refused}, retryable=False)
-        run = Running(job, handler, task)
+        run = Running(job, handler, task, reported=self._reported)
         self.runs[job.id] = run
         if handler.executor != "async" or self._guard is not None or self._breakers is not None:
             return cast("Rest", self._run(run, arguments))

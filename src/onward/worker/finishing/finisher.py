@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End, Failed, Outcome, Released, Succeeded
+from onward.core.work.progress import Report
 from onward.errors import OnwardError, StoreError, TransactionOpen
 from onward.logs import get_logger
 from onward.worker.attempts.attempt import Completion, Ran
@@ -42,6 +45,7 @@ class Finisher:
         spent: Callable[[frozenset[str]], None],
         freed: Callable[[frozenset[str]], None],
         completed: Callable[[], None],
+        last_report: Callable[[Job], Report | None],
     ) -> None:
         self._client = client
         self._at_once = AT_ONCE[client.store.database]
@@ -49,6 +53,7 @@ class Finisher:
         self._busy = busy
         self._written = written
         self._spent, self._freed, self._completed = spent, freed, completed
+        self._last_report = last_report
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
         self._doubts: dict[tuple[str, int], End] = {}
@@ -251,11 +256,13 @@ class Finisher:
     def _settled(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
         rules, dice = self._client.rules, random.random()  # noqa: S311
         try:
-            return rules.end_of(job, outcome, dice, usage)
+            end = rules.end_of(job, outcome, dice, usage)
         except OnwardError as error:
             # The handler's outcome is invalid, for example its delay: the attempt has failed.
             failed = Failed({**describe(error), "rule": "invalid_outcome"})
-            return rules.end_of(job, failed, dice, usage)
+            end = rules.end_of(job, failed, dice, usage)
+        report = self._last_report(job)
+        return end if report is None else replace(end, progress=report)
 
 
 def _left_open() -> TransactionOpen:
