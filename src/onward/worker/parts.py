@@ -53,18 +53,17 @@ class Parts:
         self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
         self.held = held = HeldJobs(self.buffer, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
+        self.reporter = Reporter(client, outage, lambda: self.executor.runs)
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
         self.chores = Chores(client, outage, self.scheduler.known)
         self.breakers = Breakers.of(handlers, clients.rules, client, lambda: self.keeper.worker_id)
-        self.reporter = Reporter(client, outage)
         self.executor = held.executor = Executor(
-            handlers, clients, self.buffer, held.ended,
-            concurrency=concurrency, authorize=settings.authorize, breakers=self.breakers,
-            reported=self.reporter.add,
+            handlers, clients, self.buffer, held.ended, concurrency=concurrency,
+            authorize=settings.authorize, breakers=self.breakers, reported=self.reporter.add,
         )  # fmt: skip
         self.finisher = held.finisher = Finisher(
             client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
-            freed=self.admitter.free, completed=self.chores.follow_up, last_report=self.reporter.take,
+            freed=self.admitter.free, completed=self.chores.follow_up,
         )  # fmt: skip
         self.keeper = Keeper(
             clients.open(steady=True), outage, lease=duration("lease", settings.lease),

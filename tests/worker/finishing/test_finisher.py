@@ -30,12 +30,11 @@ class Writing:
             spent=lambda _orgs: None,
             freed=lambda _keys: None,
             completed=lambda: None,
-            last_report=lambda _job: None,
         )
 
     def end(self, count: int) -> None:
         ended, self.jobs = self.jobs[:count], self.jobs[count:]
-        self.finisher.add_all([(job, Succeeded(), (), None) for job in ended])
+        self.finisher.add_all([(job, Succeeded(), (), None, None) for job in ended])
 
     async def end_and_look_away(self, count: int) -> None:
         """End some, and let the finisher do what it would do at once."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Meters, Usage
 from onward.core.work.lifecycle import Cancelled, End, Failed, Outcome, Released
@@ -44,8 +45,8 @@ class Completion(msgspec.Struct, eq=False):
     spent: frozenset[str] = frozenset()
 
 
-Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None]
-"""A run that is over: its job, its outcome, its usage, and the end that its handler wrote itself."""
+Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None]
+"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report."""
 
 
 class Running(msgspec.Struct, eq=False):
@@ -66,7 +67,7 @@ class Running(msgspec.Struct, eq=False):
     began_at: float | None = None
     waited: float = 0.0
     completion: Completion | None = None
-    reported: Callable[[Job, Report], None] | None = None
+    reported: Callable[[JobId], None] | None = None
     last_report: Report | None = None
 
     @property
@@ -110,7 +111,7 @@ class Running(msgspec.Struct, eq=False):
         """Take the newest report of the handler; may be called from any thread of the handler."""
         self.last_report = report
         if self.reported is not None:
-            self.reported(self.job, report)
+            self.reported(self.job.id)
 
     def time(self) -> None:
         """Meter the run itself: count one run, and start counting its seconds."""

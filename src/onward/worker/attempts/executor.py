@@ -15,17 +15,16 @@ from types import CoroutineType
 from typing import Any, TypeAlias, cast
 
 from onward.core.failures.classify import classify, describe
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
-from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
-from onward.core.work.progress import Report
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Handler
 from onward.logs import get_logger
 from onward.origin import AMBIENT
-from onward.worker.attempts.attempt import Completion, Ran, Running, Waiting, Why, begin, isolated
+from onward.worker.attempts.attempt import Ran, Running, Waiting, Why, begin, isolated
 from onward.worker.attempts.authorization import Authorize, Guard
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.thread_slots import Threads
@@ -59,7 +58,7 @@ class Executor:
         concurrency: int,
         authorize: Authorize | None = None,
         breakers: Breakers | None = None,
-        reported: Callable[[Job, Report], None] | None = None,
+        reported: Callable[[JobId], None] | None = None,
     ) -> None:
         self._handlers = handlers
         self._reported = reported
@@ -80,8 +79,7 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self.runs: dict[str, Running] = {}
         self._unwanted: Mapping[str, str] = {}
-        self._metered: dict[str, tuple[Usage, ...]] = {}
-        self._completions: dict[str, Completion] = {}
+        self._left: dict[str, Running] = {}
         self._meter_runs = clients.rules.meter_runs
 
     def start(self) -> None:
@@ -184,9 +182,11 @@ class Executor:
 
     def _note(self, job: Job, outcome: Outcome) -> None:
         """Keep a job's outcome until `_tell`: reporting many at once costs less."""
-        usage = self._metered.pop(job.id, ()) if self._metered else ()
-        completion = self._completions.pop(job.id, None) if self._completions else None
-        self._ran.append((job, outcome, usage, completion))
+        run = self._left.pop(job.id, None) if self._left else None
+        if run is None:
+            self._ran.append((job, outcome, (), None, None))
+        else:
+            self._ran.append((job, outcome, run.usage(), run.completion, run.last_report))
         if self._breakers is not None:
             self._breakers.leave(job, outcome)
 
@@ -273,10 +273,8 @@ class Executor:
         self.runs.pop(job_id, None)
         if run.ends_at is not None:
             self._timed.discard(run)
-        if run.meters is not None:
-            self._metered[job_id] = run.usage()
-        if run.completion is not None:
-            self._completions[job_id] = run.completion
+        if run.meters is not None or run.completion is not None or run.last_report is not None:
+            self._left[job_id] = run
 
     def _judged(self, job: Job, result: Any) -> Outcome:
         return _SUCCEEDED if result is None else self._classified(job, result)

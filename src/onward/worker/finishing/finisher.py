@@ -45,7 +45,6 @@ class Finisher:
         spent: Callable[[frozenset[str]], None],
         freed: Callable[[frozenset[str]], None],
         completed: Callable[[], None],
-        last_report: Callable[[Job], Report | None],
     ) -> None:
         self._client = client
         self._at_once = AT_ONCE[client.store.database]
@@ -53,7 +52,6 @@ class Finisher:
         self._busy = busy
         self._written = written
         self._spent, self._freed, self._completed = spent, freed, completed
-        self._last_report = last_report
         self._ends: list[tuple[Job, End]] = []
         self._writing: list[tuple[list[tuple[Job, End]], asyncio.Task[None]]] = []
         self._doubts: dict[tuple[str, int], End] = {}
@@ -67,15 +65,15 @@ class Finisher:
 
     def release(self, jobs: Iterable[Job]) -> None:
         """Take jobs that did not run: they go back to their queues."""
-        self.add_all((job, Released(), (), None) for job in jobs)
+        self.add_all((job, Released(), (), None, None) for job in jobs)
 
     def add_all(self, ran: Iterable[Ran]) -> None:
-        """Take the outcomes of attempts, and what they used."""
-        for job, outcome, usage, completion in ran:
+        """Take the outcomes of attempts, what they used, and how far they were."""
+        for job, outcome, usage, completion, report in ran:
             if completion is None:
-                self._ends.append((job, self._settled(job, outcome, usage)))
+                self._ends.append((job, self._settled(job, outcome, usage, report)))
             else:
-                self._complete(job, completion, outcome, usage)
+                self._complete(completion, (job, outcome, usage, None, report))
                 self._completed()
         if self._ends and not self._any.is_set():
             self._any.set()
@@ -83,30 +81,32 @@ class Finisher:
         if len(self._ends) >= self._at_once:
             self._many.set()
 
-    def _complete(self, job: Job, completion: Completion, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
+    def _complete(self, completion: Completion, ran: Ran) -> None:
         """Take the end that a handler committed itself; if the commit is in doubt, ask the database.
 
-        If the handler did not commit, `outcome` is the outcome of the attempt.
+        If the handler did not commit, the outcome in `ran` is that of the attempt.
         """
+        job, outcome, usage, _, report = ran
         if completion.end is None or not completion.sure:
             if completion.end is not None:
                 self._doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
                 # A transaction that is open now will never be committed.
                 outcome = Failed({**describe(_left_open()), "rule": "transaction_open"})
-            self._write_apart(job, outcome, usage)
+            self._write_apart((job, outcome, usage, None, report))
             return
         _warn_of_what_came_after(job, completion.end, outcome)
         self._written([(job, completion.end)], frozenset())
         if completion.spent:
             self._spent(completion.spent)
 
-    def _write_apart(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
+    def _write_apart(self, ran: Ran) -> None:
         """Write an end that may wait for the handler's own transaction; alone, so that no other end waits."""
         if self._over:
-            self.add_all([(job, outcome, usage, None)])
+            self.add_all([ran])
             return
-        pair = job, self._settled(job, outcome, usage)
+        job, outcome, usage, _, report = ran
+        pair = job, self._settled(job, outcome, usage, report)
         writing = asyncio.create_task(self._write([pair], apart=True))
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
@@ -253,7 +253,9 @@ class Finisher:
                 self._doubts.pop((job.id, job.lease), None)
         self._written(batch, lost)
 
-    def _settled(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
+    def _settled(
+        self, job: Job, outcome: Outcome, usage: tuple[Usage, ...], report: Report | None = None
+    ) -> End:
         rules, dice = self._client.rules, random.random()  # noqa: S311
         try:
             end = rules.end_of(job, outcome, dice, usage)
@@ -261,7 +263,6 @@ class Finisher:
             # The handler's outcome is invalid, for example its delay: the attempt has failed.
             failed = Failed({**describe(error), "rule": "invalid_outcome"})
             end = rules.end_of(job, failed, dice, usage)
-        report = self._last_report(job)
         return end if report is None else replace(end, progress=report)
 
 

@@ -7,80 +7,63 @@ report of each job is written, and those of all jobs together. While no handler 
 from __future__ import annotations
 
 import asyncio
-import threading
 from asyncio import sleep
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from onward.clients.client import AsyncClient
-from onward.core.jobs.job import Job
-from onward.core.work.progress import Report
+from onward.core.jobs.ids import JobId
+from onward.worker.attempts.attempt import Running
 from onward.worker.outage import Outage
 
 _PAUSE_SECONDS = 1.0
 
-_Run = tuple[str, int]
-"""The id of a job and its lease: the thread of an earlier run may still report."""
-
 
 class Reporter:
-    """Keeps the newest report of each run until it is stored, or until the end of the run takes it along."""
+    """Stores the newest reports of the runs in the slots; the last one of a run is written with its end."""
 
-    def __init__(self, client: AsyncClient, outage: Outage) -> None:
+    def __init__(
+        self, client: AsyncClient, outage: Outage, runs: Callable[[], Mapping[str, Running]]
+    ) -> None:
         self._client = client
         self._outage = outage
+        self._runs = runs
         self._loop = asyncio.get_running_loop()
-        self._lock = threading.Lock()
-        self._newest: dict[_Run, tuple[Job, Report]] = {}
+        self._changed: set[JobId] = set()
         self._any = asyncio.Event()
+        self._woken = False
 
-    def add(self, job: Job, report: Report) -> None:
-        """Take the newest report of a run, from any thread."""
-        with self._lock:
-            is_first = not self._newest
-            self._newest[job.id, job.lease] = (job, report)
-        if is_first:
-            self._wake()
-
-    def take(self, job: Job) -> Report | None:
-        """Return the report of a run that is over, if it is not stored yet; it is written with the end."""
-        if not self._newest:
-            return None
-        with self._lock:
-            _, report = self._newest.pop((job.id, job.lease), (job, None))
-        return report
+    def add(self, job_id: JobId) -> None:
+        """Note that the run of a job has a new report; may be called from any thread."""
+        # Before the look at `_woken`: the loop clears that first, and then takes what has changed.
+        self._changed.add(job_id)
+        if not self._woken:
+            self._woken = True
+            # A thread may outlive its worker, and the loop may be closed.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._any.set)
 
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
             await self._any.wait()
-            try:
-                await self._store()
-            except Exception as error:  # noqa: BLE001 - no error may end this
-                pause = self._outage.pause("reporter", error)
-            else:
-                self._outage.over("reporter")
-                pause = _PAUSE_SECONDS
-                self._rest()
-            await sleep(pause)
+            self._any.clear()
+            self._woken = False
+            await sleep(await self._write())
 
-    async def _store(self) -> None:
-        """Write the reports; keep those that came meanwhile, and those of rows that are locked."""
-        with self._lock:
-            asked = dict(self._newest)
-        locked = await self._client.worker.store_progress(list(asked.values()))
-        with self._lock:
-            for run, written in asked.items():
-                if run[0] not in locked and self._newest.get(run) is written:
-                    del self._newest[run]
-
-    def _rest(self) -> None:
-        """Let the loop sleep until the next report, if none is left to write."""
-        with self._lock:
-            if not self._newest:
-                self._any.clear()
-
-    def _wake(self) -> None:
+    async def _write(self) -> float:
+        """Write what has changed; return the seconds to wait before the next write."""
+        taken = {self._changed.pop() for _ in range(len(self._changed))}
+        runs = self._runs()
+        newest = [(run.job, run.last_report) for run in map(runs.get, taken) if run is not None]
+        reports = [(job, report) for job, report in newest if report is not None]
         try:
-            self._loop.call_soon_threadsafe(self._any.set)
-        except RuntimeError:
-            # The loop is closed: a thread has outlived its worker.
-            return
+            left = await self._client.worker.store_progress(reports)
+        except Exception as error:  # noqa: BLE001 - no error may end this
+            left, pause = frozenset(taken), self._outage.pause("reporter", error)
+        else:
+            self._outage.over("reporter")
+            pause = _PAUSE_SECONDS
+        for job_id in left:
+            self.add(job_id)
+        return pause
