@@ -230,7 +230,9 @@ class AsyncWorkerClient:
 
         Return the jobs whose row another transaction holds: nothing was stored of them.
         """
-        asked = [(job.id, job.lease, report) for job, report in reports]
+        jobs = _claimed([job for job, _ in reports])
+        checked = [Report.checked(report.done, report.total, report.note) for _, report in reports]
+        asked = [(job.id, job.lease, report) for job, report in zip(jobs, checked, strict=True)]
         return await self._run(lambda: progress.store(asked)) if asked else frozenset()
 
     async def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
