@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from onward.core.work.progress import Progress
 
 _CLEARED = "\r\x1b[2K"
+_USUAL_WIDTH = 80
 
 
 class ProgressLine:
@@ -52,5 +53,9 @@ def _number(amount: float) -> str:
 
 
 def _width() -> int:
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except OSError:
+        columns = 0
     # One column less: a full line may move the cursor to the next.
-    return shutil.get_terminal_size().columns - 1
+    return (columns or _USUAL_WIDTH) - 1
