@@ -18,7 +18,7 @@ from onward.connections.driver_calls import postgres_call
 from onward.connections.drivers.sqlite import SqliteConnection
 from onward.connections.run import run
 from onward.core.jobs.job import COLUMNS, Job
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import End, Succeeded
 from onward.operations.statement import Operation, Statement
 from onward.operations.work import work
@@ -73,7 +73,7 @@ def postgres(store: PostgresStore, jobs: int) -> float:
 def make_procedure(connection: psycopg.Connection, prefix: str, sample: Sequence[Job]) -> None:
     queries = catalogue("postgres", "arrays", prefix)
     asked = next(work.claim_rows("q:default", BATCH, worker_id=WORKER))
-    ended = next(work.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in sample]))
+    ended = next(work.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in sample]))
     assert isinstance(asked, Statement)
     assert isinstance(ended, Statement)
     claim, claim_values = postgres_call(queries["claim_jobs"], asked)
@@ -128,6 +128,6 @@ def sqlite(path: Path, jobs: int) -> float:
         start = time.perf_counter()
         while claimed := commit(work.claim("q:default", BATCH, worker_id=WORKER)):
             commit(
-                work.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in claimed])
+                work.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in claimed])
             ).require()
         return jobs / (time.perf_counter() - start)

@@ -26,7 +26,6 @@ LARGER_WITH_REASON: dict[str, str] = {}
 # Classes that are still to be split, with the number of attributes that each may have until then.
 KNOWN_WIDE_CLASSES = {
     "AsyncPostgresStore": 29,
-    "Claimer": 55,
     "Executor": 38,
     "Finisher": 31,
 }

@@ -7,23 +7,23 @@ from importlib.metadata import version
 from onward.app import Onward, Tick
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
+from onward.core.bulk import Bulk, Changed
 from onward.core.failures.alert import Alert, GroupedAlert, Sink, WaitingSend
 from onward.core.failures.breaker import Breaker, BreakerSettings
 from onward.core.failures.dead_letter import (
+    DeadFilter,
     DeadGroup,
     DeadLetter,
-    DeadLetterPage,
+    Edit,
     FixPreview,
-    GroupPage,
     Resolution,
-    Resolved,
 )
 from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
 from onward.core.flows.batch import Batch, EnqueuedBatch
 from onward.core.flows.flow import Flow, group
 from onward.core.flows.graph import Graph, Link
-from onward.core.jobs.filters import Counts, JobFilter, Page
-from onward.core.jobs.history import Attempt, Dropped, Event
+from onward.core.jobs.filters import Counts, JobFilter
+from onward.core.jobs.history import Attempt, Cancellation, Dropped, Event
 from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
 from onward.core.jobs.keys import (
     canonical_json,
@@ -33,15 +33,16 @@ from onward.core.jobs.keys import (
     notification_key,
     stable_hash,
 )
-from onward.core.jobs.ledger import Key, KeyPage
+from onward.core.jobs.ledger import Key
 from onward.core.limits.limit import Limit
 from onward.core.limits.limit_use import LimitSeen
 from onward.core.limits.pause import Controls, Gate, Pause
 from onward.core.limits.queue_policy import Queue, QueueRule
+from onward.core.page import Page
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.retention import Retention
 from onward.core.records.artifact import Artifact, ArtifactPage, ArtifactsPruned, ArtifactsVerified
-from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.records.audit import AuditFilter, AuditRecord
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.secrets.redaction import Redaction
@@ -50,6 +51,7 @@ from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
 from onward.core.work.claim import Look, RuledClaim, Watch
 from onward.core.work.effect import Effect
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -75,9 +77,7 @@ from onward.handlers.handles.flow_handle import FlowHandle
 from onward.handlers.handles.handle import Handle
 from onward.handlers.job_keys import NotificationKey
 from onward.handlers.job_type import JobType
-from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.flows.batches import BatchPage
-from onward.operations.jobs.cancel import CancelledMany
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink
 from onward.sinks.slack import SlackSink
@@ -94,7 +94,6 @@ __all__ = [
     "AsyncTransaction",
     "Attempt",
     "AuditFilter",
-    "AuditPage",
     "AuditRecord",
     "Awaited",
     "Batch",
@@ -103,21 +102,25 @@ __all__ = [
     "Breaker",
     "BreakerSettings",
     "Budget",
+    "Bulk",
     "CallableSink",
+    "Cancellation",
     "Cancelled",
-    "CancelledMany",
     "Category",
+    "Changed",
     "Client",
     "Context",
     "Controls",
     "Counts",
+    "DeadFilter",
     "DeadGroup",
     "DeadLetter",
-    "DeadLetterPage",
     "Dropped",
+    "Edit",
     "Effect",
     "Enqueued",
     "EnqueuedBatch",
+    "ErrorRecord",
     "Event",
     "Failed",
     "Finding",
@@ -126,7 +129,6 @@ __all__ = [
     "FlowHandle",
     "Gate",
     "Graph",
-    "GroupPage",
     "GroupedAlert",
     "Handle",
     "Job",
@@ -134,7 +136,6 @@ __all__ = [
     "JobState",
     "JobType",
     "Key",
-    "KeyPage",
     "Leases",
     "Limit",
     "LimitSeen",
@@ -161,8 +162,6 @@ __all__ = [
     "Released",
     "Report",
     "Resolution",
-    "Resolved",
-    "ResolvedMany",
     "Retention",
     "Retry",
     "RetryPolicy",

@@ -130,4 +130,4 @@ def completed(run: Running) -> bool:
 
 def _listed():
     page = yield from inspect.list_jobs(JobFilter(), limit=50)
-    return page.jobs
+    return page.items

@@ -69,7 +69,7 @@ def test_a_forked_child_opens_its_own_client(clients):
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert [job.job_type for job in clients.sync.jobs.list().jobs] == ["from_the_child"]
+    assert [job.job_type for job in clients.sync.jobs.list().items] == ["from_the_child"]
 
 
 def test_a_schema_names_the_tables(tmp_path, postgres_url):

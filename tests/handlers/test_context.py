@@ -1,5 +1,6 @@
 """A handler may ask whether to give way, and its children carry on where they came from."""
 
+import asyncio
 import logging
 import threading
 
@@ -103,8 +104,20 @@ def test_progress_gives_every_item_and_stops_between_two(started):
 @pytest.mark.anyio
 async def test_a_blocking_sleep_is_refused_on_the_event_loop(started):
     _, ctx = started()
-    with pytest.raises(InvalidSetting, match=r"await asyncio\.sleep"):
+    with pytest.raises(InvalidSetting, match=r"await ctx\.asleep"):
         ctx.sleep(0)
+
+
+@pytest.mark.anyio
+async def test_an_awaited_sleep_ends_soon_after_the_handler_should_give_way(started):
+    run, ctx = started()
+    await ctx.asleep(0)
+    sleeping = asyncio.create_task(ctx.asleep(60))
+    await asyncio.sleep(0)
+    run.cancel("enough")
+    async with asyncio.timeout(30):
+        with pytest.raises(Cancelled, match="enough"):
+            await sleeping
 
 
 def test_a_log_record_carries_its_job(started, caplog):  # S4-55

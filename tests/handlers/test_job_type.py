@@ -54,7 +54,7 @@ async def test_an_enqueue_can_be_awaited(app, add):
 def test_wrong_arguments_store_nothing(app, add):
     with pytest.raises(InvalidArguments):
         add.enqueue("1")
-    assert app.client.jobs.list().jobs == []
+    assert app.client.jobs.list().items == []
 
 
 def test_every_option_reaches_the_job(add):

@@ -90,7 +90,7 @@ async def test_a_job_that_arrives_while_the_worker_waits_starts_at_once(served: 
         for _ in range(4):
             before = time.monotonic()
             handle = await work.aenqueue()
-            await handle.wait(timeout=5)
+            await handle.ajoin(timeout=5)
             took.append(time.monotonic() - before)
     assert min(took) < 0.5, "woken, not by the round of every second"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Generic, TypeVar, overload
 
 import msgspec
@@ -61,6 +61,15 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 def make_cursor(listing: str, *position: str | int) -> Cursor:
     """Return the cursor of the page that begins after this position."""
     return urlsafe_b64encode(msgspec.json.encode([listing, *position])).decode().rstrip("=")
+
+
+def cut(
+    listing: str, items: Sequence[T], limit: int, position: Callable[[T], tuple[str | int, ...]]
+) -> Page[T]:
+    """Return the first `limit` items, with a cursor after the last one if there are more."""
+    if len(items) <= limit:
+        return Page(items)
+    return Page(items[:limit], make_cursor(listing, *position(items[limit - 1])))
 
 
 def read_cursor(listing: str, cursor: Cursor, *kinds: type[str | int]) -> list[Any]:

@@ -50,14 +50,16 @@ class Ending:
             await self._stopping.finish.wait()
         parts, claimer = self._parts, self._parts.claimer
         while True:
-            await claimer.dry.wait()
-            claims = claimer.claims
+            await claimer.claims.dry.wait()
+            claims = claimer.claims.count
             await parts.held.resting.wait()
             await parts.finisher.emptied()
-            # Twice: a job that changes state during the first look is seen by the second.
-            more = parts.admitter.more
-            if claimer.spent or not (await claimer.more(claims, more) or await claimer.more(claims, more)):
+            if claimer.plan.spent or not (await self._more(claims) or await self._more(claims)):
+                # Twice: a job that changes state during the first query is found by the second.
                 return
+
+    async def _more(self, claims: int) -> bool:
+        return await self._parts.claimer.remaining.exists(claims, self._parts.admitter.more)
 
     async def finish(self, claiming: asyncio.Task[None]) -> None:
         """Claim no more, let running jobs end within the grace, release the rest; the lease is kept."""

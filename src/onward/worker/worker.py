@@ -64,7 +64,7 @@ class Worker:
         The first call ends claiming and lets running jobs finish within the grace. The second releases the
         running jobs now. The third abandons them.
         """
-        self._stopping.ask()
+        self._stopping.request()
 
     def quiet(self, on: bool) -> None:
         """Stop claiming and let running jobs end, or claim again; from any thread, also before the start."""
@@ -95,4 +95,4 @@ class Worker:
         return self.tally
 
     def _hush(self) -> None:
-        self.parts.claimer.set_quiet(self._quiet)
+        self.parts.claimer.gate.set_quiet(self._quiet)

@@ -15,7 +15,7 @@ T = datetime(2100, 1, 1, tzinfo=UTC)
 
 HOLD = timedelta(seconds=40)
 SINK = "told"
-BUSY = Failed({"class": "Busy", "message": "the line is busy"}, retryable=False)
+BUSY = Failed({"error_class": "Busy", "message": "the line is busy"}, retryable=False)
 
 
 def ready(client: Client) -> Client:

@@ -75,7 +75,7 @@ async def test_a_worker_that_runs_tells_of_a_death_by_itself(app, told):
     assert (alert.job_id, alert.job_type, alert.hint) == (handle.id, "die", "correct `to`")
     [listed] = app.client.alerts.list()
     assert (listed.fingerprint, listed.count, listed.waiting) == (alert.fingerprint, 1, ())
-    assert app.client.jobs.get(handle.id).error["fingerprint"] == alert.fingerprint
+    assert app.client.jobs.get(handle.id).error.fingerprint == alert.fingerprint
 
 
 async def test_a_worker_that_only_comes_by_tells_before_it_goes(app, told):
@@ -101,7 +101,7 @@ async def test_of_two_workers_one_tells_and_only_once(app, told):
 
 async def test_a_sink_that_fails_touches_neither_jobs_nor_other_sinks_and_is_tried_again(app, told, caplog):
     second = Told("second")
-    app.rules.alerts.append(second)
+    app.policies.registry.sinks.append(second)
     told.failure = OSError("password=hunter2hunter2 is wrong")
     await app.jobs["die"].aenqueue()
     well = await app.jobs["live"].aenqueue()
@@ -161,12 +161,12 @@ async def test_what_was_sent_when_a_worker_ends_is_not_sent_again(app, told):
 
 
 async def test_without_sinks_nothing_is_done_and_what_died_is_told_to_the_first_one(app, told):
-    sinks = app.rules.alerts[:]
-    app.rules.alerts.clear()
+    sinks = app.policies.registry.sinks[:]
+    app.policies.registry.sinks.clear()
     await app.jobs["die"].aenqueue()
     await drain(app)
     assert list(app.client.alerts.list()) == []
-    app.rules.alerts.extend(sinks)
+    app.policies.registry.sinks.extend(sinks)
     await drain(app)
     assert len(told.alerts) == 1
 
@@ -223,7 +223,7 @@ async def test_a_function_is_a_sink_also_an_async_one():
     def third(alert: Alert) -> None:
         told.append(alert)
 
-    for sink in app.rules.alerts:
+    for sink in app.policies.registry.sinks:
         await asyncio.to_thread(sink.send, alert())
     assert told == [alert()] * 3
 

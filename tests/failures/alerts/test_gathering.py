@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, InvalidJob, InvalidSetting, NewJob, Onward
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
 from tests.failures.alerts.deaths import BUSY, HOLD, SINK, T, die, messages, only, ready
 from tests.jobs.inspect.reading import rows
@@ -140,8 +140,8 @@ def test_the_first_is_told_at_once_and_then_one_in_each_throttle_with_the_count_
 
 
 def test_the_throttle_is_a_setting(app: Onward):
-    rules = Rules.of(alert_throttle="30s")
-    with Client(store=app.client.store, rules=rules) as client:
+    policies = Policies.of(alert_throttle="30s")
+    with Client(store=app.client.store, policies=policies) as client:
         ready(client)
         for n in (0, 29, 30):
             die(client, now=T + n * SECOND)

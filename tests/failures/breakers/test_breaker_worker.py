@@ -44,7 +44,7 @@ async def test_one_call_at_first_then_more_and_a_well_provider_leaves_no_trace(a
         await until(lambda: app.client.jobs.count().total(JobState.SUCCEEDED) == 40)
     assert provider.most_at_once > 2
     assert set(states(app, jobs)) == {("succeeded", 1)}
-    assert app.client.breakers.list() == []
+    assert app.client.breakers.list().items == []
 
 
 async def test_a_worker_whose_jobs_name_no_provider_has_no_breakers(app):
@@ -130,7 +130,7 @@ async def test_a_name_that_is_none_fails_its_job_and_no_other(app, named):
     jobs = [await call.aenqueue(bad=bad) for bad in (True, False)]
     tally = await drain(app)
     assert (tally.succeeded, tally.retried) == (1, 1)
-    assert app.client.jobs.get(jobs[0].id).error["class"] in {"InvalidSetting", "InvalidJob"}
+    assert app.client.jobs.get(jobs[0].id).error.error_class in {"InvalidSetting", "InvalidJob"}
 
 
 async def test_a_queue_has_a_breaker_if_one_is_asked_for(app, provider):
@@ -239,7 +239,7 @@ async def test_two_workers_let_one_through_together(app, provider):
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 async def test_jobs_in_threads_and_processes_are_held_alike(postgres_url, tmp_path, provider, executor):
-    clients = Clients(f"sqlite:///{tmp_path}/onward.db", rules=process_jobs.app.rules)
+    clients = Clients(f"sqlite:///{tmp_path}/onward.db", policies=process_jobs.app.policies)
     job_type = process_jobs.call if executor == "thread" else process_jobs.call_from_process
     clients.sync.enqueue_many(job_type.build(url=provider.url) for _ in range(4))
     clients.sync.breakers.get("crm")

@@ -22,7 +22,7 @@ GOOD = Answer(good=True)
 
 
 def events(client: Client) -> list[tuple[str, str | None, object]]:
-    found = client.audit.list(AuditFilter(), oldest_first=True).records
+    found = client.audit.list(AuditFilter(), oldest_first=True)
     return [(record.event, record.actor_id, record.detail) for record in found]
 
 
@@ -36,7 +36,7 @@ def test_a_provider_that_never_pushed_back_has_no_row(client):
     assert client.worker.breakers.ask("crm", "a").entry == "go"
     assert client.worker.breakers.answered("crm", None, GOOD).entry == "go"
     assert client.worker.breakers.answered("crm", None, Answer()).entry == "go"
-    assert client.breakers.list() == []
+    assert client.breakers.list().items == []
 
 
 def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
@@ -125,7 +125,7 @@ def test_an_operator_takes_over_what_the_provider_has_opened(client):
 def test_what_makes_no_sense_opens_nothing(client, options, error):
     with pytest.raises(error):
         client.at(NOW).breakers.open("crm", **options)
-    assert client.breakers.list() == []
+    assert client.breakers.list().items == []
     assert events(client) == []
 
 
@@ -140,7 +140,7 @@ def test_what_makes_no_sense_opens_nothing(client, options, error):
 def test_who_is_no_actor_opens_nothing(client, actor, error):
     with pytest.raises(error):
         client.at(NOW).acting_as(actor).breakers.open("crm", reason="r")
-    assert client.breakers.list() == []
+    assert client.breakers.list().items == []
     assert events(client) == []
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def breakers_of(app: Onward) -> Breakers:
-    found = Breakers.of(app.handlers, app.rules, app.aclient, lambda: "w")
+    found = Breakers.of(app.handlers, app.policies, app.aclient, lambda: "w")
     assert found is not None
     return found
 

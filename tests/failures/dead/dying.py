@@ -18,7 +18,7 @@ def die_of(client: Client, message: str, *, error: str = "Bounced", now: datetim
     about: dict[str, Any] = options.pop("about", {})
     client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)))
     job = claim(client, now)
-    dead = Failed({"class": error, "message": message, **about}, retryable=False)
+    dead = Failed({"error_class": error, "message": message, **about}, retryable=False)
     client.at(now).worker.finish([(job, dead)]).require()
     return job.id
 
@@ -37,6 +37,6 @@ def kill(client: Client, count: int, **options: Any) -> list[str]:
     ids = [made.id for made in client.at(T).enqueue_many(news)]
     for _ in range(0, count, 100):
         taken = client.at(T).worker.claim("q:default", 100, worker_id="w")
-        dead = Failed({"class": "Bounced", "message": "no such mailbox"}, retryable=False)
+        dead = Failed({"error_class": "Bounced", "message": "no such mailbox"}, retryable=False)
         client.at(T).worker.finish([(job, dead) for job in taken]).require()
     return sorted(ids)

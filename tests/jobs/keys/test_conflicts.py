@@ -80,7 +80,7 @@ def test_replace_gives_a_waiting_job_the_new_payload_time_and_priority(working, 
     now = working.jobs.get(job.id)
     assert (now.payload, now.priority, now.run_at) == ({"n": 2}, 1, at(60))
     assert (now.attempt, now.error, now.lease) == (job.attempt, job.error, job.lease)
-    assert [job.id for job in working.jobs.list().jobs] == [job.id]
+    assert [job.id for job in working.jobs.list().items] == [job.id]
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded", "dead", "cancelled"])
@@ -181,7 +181,7 @@ def test_a_lost_run_of_a_job_that_was_reset_is_followed_by_the_one_more(client):
 def test_a_cancel_takes_back_the_one_more_run(working):
     job = bring(working, "running")
     ask(working, 2, on_conflict="reset", now=10)
-    assert working.at(at(11)).jobs.cancel(job.id, reason="stop") == "running"
+    assert working.at(at(11)).jobs.cancel(job.id, reason="stop").state == "running"
     working.at(at(12)).worker.finish([(job, Cancelled("stop"))])
     assert working.jobs.get(job.id).state == "cancelled"
 
@@ -283,7 +283,7 @@ def test_a_mode_that_makes_no_sense_is_refused_before_anything_is_written(client
         ask(client, 1, **options)
     with pytest.raises(InvalidJob, match=rf"jobs\[1\].*{named}"):
         client.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", key="k", **options)])
-    assert client.jobs.list().jobs == []
+    assert client.jobs.list().items == []
 
 
 def test_a_merge_that_fails_leaves_the_job_as_it_was(working):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward.core.jobs.job import COLUMNS, ENDED, WAITING, Job, JobState, instant, micros
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.progress import Progress
 
 ROW: dict[str, Any] = {
@@ -44,7 +45,7 @@ ROW: dict[str, Any] = {
     "timeout_micros": 30_000_000,
     "waits": 0,
     "crashes": 0,
-    "error": '{"class":"TimeoutError"}',
+    "error": '{"error_class":"TimeoutError"}',
     "created_at": 1_767_322_444_000_000,
     "started_at": 1_767_322_445_500_000,
     "result": None,
@@ -70,7 +71,7 @@ def test_a_row_is_read_as_it_was_stored():
     assert read.state is JobState.RUNNING
     assert read.run_at == datetime(2026, 1, 2, 2, 54, 5, 1, tzinfo=UTC)
     assert read.payload == {"booking": 42, "naïve": [1, None, True, 2.5]}
-    assert (read.progress, read.tags, read.error) == (PROGRESS, ["a", "b"], {"class": "TimeoutError"})
+    assert (read.progress, read.tags, read.error) == (PROGRESS, ["a", "b"], ErrorRecord("TimeoutError"))
     assert read.rerun_requested is False
     assert job(rerun_requested=1).rerun_requested is True
     same = [name for name, kind in COLUMNS.items() if kind in {"id", "text", "int"}]

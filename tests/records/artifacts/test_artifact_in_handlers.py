@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onward import ArtifactNotFound, Category, Context, Job, JobState, LeaseLost, NewJob, NotAllowed, Onward
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
@@ -176,7 +176,7 @@ def test_a_job_that_was_claimed_by_another_worker_can_leave_nothing(app, started
 
 def test_a_category_may_deny_artifacts(app, started):
     default = Category(name="default", capabilities=frozenset({"enqueue"}))
-    clients = Clients(app.clients.url, schema=app.clients.schema, rules=Rules.of(categories=[default]))
+    clients = Clients(app.clients.url, schema=app.clients.schema, policies=Policies.of(categories=[default]))
     with pytest.raises(NotAllowed):
         started(clients).artifact("n", b"x")
     assert app.client.artifacts.list().artifacts == ()

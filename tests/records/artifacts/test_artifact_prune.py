@@ -21,7 +21,7 @@ from onward import (
     NotAllowed,
     Succeeded,
 )
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
@@ -150,7 +150,7 @@ def test_a_job_that_nobody_claimed_can_leave_no_artifact(client):
 
 def test_a_client_of_one_org_writes_no_line_about_the_job_of_another(client, claimed):
     theirs, acme = claimed(org_id="bolt"), client.for_org("acme")
-    before = client.audit.list().records
+    before = client.audit.list()
     for job in (
         theirs,
         structs.replace(theirs, org_id="acme"),
@@ -158,10 +158,10 @@ def test_a_client_of_one_org_writes_no_line_about_the_job_of_another(client, cla
     ):
         with pytest.raises(LeaseLost):
             acme.artifacts.add(job, "n", b"x")
-    assert client.audit.list().records == before
+    assert client.audit.list() == before
     with pytest.raises(LeaseLost):
         client.artifacts.add(structs.replace(theirs, org_id="acme"), "n", b"x")
-    [line] = client.audit.list(limit=1).records
+    [line] = client.audit.list(limit=1)
     assert (line.event, line.job_id, line.org_id) == ("job.stale_result_rejected", theirs.id, "bolt")
 
 
@@ -201,8 +201,8 @@ def test_a_job_that_has_ended_can_leave_no_artifact(client, claimed):  # R7
 
 
 def test_the_category_says_how_long_what_its_jobs_leave_is_kept(client, claimed):
-    rules = Rules.of(categories=[Category(name="default", artifact_retention=HOUR)])
-    own = Client(store=client.store, rules=rules)
+    policies = Policies.of(categories=[Category(name="default", artifact_retention=HOUR)])
+    own = Client(store=client.store, policies=policies)
     job = claimed()
     made = own.artifacts.add(job, "n", b"x")
     assert made.expires_at == made.created_at + HOUR

@@ -20,7 +20,7 @@ from onward import (
     NewJob,
     NotAllowed,
 )
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import ContractBroken
 from tests.jobs.inspect.reading import rows
 from tests.records.artifacts.files import LARGE
@@ -71,13 +71,13 @@ def test_small_content_is_in_the_database_and_large_content_in_a_file(client, ke
 
 
 def test_what_is_small_can_be_said(client, kept):
-    own = Client(store=client.store, rules=Rules(artifact_inline_bytes=2))
+    own = Client(store=client.store, policies=Policies.of(artifact_inline_bytes=2))
     assert [own.artifacts.put("n", content).place == "database" for content in (b"ab", b"abc")] == [
         True,
         False,
     ]
     assert len(kept()) == 1
-    wrong = Client(store=client.store, rules=Rules(artifact_inline_bytes=2**30))
+    wrong = Client(store=client.store, policies=Policies.of(artifact_inline_bytes=2**30))
     with pytest.raises(InvalidSetting, match="artifact_inline_bytes"):
         wrong.artifacts.put("n", b"")
 
@@ -231,7 +231,7 @@ def test_an_artifact_can_be_brought_to_a_job_of_the_same_org(client):
 
 
 def test_where_an_org_is_required_an_artifact_has_one(client):
-    strict = Client(store=client.store, rules=Rules(tenancy="required"))
+    strict = Client(store=client.store, policies=Policies.of(tenancy="required"))
     with pytest.raises(ContractBroken, match="give org_id="):
         strict.artifacts.put("n", b"x")
     assert strict.artifacts.put("n", b"x", org_id="a").org_id == "a"
@@ -261,7 +261,7 @@ def test_a_deleted_artifact_is_not_found_and_its_end_is_audited(client):
 
 
 def test_without_an_audit_only_what_an_operator_does_is_kept(client):
-    silent = Client(store=client.store, rules=Rules(audit="off"))
+    silent = Client(store=client.store, policies=Policies.of(audit="off"))
     artifact = silent.at(NOW).artifacts.put("n", b"x", expires="1h")
     silent.artifacts.delete(silent.artifacts.put("n", b"x").id, reason="why")
     silent.at(NOW + timedelta(hours=2)).artifacts.prune()

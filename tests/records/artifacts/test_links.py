@@ -13,7 +13,8 @@ import jwt
 import pytest
 
 from onward import ArtifactNotFound, Client, InvalidLink, InvalidSetting, MissingExtra, NotAllowed, Onward
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import Settings
 from tests.records.artifacts.files import LARGE
 
 # Long enough for any algorithm that it must not be used with.
@@ -24,7 +25,7 @@ HOURS_72 = timedelta(hours=72)
 
 @pytest.fixture
 def own(client: Client) -> Client:
-    return Client(store=client.store, rules=Rules(artifact_secret=SECRET))
+    return Client(store=client.store, policies=Policies.of(artifact_secret=SECRET))
 
 
 def claims_of(token: str) -> dict[str, Any]:
@@ -151,11 +152,11 @@ def test_the_secret_may_come_from_the_environment_or_a_file(client, monkeypatch,
 
 def test_without_a_secret_that_is_long_enough_there_are_no_links(client):
     for secret in (None, ""):
-        own = Client(store=client.store, rules=Rules(artifact_secret=secret))
+        own = Client(store=client.store, policies=Policies(Settings(artifact_secret=secret)))
         for ask in (own.artifacts.sign, own.artifacts.check):
             with pytest.raises(InvalidSetting, match="secret"):
                 ask("any")
-    assert SECRET not in repr(Rules(artifact_secret=SECRET))
+    assert SECRET not in repr(Policies.of(artifact_secret=SECRET))
 
 
 @pytest.mark.parametrize("secret", [5, b"x" * 32, "brief", "x" * 31, "\ud800" * 32])

@@ -14,7 +14,7 @@ from onward import ArtifactCorrupt, Client, InvalidSetting, MissingExtra, StoreU
 from onward.blobs import key_of, open_blobs
 from onward.blobs.content import Blob
 from onward.blobs.objects import ObjectBlobs
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from tests.records.artifacts.bucket import Bucket, bucket
 from tests.records.artifacts.files import LARGE
 
@@ -42,7 +42,7 @@ def s3(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def own(client: Client, s3: Bucket) -> Client:
-    return Client(store=client.store, rules=Rules(artifacts="s3://files/below/here"))
+    return Client(store=client.store, policies=Policies.of(artifacts="s3://files/below/here"))
 
 
 def test_an_object_is_put_read_in_pieces_and_removed_when_it_is_old(blobs):

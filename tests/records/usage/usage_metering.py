@@ -24,7 +24,7 @@ def claimed(client: Client, org: str | None = None, *, now: datetime | None = No
 
 def end(client: Client, job: Job, outcome: Outcome, *used: Usage) -> End:
     """What a run comes to that has used something."""
-    return End.of(job, outcome, client.rules.policy_of(job), 1.0, used)
+    return End.of(job, outcome, client.policies.policy_of(job), 1.0, used)
 
 
 def write(

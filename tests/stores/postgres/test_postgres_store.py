@@ -63,7 +63,7 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("extend", lambda: client.worker.extend("w", jobs))
         trip(
             "finish",
-            lambda: client.worker.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"class": "E"}))]),
+            lambda: client.worker.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"error_class": "E"}))]),
         )
         trip("finish stale", lambda: client.worker.finish([(jobs[0], Succeeded())]))
         trip("release", lambda: client.worker.release(jobs[2:]))
@@ -230,7 +230,7 @@ def test_a_lost_deadlock_is_tried_again_and_never_reaches_the_caller(store, post
             rival.rollback()
         asking.join()
     assert len(answers) == 2
-    assert sorted(str(job.key) for job in client.jobs.list().jobs) == ["a", "b"]
+    assert sorted(str(job.key) for job in client.jobs.list().items) == ["a", "b"]
 
 
 def wait_for_a_lock(watcher: psycopg.Connection) -> None:

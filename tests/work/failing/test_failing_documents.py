@@ -23,7 +23,9 @@ def fail(client: Client, now: datetime, message: str = "broken") -> Job:
     """Claim the one job that is due, let its attempt fail, and give the job as it is then."""
     client.at(now).worker.promote()
     [job] = client.at(now).worker.claim("q:default", worker_id="w")
-    client.at(now).worker.finish([(job, Failed({"class": "ProviderError", "message": message}))]).require()
+    client.at(now).worker.finish(
+        [(job, Failed({"error_class": "ProviderError", "message": message}))]
+    ).require()
     return client.jobs.get(job.id)
 
 
@@ -77,9 +79,9 @@ def test_a_retry_keeps_the_error_and_when_it_happened(client):
     # S0-57: {error, retriedAt}. S1-28: {message, attemptedAt}.
     job_id = enqueue(client, "booking")
     job = fail(client, NOW, "register closed")
-    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).jobs] == [job_id]
+    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).items] == [job_id]
     assert job.error is not None
-    assert job.error["message"] == "register closed"
+    assert job.error.message == "register closed"
     [first] = client.jobs.attempts(job_id)
     assert (first.attempt, first.outcome, first.ended_at) == (1, "failed", NOW)
 
@@ -89,7 +91,7 @@ def test_the_end_keeps_the_error_and_when_it_happened(client):
     enqueue(client, "booking")
     _, dead = fail_until_dead(client)
     assert dead.error is not None
-    assert (dead.error["message"], dead.error["reason"]) == ("broken", "attempts_exhausted")
+    assert (dead.error.message, dead.error.reason) == ("broken", "attempts_exhausted")
     assert dead.ended_at == NOW + 120 * SECOND
 
 

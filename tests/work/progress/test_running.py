@@ -163,8 +163,8 @@ async def test_it_is_written_at_most_once_a_second_and_all_together(app, seconds
         seconds.pass_by()
         for queue in steps:
             queue.put_nowait(None)
-        await one.wait(20)
-        await other.wait(20)
+        await one.ajoin(20)
+        await other.ajoin(20)
     # What was stored already is not written again by the loop, which sleeps without a report.
     assert len(seconds.written) == 2
     assert seconds.slept == [1.0, 1.0]
@@ -192,7 +192,7 @@ async def test_a_job_that_ends_at_once_shows_its_last_report(app):
     await app.aenqueue_many([silent.build() for _ in range(20)])
     assert (await drain(app)).succeeded == 40
     assert [progress_of(app, handle.id) for handle in handles] == [(n, n, None) for n in range(20)]
-    assert [job.progress for job in app.client.jobs.list().jobs if job.job_type == "silent"] == [None] * 20
+    assert [job.progress for job in app.client.jobs.list() if job.job_type == "silent"] == [None] * 20
 
 
 async def test_a_retry_begins_without_progress(app):
@@ -269,7 +269,7 @@ async def test_a_transaction_that_holds_its_job_does_not_hold_up_the_progress_of
         assert progress_of(app, free.id) == (1, 2, "free")
         assert progress_of(app, held.id) is None
         go.set()
-        await held.wait(20)
+        await held.ajoin(20)
     assert progress_of(app, held.id) == (1, 2, "held")
 
 
@@ -298,7 +298,7 @@ async def test_a_row_that_was_locked_is_written_the_next_time(app, seconds):
             seconds.pass_by()
             await until(shows(app, handle.id, 1, 2, None))
             go.set()
-            await handle.wait(20)
+            await handle.ajoin(20)
     assert seconds.written[:2] == [[Report(1, 2)]] * 2
 
 
@@ -325,7 +325,7 @@ async def test_a_database_that_is_away_is_asked_again_for_the_newest_report(app,
         await until(shows(app, handle.id, 1, 2, None))
         assert not worker.parts.outage.lasts
         go.set()
-        await handle.wait(20)
+        await handle.ajoin(20)
 
 
 async def test_a_report_of_a_thread_that_was_left_behind_changes_nothing(app, seconds):

@@ -25,10 +25,10 @@ from onward import (
     Snooze,
     Succeeded,
 )
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)
-NO_RETRY = {"class": "E", "message": "boom"}
+ERROR = {"error_class": "E", "message": "boom"}
 
 on_postgres = pytest.mark.parametrize("client", ["postgres"], indirect=True)
 
@@ -41,7 +41,7 @@ def claimed(client: Client, count: int = 1, **fields) -> list[Job]:
 
 def end(client: Client, job: Job, outcome: Outcome, report: Report | None) -> bool:
     """Write the end of a run with its last report, as a worker does; whether the lease held."""
-    settled = DEFAULT_RULES.end_of(job, outcome, 0.5)
+    settled = DEFAULT_POLICIES.end_of(job, outcome, 0.5)
     return job.id in client.worker.write([replace(settled, progress=report)]).held
 
 
@@ -54,7 +54,7 @@ def test_the_newest_report_of_each_job_is_stored_with_the_time_of_the_database(c
     assert client.jobs.get(third.id).progress is None
     client.at(NOW + timedelta(seconds=1)).worker.store_progress([(one, Report(2, 4))])
     assert client.jobs.get(one.id).progress == Progress(2, 4, None, NOW + timedelta(seconds=1))
-    assert [job.progress is None for job in client.jobs.list().jobs].count(True) == 1
+    assert [job.progress is None for job in client.jobs.list()].count(True) == 1
 
 
 def test_nothing_is_asked_of_the_database_for_no_reports(client, monkeypatch):
@@ -87,7 +87,7 @@ def test_a_stale_lease_changes_nothing(client):
     assert client.jobs.get(job.id).progress.done == 9
 
 
-@pytest.mark.parametrize("outcome", [Succeeded(), Failed(NO_RETRY, retryable=False), Cancelled("enough")])
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed(ERROR, retryable=False), Cancelled("enough")])
 @pytest.mark.parametrize("report", [None, Report(3, 4, "last")])
 def test_an_end_keeps_the_last_report(client, outcome, report):
     [job] = claimed(client)
@@ -103,7 +103,7 @@ def test_ends_with_and_without_a_report_are_written_together(client):
     jobs = claimed(client, 3)
     reports = [Report(1, 1), None, Report(2, 2)]
     ends = [
-        replace(DEFAULT_RULES.end_of(job, Succeeded(), 0.5), progress=report)
+        replace(DEFAULT_POLICIES.end_of(job, Succeeded(), 0.5), progress=report)
         for job, report in zip(jobs, reports, strict=True)
     ]
     assert client.worker.write(ends).held == {job.id for job in jobs}
@@ -112,7 +112,7 @@ def test_ends_with_and_without_a_report_are_written_together(client):
     assert [job.progress and job.progress.done for job in found] == [1, None, 2]
 
 
-@pytest.mark.parametrize("outcome", [Failed(NO_RETRY), Snooze(0), Released(), Lost()])
+@pytest.mark.parametrize("outcome", [Failed(ERROR), Snooze(0), Released(), Lost()])
 def test_the_next_attempt_begins_without_progress(client, outcome):
     [job] = claimed(client)
     client.worker.store_progress([(job, Report(1, 4))])
@@ -143,7 +143,7 @@ def test_a_reset_and_a_replay_begin_without_progress(client):
     found = client.jobs.get(job.id)
     assert (found.state, found.progress) == (JobState.QUEUED, None)
     [again] = client.worker.claim("q:default", worker_id="w")
-    assert end(client, again, Failed(NO_RETRY, retryable=False), Report(2, 4))
+    assert end(client, again, Failed(ERROR, retryable=False), Report(2, 4))
     assert client.jobs.get(job.id).progress.done == 2
     client.dead.replay(job.id, reason="mended")
     found = client.jobs.get(job.id)

@@ -86,7 +86,7 @@ async def test_a_handler_that_is_cancelled_anywhere_has_written_all_or_nothing(a
     tally = await running
     done = [n for n, job in enumerate(jobs) if app.client.jobs.get(job.id).state == JobState.SUCCEEDED]
     assert books.rows() == done
-    assert len([job for job in app.client.jobs.list().jobs if job.job_type == "follow"]) == len(done)
+    assert len([job for job in app.client.jobs.list().items if job.job_type == "follow"]) == len(done)
     assert (tally.succeeded, tally.cancelled, tally.refused) == (len(done), 40 - len(done), 0)
 
 
@@ -150,5 +150,5 @@ async def test_a_handler_that_returns_with_its_transaction_open_has_failed(app, 
     assert (await drain(app)).dead == 1
     error = app.client.jobs.get(job.id).error
     assert error is not None
-    assert (error["class"], error["rule"]) == ("TransactionOpen", "transaction_open")
+    assert (error.error_class, error.rule) == ("TransactionOpen", "transaction_open")
     assert books.rows() == []

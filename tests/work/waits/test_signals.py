@@ -11,7 +11,7 @@ import pytest
 
 from onward import Client, ContractBroken, InvalidJob, JobState, NewJob, NotAllowed, Onward, SecretInPayload
 from onward.connections import begin
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.wait import NEVER, Parked, place_of
 from tests.work.waits.wait_runs import NOW, Runs
 
@@ -54,7 +54,7 @@ def test_a_client_of_one_org_signals_within_it_alone(runs):
 
 
 def test_a_signal_without_an_org_is_refused_where_each_job_has_one(client):
-    strict = Client(store=client.store, rules=Rules(tenancy="required"))
+    strict = Client(store=client.store, policies=Policies.of(tenancy="required"))
     with pytest.raises(ContractBroken, match="org_id is missing"):
         strict.signals.send("approved")
 
@@ -79,7 +79,7 @@ def test_who_waits_is_listed_with_until_when(runs):
 
 def test_a_signal_leaves_a_line_in_the_audit(client):
     client.acting_as("user:7").signals.send("approved", "order:42", org_id="acme")
-    [line] = [one for one in client.audit.list().records if one.event == "signal.sent"]
+    [line] = [one for one in client.audit.list() if one.event == "signal.sent"]
     assert (line.actor_id, line.org_id) == ("7", "acme")
     assert line.detail == {"event": "approved", "key": "order:42"}
 

@@ -146,7 +146,7 @@ async def test_a_process_that_dies_fails_its_job_only(pool, pipe, job_type, payl
     other = asyncio.ensure_future(run(pool, jobs.finish_with, path=str(pipe), text="untouched"))
     with pytest.raises(ProcessDied) as caught:
         await run(pool, job_type, **payload)
-    assert describe(caught.value)["class"] == "ProcessDied"
+    assert describe(caught.value).error_class == "ProcessDied"
     assert str(caught.value) == epitaph
     assert await run(pool, jobs.process_id) > 0
     await asyncio.to_thread(pipe.write_text, "go on")

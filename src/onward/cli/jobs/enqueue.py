@@ -86,7 +86,7 @@ def command(
         chosen["run_at"] = read_instant("--at", chosen.pop("at"))
     if "delay" in chosen:
         chosen["delay"] = read_length("--delay", chosen["delay"])
-    if known is not None and known.rules.contract == "required":
+    if known is not None and known.policies.settings.contract == "required":
         chosen = {**_origin(), **chosen}
     new = _build(known, job, words, payload, chosen)
     with (known.clients if known else Clients(url)).open() as client:
@@ -97,7 +97,7 @@ def command(
         if not wait:
             _print_enqueued(asked, as_json=as_json)
             return 0
-        ended = _without_secrets(_wait(client, asked, timeout), client.rules.redact)
+        ended = _without_secrets(_wait(client, asked, timeout), client.policies.settings.redact)
         return _print_ended(asked, ended, as_json=as_json)
 
 
@@ -156,8 +156,8 @@ def _without_secrets(job: Job, redaction: Redaction) -> Job:
     from msgspec.structs import replace
 
     secrets = redaction.secrets_of(job.payload)
-    hidden = {name: redaction.redact(getattr(job, name), secrets) for name in ("result", "error")}
-    return replace(job, **hidden)
+    error = None if job.error is None else job.error.redacted(redaction, secrets)
+    return replace(job, result=redaction.redact(job.result, secrets), error=error)
 
 
 def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
@@ -171,6 +171,7 @@ def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
 def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
     """Print how a job ended and its result; return the exit code."""
     from onward.core.jobs.job import JobState
+    from onward.core.work.error_record import ErrorRecord
 
     if as_json:
         shown = {"id": job.id, "state": job.state, "created": asked.created, "attempt": job.attempt}
@@ -185,7 +186,7 @@ def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
         if job.state == JobState.SUCCEEDED:
             click.echo(shown_json(job.result))
         else:
-            error = job.error or {}
-            parts = (error.get("class"), error.get("message"), error.get("reason"))
-            say(f"  {clean(': '.join(str(part) for part in parts if part), 300)}", timed=False)
+            error = job.error or ErrorRecord()
+            parts = (error.error_class, error.message, error.reason)
+            say(f"  {clean(': '.join(part for part in parts if part), 300)}", timed=False)
     return 0 if job.state == JobState.SUCCEEDED else _JOBS_FAILED

@@ -9,15 +9,16 @@ from itertools import chain, repeat
 from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
+from onward.core.bulk import Bulk, BulkLimit
 from onward.core.flows.batch import CALLBACKS, Batch, EnqueuedBatch, NewBatch
 from onward.core.inputs.checks import check_kind
-from onward.core.jobs.filters import Page
 from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.jobs.job import NewJob
+from onward.core.jobs.job import Job, NewJob
+from onward.core.page import Cursor, Page
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.batches import BatchPage
-from onward.operations.jobs import cancel, cancel_many
-from onward.operations.jobs.cancel import CancelledMany, CancelRequest
+from onward.operations.jobs import cancel_many
+from onward.operations.walk import Range
 from onward.origin import filled, inherit
 
 _PART = 2500
@@ -36,7 +37,7 @@ class AsyncBatches:
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def enqueue(
         self,
@@ -49,7 +50,7 @@ class AsyncBatches:
     ) -> EnqueuedBatch:
         """Make a batch of these jobs, all or nothing; a job whose key is held does not join it."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(self._binding.placed(jobs), self._rules))
+        asked = list(inherit(self._binding.placed(jobs), self._policies))
         new = self._new(name, on_success, on_failure, on_complete)
         ids = _ids.make_many(len(asked))
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
@@ -57,7 +58,7 @@ class AsyncBatches:
         noted = not self._binding.is_within
         return await self._run(
             lambda: batch_create.enqueue_batch(
-                new, asked, ids, self._rules, at_once=next(sizes), noted=noted
+                new, asked, ids, self._policies, at_once=next(sizes), noted=noted
             ),
             atomic=True,
             org_id=new.origin.org_id,
@@ -74,7 +75,7 @@ class AsyncBatches:
         """Make a batch that accepts jobs by their `batch_id` until it is closed."""
         new = self._new(name, on_success, on_failure, on_complete)
         await self._run(
-            lambda: batch_create.open_batch(new, self._rules), atomic=True, org_id=new.origin.org_id
+            lambda: batch_create.open_batch(new, self._policies), atomic=True, org_id=new.origin.org_id
         )
         return new.id
 
@@ -86,14 +87,18 @@ class AsyncBatches:
         asked = normalise_id(batch_id, of="batch")
         await self._run(lambda: batches.close(asked), atomic=True)
 
-    async def cancel(self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY) -> CancelledMany:
+    async def cancel(
+        self, batch_id: JobId | UUID, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None
+    ) -> Bulk:
         """Cancel the jobs of a batch and close it, so that no job can be added any more.
 
         Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
-        asked = normalise_id(batch_id)
-        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
-        return await self._binding.walk(cancel_many.cancel_batch(self._rules, request, asked))
+        wanted = normalise_id(batch_id, of="batch")
+        covered = Range(listing="batches.cancel", limit=limit, cursor=cursor)
+        return await self._binding.walk(
+            cancel_many.cancel_batch(wanted, covered, self._policies, reason=reason)
+        )
 
     async def get(self, batch_id: JobId | UUID) -> Batch:
         """Read a batch and its progress; raises BatchNotFound."""
@@ -115,7 +120,9 @@ class AsyncBatches:
             write=False,
         )
 
-    async def jobs(self, batch_id: JobId | UUID, *, limit: int = 50, cursor: JobId | None = None) -> Page:
+    async def jobs(
+        self, batch_id: JobId | UUID, *, limit: int = 50, cursor: Cursor | None = None
+    ) -> Page[Job]:
         """Read a page of the jobs of a batch, newest first, without its callbacks."""
         asked = normalise_id(batch_id, of="batch")
         return await self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
@@ -124,13 +131,13 @@ class AsyncBatches:
         given = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
         for name_of, new in given.items():
             check_kind(name_of, new, NewJob, "give what .build() gave, or a NewJob")
-        jobs = list(inherit(self._binding.placed(given.values()), self._rules))
+        jobs = list(inherit(self._binding.placed(given.values()), self._policies))
         # This job is never stored: it shows which org, project and actor a batch inherits here.
         [origin] = self._binding.placed([NewJob(job_type="batch")])
         batch_id, *ids = _ids.make_many(1 + len(jobs))
         return NewBatch(
             id=batch_id,
-            origin=filled(origin, self._rules),
+            origin=filled(origin, self._policies),
             name=name,
             callbacks=dict(zip(given, jobs, strict=True)),
             callback_ids=dict(zip(given, ids, strict=True)),

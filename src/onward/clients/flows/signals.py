@@ -25,7 +25,7 @@ class AsyncSignals:
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def send(
         self,
@@ -41,13 +41,13 @@ class AsyncSignals:
         Jobs that start to wait while the signal is kept receive it too. In a caller's transaction the signal
         is only stored; the waiting jobs come back within a second of the commit.
         """
-        org = org_id or self._binding.org_id or ambient_org(self._rules)
+        org = org_id or self._binding.org_id or ambient_org(self._policies)
         actor = self._binding.bound.acting()
         new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
         # Promotion makes jobs of every org ready, so a client confined to one org leaves it to the workers.
         bound, promotes = self._binding.is_within, self._binding.org_id is None
         return await self._run(
-            lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes), org_id=org
+            lambda: signals.send(new, self._policies, only_store=bound, promotes=promotes), org_id=org
         )
 
     async def list(

@@ -45,8 +45,8 @@ class AsyncArtifacts:
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
-        self._keeping = Keeping(binding.store, binding.rules)
+        self._policies = binding.policies
+        self._keeping = Keeping(binding.store, binding.policies)
 
     async def put(
         self,
@@ -73,7 +73,7 @@ class AsyncArtifacts:
             job_id=None if job_id is None else normalise_id(job_id),
         )
         owner = await self._run(
-            partial(artifacts.owner_of, asked, self._binding.org_id, self._rules), write=False
+            partial(artifacts.owner_of, asked, self._binding.org_id, self._policies), write=False
         )
         kept = await self._keep(owner.org_id, source)
         return await self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner))
@@ -93,7 +93,7 @@ class AsyncArtifacts:
         """Store a file that a claimed job made; raises LeaseLost if another worker holds the job by now."""
         check_kind("job", job, Job, "give the job as claim() gave it")
         if expires is None:
-            expires = self._rules.category_of(job).artifact_retention
+            expires = self._policies.category_of(job).artifact_retention
         new = NewArtifact.of(
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )

@@ -35,7 +35,7 @@ class AsyncMaintenance:
         self._binding = binding
         self._run = binding.run
         self._store = binding.store
-        self._rules = binding.rules
+        self._policies = binding.policies
         self._audit = audit
         self._artifacts = artifacts
 
@@ -95,13 +95,13 @@ class AsyncMaintenance:
                 return await self._step_audit(page)
             case "artifacts":
                 return await self._step_artifacts(page)
-        walk = partial(KINDS[kind], self._rules, page)
+        walk = partial(KINDS[kind], self._policies, page)
         return await self._run(walk, write=not page.dry_run, atomic=not page.dry_run)
 
     async def _step_audit(self, page: PruneStep) -> Walked:
         cutoffs = self._audit_cutoffs(page)
         if page.dry_run:
-            known = list(self._rules.categories)
+            known = list(self._policies.registry.categories)
             return await self._run(partial(prune.count_audit, cutoffs, known, page.limit), write=False)
         removed, more = 0, False
         for before, categories in cutoffs.items():
@@ -116,9 +116,9 @@ class AsyncMaintenance:
 
         Most categories have no retention: their rows stay for ever.
         """
-        general = self._rules.retention.span_of("audit")
+        general = self._policies.settings.retention.span_of("audit")
         cutoffs: dict[datetime, list[str]] = {}
-        for name, category in self._rules.categories.items():
+        for name, category in self._policies.registry.categories.items():
             kept = category.audit_retention or general
             if kept is not None:
                 cutoffs.setdefault(page.now - kept, []).append(name)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack, get_args
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from onward.core.failures.known_errors import RULE_NAMES, raised
 from onward.core.failures.verdict import HINTS, Kind, Verdict, is_link
 from onward.core.inputs.checks import check_takes_one
 from onward.core.inputs.duration import Duration, duration
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import RateLimited, Skip
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidSetting
@@ -98,7 +99,7 @@ class Classification:
     """The rules and hints of one application, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._rules: list[_Rule] = []
+        self._policies: list[_Rule] = []
         self._hints: dict[type | str, tuple[str, str | None]] = {}
         self.report: Callable[[str, BaseException], None] = lambda _name, _error: None
         """Told of a rule of the application's own that fails."""
@@ -124,7 +125,7 @@ class Classification:
             raise InvalidSetting(
                 f"rule {named}: after= is for what runs again, not for {kind!r}; leave it out"
             )
-        self._rules.append(
+        self._policies.append(
             _Rule(
                 named,
                 kind,
@@ -143,7 +144,7 @@ class Classification:
         if inspect.iscoroutinefunction(judge):
             raise InvalidSetting(f"rule {given} is async; give a plain function: it only looks at an error")
         check_takes_one(f"rule {given}", judge, "the error")
-        self._rules.append(_Rule(self._name(given), judge=judge))
+        self._policies.append(_Rule(self._name(given), judge=judge))
 
     def add_hint(self, what: type[BaseException] | str, text: str, link: str | None = None) -> None:
         """Add a hint for an operator about an exception class, the name of such a class, or a rule."""
@@ -157,7 +158,7 @@ class Classification:
 
     def verdict(self, chain: Sequence[Seen], now: datetime | None) -> Verdict | None:
         """Return the verdict of the first rule that matches an error of the chain; None if no rule does."""
-        for rule in self._rules:
+        for rule in self._policies:
             for seen in chain:
                 try:
                     said = rule.verdict(seen, now)
@@ -177,18 +178,15 @@ class Classification:
                     return replace(verdict, hint=verdict.hint or found[0], link=verdict.link or found[1])
         return verdict
 
-    def completed(self, error: Mapping[str, Any]) -> Mapping[str, Any]:
+    def completed(self, error: ErrorRecord) -> ErrorRecord:
         """Return an error with the hint for its class or its rule, if it has no hint."""
-        if "hint" in error:
+        if error.hint is not None:
             return error
-        rule, kind = error.get("rule"), error.get("class")
-        for key in (kind, rule):
-            if isinstance(key, str) and key in self._hints:
+        for key in (error.error_class, error.rule):
+            if key in self._hints:
                 hint, link = self._hints[key]
-                return {**({} if link is None else {"link": link}), **error, "hint": hint}
-        if isinstance(rule, str) and rule in HINTS:
-            return {**error, "hint": HINTS[rule]}
-        return error
+                return replace(error, hint=hint, link=error.link or link)
+        return replace(error, hint=HINTS.get(error.rule or ""))
 
     def _name(self, name: object) -> str:
         if name is None:
@@ -199,7 +197,7 @@ class Classification:
             )
         if name in RULE_NAMES:
             raise InvalidSetting(f"a built-in rule is named {name!r}; give this one another name")
-        if any(rule.name == name for rule in self._rules):
+        if any(rule.name == name for rule in self._policies):
             raise InvalidSetting(f"a rule named {name!r} is there already; give each its own name")
         return name
 

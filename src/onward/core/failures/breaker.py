@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from onward.core.inputs.checks import whole
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, RateLimited, Skip, Succeeded
 from onward.errors import InvalidSetting, OnwardError
 
@@ -220,11 +221,10 @@ def answer_of(outcome: Outcome) -> Answer:
         case Succeeded() | Skip():
             return _GOOD
         case RateLimited(after, error):
-            return Answer(
-                pushed_back=True, retry_after=_span(after), status=_status(error) or _TOO_MANY_REQUESTS
-            )
+            refused = ErrorRecord.of(error).status or _TOO_MANY_REQUESTS
+            return Answer(pushed_back=True, retry_after=_span(after), status=refused)
         case Failed(error, after=after):
-            status = _status(error)
+            status = ErrorRecord.of(error).status
             if status is None or status in _NO_WORD:
                 return _NOTHING
             if status >= _FIRST_SERVER_ERROR or status == _TOO_MANY_REQUESTS:
@@ -270,8 +270,3 @@ def _span(after: Duration | None) -> timedelta | None:
     except OnwardError:
         # The handler gave an invalid delay; the provider has pushed back all the same.
         return None
-
-
-def _status(error: object) -> int | None:
-    found = error.get("status") if isinstance(error, Mapping) else None
-    return found if isinstance(found, int) else None

@@ -15,6 +15,7 @@ import msgspec
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Lifetime, OnConflict
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.progress import Progress, read_progress
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     timeout_micros: int | None
     waits: int
     crashes: int
-    error: dict[str, Any] | None
+    error: ErrorRecord | None
     created_at: datetime
     started_at: datetime | None
     result: Any
@@ -256,7 +257,7 @@ def instant(value: int) -> datetime:
 def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
     first = column[0]
     # All jobs of a claim share `started_at`, for one: convert it once. Decoded JSON is mutable: not shared.
-    if read is not decode and first == column[-1] and column.count(first) == len(column):
+    if read not in _MUTABLE and first == column[-1] and column.count(first) == len(column):
         return [read(first)] * len(column)
     if None in column:
         return [None if value is None else read(value) for value in column]
@@ -268,9 +269,11 @@ _EXACT = 2**52
 _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
+_MUTABLE = (decode, ErrorRecord.read)
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
+_OWN_READERS: dict[str, Callable[[Any], Any]] = {"error": ErrorRecord.read, "progress": read_progress}
 _READ = [
-    (at, read_progress if name == "progress" else _READERS[kind])
+    (at, _OWN_READERS.get(name) or _READERS[kind])
     for at, (name, kind) in enumerate(COLUMNS.items())
     if kind in _READERS
 ]

@@ -19,6 +19,7 @@ from onward.core.inputs.fields import check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
 from onward.core.schedules.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidSetting
 
 Overlap = Literal["allow", "skip", "wait"]
@@ -275,14 +276,9 @@ def is_late(slot: datetime, fired_at: datetime) -> bool:
     return fired_at - slot > TOLERANCE
 
 
-def run_error(error: Mapping[str, Any] | None) -> str | None:
-    """Return the class and message of a job's error as one text; None if there is neither."""
-    if not isinstance(error, Mapping):
-        return None
-    said = error.get("message") or error.get("reason")
-    kind = error.get("class")
-    text = ": ".join(str(part) for part in (kind, said) if part)
-    return text[:_LONGEST_ERROR] or None
+def run_error(error: ErrorRecord | None) -> str | None:
+    """Return a job's error as one text; None if there is none."""
+    return None if error is None else error.summary[:_LONGEST_ERROR] or None
 
 
 def _template(job: NewJob, allowed: timedelta | None) -> Template:

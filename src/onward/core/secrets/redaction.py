@@ -384,9 +384,3 @@ REDACTION = Redaction()
 
 redact = REDACTION.redact
 redact_text = REDACTION.redact_text
-
-
-def find_secret(payload: object) -> str | None:
-    """Return the path of the first secret in a payload, such as `$.auth.password`; None if there is none."""
-    found = REDACTION.find(payload)
-    return None if found is None else found.path

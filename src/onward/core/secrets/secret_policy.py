@@ -28,7 +28,3 @@ class Secrets(NamedTuple):
                 f"{where}secrets_reason is for secrets='allow', not for {policy!r}; leave it out"
             )
         return cls(policy, reason)
-
-
-REJECT = Secrets("reject")
-"""The default policy."""

@@ -116,9 +116,7 @@ def _unclaimed(facts: Facts) -> Iterator[Finding]:
 
 
 def _stuck(facts: Facts) -> Iterator[Finding]:
-    silent = [
-        holder for holder in facts.silent if holder.since is None or facts.now - holder.since > _STUCK_AFTER
-    ]
+    silent = [one for one in facts.silent if one.since is None or facts.now - one.since > _STUCK_AFTER]
     if silent:
         jobs = sum(holder.jobs for holder in silent)
         yield problem(
@@ -195,14 +193,6 @@ def _dead(facts: Facts) -> Iterator[Finding]:
             "dead_growth", f"{recent} jobs died in the last hour, {before} in the one before; {cause}",
             "onward dead list", last_hour=recent, hour_before=before, types=kinds,
         )  # fmt: skip
-
-
-def _dead_followed(facts: Facts) -> Iterator[Finding]:
-    yield from dead_followed(facts.dead_followed)
-
-
-def _limits(facts: Facts) -> Iterator[Finding]:
-    yield from limits_reached(facts.slots, facts.now)
 
 
 def _failing(facts: Facts) -> Iterator[Finding]:
@@ -296,8 +286,7 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _holds, who_works, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
-    _dead_followed, _limits,
-    _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
+    dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def app_broken(name: str | None, error: Exception) -> Finding:
     module = (name or "").partition(":")[0]
     return problem(
         "app_broken",
-        f"{redact_text(str(error))}; the rest is by default rules",
+        f"{redact_text(str(error))}; the rest is by default policies",
         # Its traceback shows where the import fails.
         f'python -c "import {module}"' if error.__cause__ else "name the app: --app module:attribute",
         app=name, error=type(cause).__name__, message=redact_text(str(cause)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -25,19 +26,19 @@ from onward.core.secrets.redaction import Hide
 from onward.core.work.lifecycle import Cancelled
 from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
-from onward.errors import InvalidSetting, TransactionOpen
+from onward.errors import TransactionOpen
 from onward.handlers.clients import Clients, confined
-from onward.handlers.context.context_effects import Acting, Acts, once, perform, perform_async, step
+from onward.handlers.context.context_effects import Acting, once, perform, perform_async, step
 from onward.handlers.context.context_progress import track
 from onward.handlers.context.context_waits import (
     MISSING,
     Awaiting,
-    Over,
     Waits,
     sleep_for,
     sleep_until,
     wait_for,
 )
+from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import call, call_async, calls_of, check_plain
 from onward.handlers.context.transaction_entry import Opening
 from onward.handlers.handler import Run
@@ -50,6 +51,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = get_logger("onward.job")
+_CHECK_SECONDS = 0.5
 # The default lets `ctx.once(fn)`, which leaves out the name, reach a check whose error says so; Python would
 # only report a missing argument.
 _NONE_GIVEN: Any = None
@@ -128,7 +130,7 @@ class Context:
     @property
     def _hide(self) -> Hide:
         if self._hider is None:
-            self._hider = self._clients.rules.redact.hider(self._run.job.payload)
+            self._hider = self._clients.policies.settings.redact.hider(self._run.job.payload)
         return self._hider
 
     @property
@@ -148,10 +150,17 @@ class Context:
             self.check_cancelled()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep in a sync handler; raises Cancelled as soon as the handler should give way."""
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
-            raise InvalidSetting("ctx.sleep() would block the event loop; use await asyncio.sleep(…) here")
+        """Sleep; raises Cancelled as soon as the handler should give way."""
+        check_may_block("ctx.sleep()", "await ctx.asleep(…)")
         if self._run.wait_cancelled(seconds):
+            self.check_cancelled()
+
+    async def asleep(self, seconds: float) -> None:
+        """Sleep; raises Cancelled as soon as the handler should give way."""
+        ends_at = time.monotonic() + seconds
+        while (left := ends_at - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, _CHECK_SECONDS))
+            # An event loop that a thread runs for itself is not cancelled from outside, so check here.
             self.check_cancelled()
 
     @overload
@@ -166,7 +175,7 @@ class Context:
         The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
         check_plain(function)
-        calls = calls_of(self._run, self._clients.rules, kwargs)
+        calls = calls_of(self._run, self._clients.policies, kwargs)
         return call(calls, partial(function, *args, **kwargs), self.sleep)
 
     @overload
@@ -182,8 +191,8 @@ class Context:
 
         The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
-        calls = calls_of(self._run, self._clients.rules, kwargs)
-        return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
+        calls = calls_of(self._run, self._clients.policies, kwargs)
+        return await call_async(calls, partial(function, *args, **kwargs), self.asleep)
 
     @overload
     def progress(self, items: Iterable[T], total: float | None = None) -> Iterator[T]: ...
@@ -222,7 +231,7 @@ class Context:
     @property
     def dry_run(self) -> bool:
         """Whether effects are skipped, because the application or ONWARD_DRY_RUN says so."""
-        return self._clients.rules.dry_run
+        return self._clients.policies.settings.dry_run
 
     def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
         """Do an effect that a retry does not repeat; return its result, as JSON stores it.
@@ -257,22 +266,38 @@ class Context:
         """
         return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
 
-    def sleep_until(self, instant: datetime) -> Over:
+    def sleep_until(self, instant: datetime) -> None:
         """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
 
-        Work done before the wait must be remembered, by `step` or `once`. An async handler awaits the call.
+        Work done before the wait must be remembered, by `step` or `once`.
         """
         self._check_may_leave()
-        return sleep_until(instant, self._run.job.started_at)
+        sleep_until(instant, self._run.job.started_at)
 
-    def sleep_for(self, length: Duration, *, name: str | None = None) -> Any:
+    async def asleep_until(self, instant: datetime) -> None:
+        """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
+
+        Work done before the wait must be remembered, by `astep` or `aonce`.
+        """
+        self.sleep_until(instant)
+
+    def sleep_for(self, length: Duration, *, name: str | None = None) -> None:
         """Leave the slot until `length` after the handler first came here; it then runs from its start.
 
         A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
-        must be remembered, by `step` or `once`. An async handler awaits the call.
+        must be remembered, by `step` or `once`.
         """
         waits = self._check_may_leave()
-        return self._performed(lambda acting, _: sleep_for(acting, waits, length, name))
+        perform(sleep_for(self._acting(self._sync, self._run.wait_cancelled), waits, length, name))
+
+    async def asleep_for(self, length: Duration, *, name: str | None = None) -> None:
+        """Leave the slot until `length` after the handler first came here; it then runs from its start.
+
+        A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
+        must be remembered, by `astep` or `aonce`.
+        """
+        waits = self._check_may_leave()
+        await perform_async(sleep_for(self._acting(self._current, asyncio.sleep), waits, length, name))
 
     def wait_for(
         self,
@@ -285,18 +310,30 @@ class Context:
         """Leave the slot until `app.signal(event, key=…)` is sent in the job's org; return its payload.
 
         A signal sent earlier counts while it is kept, and each wait takes a signal of its own. After
-        `timeout` the call raises WaitTimedOut, or returns the default. An async handler awaits the call.
+        `timeout` the call raises WaitTimedOut, or returns the default.
         """
         waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
-        return self._performed(lambda acting, client: wait_for(acting, client.worker.signals, waits, awaited))
-
-    def _performed(self, acts: Callable[[Acting, Client | AsyncClient], Acts]) -> Any:
-        # An async handler gets a coroutine to await; a sync handler gets the result.
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
-            current = self._current
-            return perform_async(acts(self._acting(current, asyncio.sleep), current))
         client = self._sync
-        return perform(acts(self._acting(client, self._run.wait_cancelled), client))
+        acting = self._acting(client, self._run.wait_cancelled)
+        return perform(wait_for(acting, client.worker.signals, waits, awaited))
+
+    async def await_for(
+        self,
+        event: str,
+        key: str | None = None,
+        *,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the job waits, not this call
+        default: Any = MISSING,
+    ) -> Any:
+        """Leave the slot until `app.signal(event, key=…)` is sent in the job's org; return its payload.
+
+        A signal sent earlier counts while it is kept, and each wait takes a signal of its own. After
+        `timeout` the call raises WaitTimedOut, or returns the default.
+        """
+        waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
+        client = self._current
+        acting = self._acting(client, asyncio.sleep)
+        return await perform_async(wait_for(acting, client.worker.signals, waits, awaited))
 
     def _check_may_leave(self) -> Waits:
         if self._opening is not None and (self._opening.sync or self._opening.current):
@@ -378,4 +415,4 @@ class Context:
 
     def require(self, capability: Capability) -> None:
         """Raise NotAllowed if the category of this job does not have a capability."""
-        check_may(self._run.job, capability, self._clients.rules)
+        check_may(self._run.job, capability, self._clients.policies)

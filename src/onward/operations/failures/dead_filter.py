@@ -1,59 +1,49 @@
-"""The filter of dead letters, shared by listings, bulk changes and groups."""
+"""How dead letters are found by their filter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, Literal
 
+import msgspec
+
+from onward.core.failures.dead_letter import DeadFilter
+from onward.core.inputs.checks import check_kind
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.errors import InvalidSetting
 from onward.operations.statement import Scalar, Statement
 
 _LONGEST = {"group": 40, "error_class": 1000, **LONGEST}
+_RESOLVED = {"no": 0, "yes": 1, "any": None}
 
 
-class DeadFilter(TypedDict, total=False):
-    """Fields that narrow dead letters; one that is absent or None does not. A group is a fingerprint."""
-
-    job_type: str | None
-    org_id: str | None
-    subject: str | None
-    error_class: str | None
-    group: str | None
-
-
-_NAMES = tuple(DeadFilter.__annotations__)
-
-
-def narrowing(where: DeadFilter, *names: str) -> dict[str, Scalar]:
-    """Return a filter as parameters; raise for an unknown field, which would otherwise match every letter."""
-    given: Mapping[str, Any] = where
-    known = names or _NAMES
-    for name, value in given.items():
-        if name not in known:
-            raise InvalidSetting(f"dead letters are not narrowed by {name!r:.80}; by {', '.join(known)}")
+def conditions(where: DeadFilter) -> dict[str, Any]:
+    """Return the conditions of a filter as statement parameters; raise InvalidSetting for invalid ones."""
+    check_kind("where", where, DeadFilter, "give a DeadFilter, such as DeadFilter(job_type='mail')")
+    values = msgspec.structs.asdict(where)
+    resolved = values.pop("resolved")
+    if not isinstance(resolved, str) or resolved not in _RESOLVED:
+        raise InvalidSetting(f"resolved is {resolved!r:.80}; give one of {', '.join(_RESOLVED)}")
+    for name, value in values.items():
         if value is not None:
             check_text(name, value, longest=_LONGEST[name])
-    return {name: given.get(name) for name in known}
+    return {**values, "resolved": _RESOLVED[resolved]}
 
 
-def listing(where: DeadFilter, page: Mapping[str, Scalar]) -> Statement:
-    """Return the statement that lists dead letters by the index that fits the filter best."""
-    asked = {**narrowing(where), **page}
-    if asked["group"] is not None:
-        return Statement("list_dead_of_group", asked)
-    del asked["group"]
-    if asked["subject"] is not None:
-        return Statement("list_dead_of_subject", asked)
-    return Statement("list_dead_letters", asked)
+def unresolved(where: DeadFilter) -> dict[str, Any]:
+    """Return the conditions of a filter that must be of unresolved dead letters."""
+    values = conditions(where)
+    if values.pop("resolved") != 0:
+        raise InvalidSetting(f"resolved is {where.resolved!r}; this call is about unresolved dead letters")
+    return values
 
 
-def picking(where: DeadFilter, page: Mapping[str, Scalar]) -> Statement:
-    """Return the statement that reads the ids of unresolved ones by the index that fits the filter best."""
-    asked = {**narrowing(where), **page}
-    if asked["group"] is not None:
-        return Statement("pick_dead_of_group", asked)
-    del asked["group"]
-    if asked["subject"] is not None:
-        return Statement("pick_dead_of_subject", asked)
-    return Statement("pick_dead_letters", asked)
+def reading(verb: Literal["list", "pick"], values: Mapping[str, Scalar]) -> Statement:
+    """Return the statement that finds dead letters by the index that fits the conditions best."""
+    params = dict(values)
+    if params["group"] is not None:
+        return Statement(f"{verb}_dead_of_group", params)
+    del params["group"]
+    return Statement(
+        f"{verb}_dead_letters" if params["subject"] is None else f"{verb}_dead_of_subject", params
+    )

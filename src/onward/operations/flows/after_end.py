@@ -16,7 +16,7 @@ from functools import partial
 from onward.core.flows.flow import Tie
 from onward.core.inputs.checks import whole
 from onward.core.jobs.ids import JobId
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import StoreError
 from onward.operations.flows import followers
 from onward.operations.flows.batches import settle_batches
@@ -58,7 +58,7 @@ def find_unsettled(limit: int = 500, *, patience: timedelta = timedelta(0)) -> O
 
 
 def settle_ties(
-    ids: Collection[JobId], slots: Collection[str] = (), rules: Rules = DEFAULT_RULES
+    ids: Collection[JobId], slots: Collection[str] = (), policies: Policies = DEFAULT_POLICIES
 ) -> Operation[Settling]:
     """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `slots`.
 
@@ -78,7 +78,7 @@ def settle_ties(
         # Before batches are locked, because other processes wait for those.
         yield Statement("mark_settled", {"ids": as_json([one.id for one in done])})
     if batched := [one for one in done if one.ties & _BATCHED]:
-        yield from settle_batches(batched, rules)
+        yield from settle_batches(batched, policies)
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
         yield from settle_runs(scheduled)
     freed = {one.limit_key for one in done if one.limit_key is not None}
@@ -95,18 +95,18 @@ def tie_left(edges: Sequence[Edge]) -> Operation[Settling]:
     return Settling(len(followed.states), frozenset(followed.ended))
 
 
-def follow_up(ids: Collection[JobId], slots: Collection[str], rules: Rules) -> Walk[None]:
+def follow_up(ids: Collection[JobId], slots: Collection[str], policies: Policies) -> Walk[None]:
     """Do the follow-up work of these ends; a worker's loop does it if the database can't be reached."""
     with suppress(StoreError):
-        yield from settle_some(ids, slots, rules)
+        yield from settle_some(ids, slots, policies)
 
 
-def settle_some(ids: Collection[JobId], slots: Collection[str], rules: Rules) -> Walk[int]:
+def settle_some(ids: Collection[JobId], slots: Collection[str], policies: Policies) -> Walk[int]:
     """Do the follow-up work of these jobs' ends, and of the ends that follow from it; return how many."""
-    return (yield from _rounds(frozenset(ids), slots, rules, _ROUNDS))
+    return (yield from _rounds(frozenset(ids), slots, policies, _ROUNDS))
 
 
-def settle_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
+def settle_all(policies: Policies, *, patience: timedelta) -> Walk[int]:
     """Do all follow-up work that is pending; return how many ends had some.
 
     With no `patience`, jobs that another process is working on are counted too, so 0 means that all follow-up
@@ -119,11 +119,11 @@ def settle_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
     if edges:
         tied = yield Step(partial(tie_left, edges), atomic=True)
         done, left = tied.count, left | tied.more
-    done += yield from _rounds(left, (), rules, _MOST_ROUNDS)
+    done += yield from _rounds(left, (), policies, _MOST_ROUNDS)
     return done if patience else max(done, found)
 
 
-def _rounds(left: frozenset[JobId], slots: Collection[str], rules: Rules, most: int) -> Walk[int]:
+def _rounds(left: frozenset[JobId], slots: Collection[str], policies: Policies, most: int) -> Walk[int]:
     done, rests, busy = 0, iter(_RESTS), frozenset[JobId]()
     for _ in range(most):
         if not left and not slots:
@@ -132,6 +132,6 @@ def _rounds(left: frozenset[JobId], slots: Collection[str], rules: Rules, most: 
                 break
             yield Rest(rest)
             left, busy = busy, frozenset()
-        part = yield Step(partial(settle_ties, left, slots, rules), atomic=True)
+        part = yield Step(partial(settle_ties, left, slots, policies), atomic=True)
         done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
     return done

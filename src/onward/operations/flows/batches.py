@@ -12,11 +12,11 @@ import msgspec
 from onward.core.flows.batch import Batch, BatchTally, counted, due_callbacks
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.inputs.fields import check_text, check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE, Page
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import JobId, id_in_cursor, normalise_id
 from onward.core.jobs.job import Job, JobState, instant
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.operations.flows.batch_add import not_found
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.enqueue import storing
@@ -42,7 +42,7 @@ def close(batch_id: JobId) -> Operation[None]:
     yield from end_idle([batch_id])
 
 
-def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> Operation[None]:
+def settle_batches(ended: Sequence[Settled], _policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
     """Count these ends in their batches, and enqueue the callbacks of batches whose last job has ended."""
     tallies: dict[JobId, BatchTally] = {}
     # Most ends are alike, so they are counted by kind.
@@ -129,15 +129,15 @@ def list_batches(
     return BatchPage([found[batch_id] for batch_id in ids if batch_id in found], more)
 
 
-def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: JobId | None = None) -> Operation[Page]:
+def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Read a page of the jobs of a batch, newest first; an unknown batch has none."""
     whole("limit", limit, 1, MOST_PER_PAGE)
-    below = None if cursor is None else normalise_id(cursor)
+    below = id_in_cursor("batches.jobs", cursor)
     rows = yield Statement(
         "list_batch_jobs", {"ids": as_json([batch_id]), "below": below, "limit": limit + 1}
     )
     jobs = Job.from_rows(rows[:limit])
-    return Page(jobs, jobs[-1].id if len(rows) > limit else None)
+    return Page(jobs, make_cursor("batches.jobs", jobs[-1].id) if len(rows) > limit else None)
 
 
 def _batch(rows: Sequence[Row]) -> Batch:

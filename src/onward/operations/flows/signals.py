@@ -14,12 +14,12 @@ from typing import Any
 from onward.core.inputs.checks import span, whole
 from onward.core.inputs.duration import duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, NewJob, instant
 from onward.core.jobs.payload import decode, encode
+from onward.core.page import MOST_PER_PAGE
 from onward.core.policy.contract import check_given
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, NewSignal, Sent, Signal
 from onward.errors import ContractBroken, InvalidJob, NotAllowed, SecretInPayload
@@ -41,13 +41,15 @@ def check_name(event: str, key: str | None) -> None:
         check_text("key", key, longest=LONGEST["key"])
 
 
-def send(new: NewSignal, rules: Rules, *, only_store: bool = False, promotes: bool = True) -> Operation[Sent]:
+def send(
+    new: NewSignal, policies: Policies, *, only_store: bool = False, promotes: bool = True
+) -> Operation[Sent]:
     """Store a signal, and wake the jobs that wait for it.
 
     `only_store` leaves the waking to the workers, which look every second; no other job is locked then.
     `promotes` also makes the woken jobs ready.
     """
-    if not (yield Statement("store_signal", {**_checked(new, rules)})):
+    if not (yield Statement("store_signal", {**_checked(new, policies)})):
         raise NotAllowed(f"org_id is {new.org_id!r:.80}, and this client is confined to another org")
     if only_store:
         return Sent(new.id, 0)
@@ -116,17 +118,17 @@ def _wake(signal_id: str | None) -> Operation[int]:
     return sum(woken for (woken,) in (yield Statement("wake_waiting", params)))
 
 
-def _checked(new: NewSignal, rules: Rules) -> dict[str, Scalar]:
+def _checked(new: NewSignal, policies: Policies) -> dict[str, Scalar]:
     event, key, payload = new.event, new.key, new.payload
     check_name(event, key)
-    _check_origin(rules, new)
+    _check_origin(policies, new)
     kept = span("keep", duration("keep", new.keep, error=InvalidJob), least=_SHORTEST_KEEP, error=InvalidJob)
     return {
         "id": new.id,
         "org_id": new.org_id or "",
         "event": event,
         "key": key or "",
-        "payload": None if payload is None else _payload(event, key, payload, rules),
+        "payload": None if payload is None else _payload(event, key, payload, policies),
         "keep": kept // _MICROSECOND,
         "actor_type": new.actor_type,
         "actor_id": new.actor_id,
@@ -134,20 +136,22 @@ def _checked(new: NewSignal, rules: Rules) -> dict[str, Scalar]:
     }
 
 
-def _check_origin(rules: Rules, new: NewSignal) -> None:
+def _check_origin(policies: Policies, new: NewSignal) -> None:
     org_id = new.org_id
     check_texts({"org_id": org_id, "actor_type": new.actor_type, "actor_id": new.actor_id})
-    check_given(rules, org_id, None, new.actor_type, new.actor_id)
-    if rules.tenancy == "required" and org_id is None:
+    check_given(policies, org_id, None, new.actor_type, new.actor_id)
+    if policies.settings.tenancy == "required" and org_id is None:
         raise ContractBroken("org_id is missing, and tenancy='required' asks for it; give org_id=…")
 
 
-def _payload(event: str, key: str | None, payload: Any, rules: Rules) -> str:
-    text = encode(payload, limit=MAX_PAYLOAD_BYTES, what="the payload of the signal", redaction=rules.redact)
+def _payload(event: str, key: str | None, payload: Any, policies: Policies) -> str:
+    text = encode(
+        payload, limit=MAX_PAYLOAD_BYTES, what="the payload of the signal", redaction=policies.settings.redact
+    )
     # A signal is stored and shown like a job: the same secrets are refused or redacted.
     like = NewJob(job_type=event, key=key, payload=payload if isinstance(payload, dict) else {"": payload})
     try:
-        said = scan(like, text, MAX_PAYLOAD_BYTES, rules)
+        said = scan(like, text, MAX_PAYLOAD_BYTES, policies)
     except SecretInPayload as error:
         raise SecretInPayload(error.path, error.kind, _INSTEAD) from None
     return (

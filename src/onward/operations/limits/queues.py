@@ -24,9 +24,9 @@ _MOST_LINES = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def declare(rules: Mapping[str, QueueRule]) -> Operation[None]:
+def declare(policies: Mapping[str, QueueRule]) -> Operation[None]:
     """Write what an application declares of its queues; the last declaration of a queue wins."""
-    rows = [(name, as_json(rule.stored())) for name, rule in sorted(rules.items())]
+    rows = [(name, as_json(policy.stored())) for name, policy in sorted(policies.items())]
     yield Statement("declare_queues", {"declared": Rows.of(DECLARED, rows)})
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from onward.core.inputs.checks import whole
 from onward.core.inputs.fields import check_reason, check_text, check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import Rules
+from onward.core.page import MOST_PER_PAGE
+from onward.core.policy.policies import Policies
 from onward.core.records.artifact import (
     LONGEST_NAME,
     Artifact,
@@ -32,13 +32,13 @@ _MOST_ATTEMPTS = 2**31 - 1
 _MOST_LEASES = 2**63 - 1
 
 
-def owner_of(owner: Owner, confined_to: str | None, rules: Rules) -> Operation[Owner]:
+def owner_of(owner: Owner, confined_to: str | None, policies: Policies) -> Operation[Owner]:
     """Fill in org and project from the owning job, if given; a job of another org is not found."""
     check_texts({"org_id": owner.org_id, "project_id": owner.project_id})
     if owner.org_id is not None:
-        check_org(owner.org_id, confined_to, rules)
+        check_org(owner.org_id, confined_to, policies)
     if owner.job_id is None:
-        if owner.org_id is None and rules.tenancy == "required":
+        if owner.org_id is None and policies.settings.tenancy == "required":
             raise ContractBroken("an artifact has no org, and tenancy='required'; give org_id= or job_id=")
         return owner
     rows = yield Statement("get_jobs", {"ids": as_json([normalise_id(owner.job_id)])})

@@ -17,7 +17,7 @@ from onward.core.jobs.actor import CODE
 from onward.core.jobs.job import JobState, NewJob, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.policy.contract import check_scheduling, complete
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.schedules.schedule import (
     NewSchedule,
     Schedule,
@@ -49,17 +49,17 @@ def checked_schedule(
     name: str,
     job: NewJob,
     options: Mapping[str, Any],
-    rules: Rules,
+    policies: Policies,
     *,
     allowed: timedelta | None = None,
     source: Literal["code", "database"] = "database",
 ) -> NewSchedule:
     """Check a schedule and the jobs that it would enqueue; return it with a payload free of secrets."""
     new = NewSchedule.of(name, job, options, allowed=allowed, source=source)
-    check_scheduling(rules.category(job.category), _ANY_SLOT, None)
-    if check := rules.checks.get(job.job_type):
+    check_scheduling(policies.category(job.category), _ANY_SLOT, None)
+    if check := policies.registry.checks.get(job.job_type):
         check(job.payload)
-    row = asked_row(complete(job_of_run(name, new.template, _ANY_SLOT), rules), _NO_ID, rules)
+    row = asked_row(complete(job_of_run(name, new.template, _ANY_SLOT), policies), _NO_ID, policies)
     return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
 
 

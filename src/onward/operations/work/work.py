@@ -13,7 +13,8 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import COLUMNS, Job
 from onward.core.jobs.job import ENDED as ENDED_STATES
 from onward.core.jobs.payload import lenient
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Failed, Transition
 from onward.errors import InvalidSetting, WorkerLost
@@ -172,8 +173,8 @@ def _leave_out_the_spoilt(rows: Sequence[Row]) -> Operation[list[Job]]:
             jobs.append(Job.from_row(row))
         except (ValueError, TypeError, OverflowError) as error:
             job = Job.salvaged(row)
-            failed = Failed({"class": "UnreadableJob", "message": f"its row can't be read: {error}"[:1000]})
-            spoilt.append(End.of(job, failed, DEFAULT_RULES.policy_of(job)))
+            failed = Failed(ErrorRecord("UnreadableJob", f"its row can't be read: {error}"[:1000]))
+            spoilt.append(End.of(job, failed, DEFAULT_POLICIES.policy_of(job)))
     yield from finish(spoilt)
     return jobs
 
@@ -250,7 +251,7 @@ def _rerun(ends: Sequence[End]) -> Operation[list[End]]:
             end.transition.event,
             end.transition.outcome,
             end.ran,
-            _text(end.transition.error),
+            _error(end.transition),
             sum(used.cost_micros for used in end.usage) or None,
             end.action,
             _audited(end.transition),
@@ -292,7 +293,7 @@ def _ended_rows(ends: Collection[End], kinds: int) -> Rows:
 def _ending(end: End) -> tuple[Scalar, ...]:
     to = end.transition
     return (
-        to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error), _text(to.result),
+        to.event, to.state.value, to.attempt, to.waits, to.crashes, _error(to), _text(to.result),
         to.outcome, end.action, _audited(to),
     )  # fmt: skip
 
@@ -300,7 +301,7 @@ def _ending(end: End) -> tuple[Scalar, ...]:
 def _returned_row(end: End) -> tuple[Scalar, ...]:
     to = end.transition
     return (
-        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
+        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _error(to),
         to.outcome, max(0, _micros(to.delay)), end.ran,
         sum([used.cost_micros for used in end.usage]) if end.usage else None,
         end.action, _audited(to),
@@ -311,12 +312,15 @@ def _audited(to: Transition) -> str | None:
     """Return why a job ended so, for the audit; never a message, which may hold a secret."""
     if to.wait is not None:
         return _text(to.wait.told())
-    about = to.result if to.outcome == "skipped" else to.error
-    if not isinstance(about, Mapping):
+    error = ErrorRecord.of(to.result) if to.outcome == "skipped" else to.error
+    if error is None:
         return None
-    named = {"error_class": about.get("class"), "reason": about.get("reason")}
-    said = {key: value[:_LONGEST_WHY] for key, value in named.items() if isinstance(value, str)}
-    return _text(said or None)
+    why = {"error_class": error.error_class, "reason": error.reason}
+    return _text({name: text[:_LONGEST_WHY] for name, text in why.items() if text} or None)
+
+
+def _error(to: Transition) -> str | None:
+    return None if to.error is None else _text(to.error.facts())
 
 
 def _text(value: object) -> str | None:

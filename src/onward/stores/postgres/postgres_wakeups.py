@@ -42,7 +42,7 @@ class PostgresWakeups:
         self.poll_only = False
 
     @property
-    def tells(self) -> bool:
+    def for_each_job(self) -> bool:
         """Whether each job that arrives while a worker is marked as idle causes its own wake-up."""
         return self.listening.is_set()
 

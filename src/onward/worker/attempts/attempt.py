@@ -17,6 +17,7 @@ import msgspec
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Meters, Usage
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Cancelled, End, Failed, Outcome, Released
 from onward.core.work.progress import Report
 from onward.handlers.handler import Handler, Provider
@@ -163,12 +164,11 @@ class Running(msgspec.Struct, eq=False):
         """Return the outcome of an attempt that stopped because it was asked to."""
         match self.why:
             case "timeout":
-                return Failed({"class": "TimeoutError", "message": self.cancel_reason, "rule": "job_timeout"})
+                return Failed(ErrorRecord("TimeoutError", self.cancel_reason, rule="job_timeout"))
             case "deadline":
-                late = {"rule": "deadline_passed", "reason": "deadline_passed"}
-                return Failed(
-                    {"class": "TimeoutError", "message": self.cancel_reason, **late}, retryable=False
-                )
+                rule = "deadline_passed"
+                late = ErrorRecord("TimeoutError", self.cancel_reason, reason=rule, rule=rule)
+                return Failed(late, retryable=False)
             case "requested":
                 return Cancelled(self.cancel_reason or "cancelled on request")
         # After a lost lease the write of this is refused, and the refusal is what gets recorded.

@@ -25,7 +25,7 @@ from onward.core.failures.breaker import (
     settings_of,
 )
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import Outcome, Released
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
@@ -48,15 +48,17 @@ class Breakers:
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        rules: Rules,
+        policies: Policies,
         client: AsyncClient,
         worker_id: Callable[[], str],
     ) -> None:
         self._handlers = handlers
-        self._settings = rules.breakers
+        self._settings = policies.registry.breakers
         self._client = client
         self._worker_id = worker_id
-        self._queues = {name.removeprefix(QUEUE) for name in rules.breakers if name.startswith(QUEUE)}
+        self._queues = {
+            name.removeprefix(QUEUE) for name in policies.registry.breakers if name.startswith(QUEUE)
+        }
         self._lines: dict[str, Line] = {}
         self._tickets: dict[tuple[str, int], Ticket] = {}
         self._changes = BreakerChanges(client, self._start)
@@ -68,13 +70,15 @@ class Breakers:
     def of(
         cls,
         handlers: Mapping[str, Handler],
-        rules: Rules,
+        policies: Policies,
         client: AsyncClient,
         worker_id: Callable[[], str],
     ) -> Breakers | None:
         """Return the breakers of a worker; None if none of its jobs can have one."""
-        wanted = rules.breakers or any(handler.provider is not None for handler in handlers.values())
-        return cls(handlers, rules, client, worker_id) if wanted else None
+        wanted = policies.registry.breakers or any(
+            handler.provider is not None for handler in handlers.values()
+        )
+        return cls(handlers, policies, client, worker_id) if wanted else None
 
     @property
     def hold(self) -> bool:

@@ -14,9 +14,12 @@ from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Any, TypeAlias, cast
 
+from msgspec.structs import replace
+
 from onward.core.failures.classify import classify, describe
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
@@ -37,6 +40,7 @@ log = get_logger("onward.worker")
 _AT_ONCE = 50
 _TURN_SECONDS = 0.002
 _PATIENCE = 5.0
+_UNKNOWN = "UnknownJobType"
 _UNKNOWN_DELAY = timedelta(seconds=10)
 _UNKNOWN_AFTER = timedelta(minutes=10)
 _SUCCEEDED = Succeeded()
@@ -73,14 +77,14 @@ class Executor:
         self._slots: list[asyncio.Task[None]] = []
         self._timed: set[Running] = set()
         self._threads = Threads()
-        guard = Guard(clients.rules, authorize, self._threads)
+        guard = Guard(clients.policies, authorize, self._threads)
         self._guard = None if guard.idle else guard
         self._processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self._loop = asyncio.get_running_loop()
         self.runs: dict[str, Running] = {}
         self._unwanted: Mapping[str, str] = {}
         self._left: dict[str, Running] = {}
-        self._meter_runs = clients.rules.meter_runs
+        self._meter_runs = clients.policies.settings.meter_runs
 
     def start(self) -> None:
         """Open the slots."""
@@ -89,7 +93,7 @@ class Executor:
             for number in range(self._concurrency)
         ]
 
-    def feed(self) -> None:
+    def wake(self) -> None:
         """Wake one idle slot for each job in the buffer."""
         for _ in range(min(len(self._idle), self._buffer.length)):
             waiter = self._idle.popleft()
@@ -206,8 +210,8 @@ class Executor:
         try:
             arguments = handler.arguments(job.payload)
         except InvalidJob as error:
-            refused = {"rule": "invalid_arguments", "reason": "invalid_arguments"}
-            return Failed({**describe(error), **refused}, retryable=False)
+            rule = "invalid_arguments"
+            return Failed(replace(describe(error), rule=rule, reason=rule), retryable=False)
         run = Running(job, handler, task, reported=self._reported)
         self.runs[job.id] = run
         if handler.executor != "async" or self._guard is not None or self._breakers is not None:
@@ -282,8 +286,13 @@ class Executor:
     def _classified(self, job: Job, end: Any) -> Outcome:
         if not isinstance(end, BaseException):
             return _not_awaited(end) if isawaitable(end) else Succeeded(end)
-        rules = self._clients.rules
-        return classify(end, rules.redact.hider(job.payload), rules.classification, datetime.now(UTC))
+        policies = self._clients.policies
+        return classify(
+            end,
+            policies.settings.redact.hider(job.payload),
+            policies.registry.classification,
+            datetime.now(UTC),
+        )
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
@@ -350,7 +359,7 @@ def _not_awaited(result: Awaitable[Any]) -> Outcome:
     if iscoroutine(result):
         result.close()
     message = f"the handler returned a {type(result).__name__} that nobody awaited; write `return await …`"
-    return Failed({"class": "NotAwaited", "message": message, "rule": "not_awaited"}, retryable=False)
+    return Failed(ErrorRecord("NotAwaited", message, rule="not_awaited"), retryable=False)
 
 
 def _claimed_at(job: Job) -> datetime:
@@ -364,14 +373,12 @@ def unknown(job: Job) -> Outcome:
     It is released, because another version of the program may know it, and dies after `_UNKNOWN_AFTER`.
     """
     now = _claimed_at(job).timestamp()
-    told = job.error or {}
-    since = told.get("since") if told.get("class") == "UnknownJobType" else None
-    error = {
-        "class": "UnknownJobType",
-        "message": f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job",
-        "rule": "unknown_job_type",
-        "since": since or now,
-    }
-    if now - float(error["since"]) >= _UNKNOWN_AFTER.total_seconds():
-        return Failed({**error, "reason": "unknown_job_type"}, retryable=False)
+    last = job.error
+    since = last.detail.get("since") if last is not None and last.error_class == _UNKNOWN else None
+    if not isinstance(since, int | float):
+        since = now
+    message = f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job"
+    error = ErrorRecord(_UNKNOWN, message, rule="unknown_job_type", detail={"since": since})
+    if now - since >= _UNKNOWN_AFTER.total_seconds():
+        return Failed(replace(error, reason="unknown_job_type"), retryable=False)
     return Released(_UNKNOWN_DELAY, error)

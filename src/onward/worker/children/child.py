@@ -117,12 +117,15 @@ class Child:
     def _run(self, ask: Ask, run: ChildRun) -> object:
         job_type = self._find(ask.reference)
         handler, clients = job_type.handler, job_type.clients
-        self._redaction, self._own = clients.rules.redact, clients.rules.classification
+        self._redaction, self._own = (
+            clients.policies.settings.redact,
+            clients.policies.registry.classification,
+        )
         run.provider = handler.provider
         # The app's clients keep their settings, but the parent may use another database than the app names.
         clients.url, clients.schema = self._start.url, self._start.schema
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
-        if clients.rules.meter_runs:
+        if clients.policies.settings.meter_runs:
             run.time()
         with limited(ask.memory), run, running(ask.job):
             return handler.function(**handler.arguments(ask.job.payload), **context)

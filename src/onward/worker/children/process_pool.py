@@ -138,7 +138,7 @@ class ProcessPool:
                 async with asyncio.timeout(timeout):
                     answer = await child.ask(message, partial(_hear, run))
                 # A failed allocation may leave state half changed, so the next job gets a new process.
-                sound = isinstance(answer, Returned) or answer.described.get("class") != "MemoryError"
+                sound = isinstance(answer, Returned) or answer.described.error_class != "MemoryError"
             except TimeoutError:
                 # Rounded, because it may be the remainder of a round number.
                 raise TimeoutError(f"ran longer than {round(timeout or 0, 2):g} s") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
+from onward.core.page import Cursor
 from onward.core.records.usage import Usage
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed, Outcome, Released, Succeeded
 from onward.core.work.progress import Report
 from onward.errors import OnwardError, StoreError, TransactionOpen
@@ -92,7 +94,7 @@ class Finisher:
                 self._doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
                 # A transaction that is open now will never be committed.
-                outcome = Failed({**describe(_left_open()), "rule": "transaction_open"})
+                outcome = Failed(replace(describe(_left_open()), rule="transaction_open"))
             self._write_apart((job, outcome, usage, None, report))
             return
         _warn_of_what_came_after(job, completion.end, outcome)
@@ -111,7 +113,7 @@ class Finisher:
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
 
-    def behind(self) -> bool:
+    def lags(self) -> bool:
         """Whether more than `_MANY_UNWRITTEN` ends wait, so that claiming should wait for the writes."""
         return len(self._ends) > _MANY_UNWRITTEN
 
@@ -228,8 +230,13 @@ class Finisher:
             instead = now.outcome == "cancelled" and not end.transition.ends
             return now.ended_at is not None and (instead or now.outcome == end.transition.outcome)
         # The job was released, reset, replayed or rescued: the record of that attempt shows its outcome.
-        runs = await self._client.jobs.attempts(end.job_id)
-        return any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs)
+        cursor: Cursor | None = None
+        while True:
+            runs = await self._client.jobs.attempts(end.job_id, cursor=cursor)
+            if any(run.lease == end.lease and run.outcome == end.transition.outcome for run in runs):
+                return True
+            if (cursor := runs.next_cursor) is None:
+                return False
 
     async def _part(self, batch: list[tuple[Job, End]], error: Exception, *, apart: bool) -> None:
         """Halve the batch until the end that the database refuses is found; fail that job instead."""
@@ -240,7 +247,7 @@ class Finisher:
         [(job, end)] = batch
         log.error("the end of job %s %s can't be written: %s", job.job_type, job.id, error)
         if end.transition.outcome != "failed":
-            failed = Failed({**describe(error), "rule": "unwritable"}, retryable=False)
+            failed = Failed(replace(describe(error), rule="unwritable"), retryable=False)
             await self._write([(job, self._settled(job, failed, end.usage))], apart=apart)
 
     def _tell(self, batch: list[tuple[Job, End]], lost: frozenset[str]) -> None:
@@ -256,13 +263,13 @@ class Finisher:
     def _settled(
         self, job: Job, outcome: Outcome, usage: tuple[Usage, ...], report: Report | None = None
     ) -> End:
-        rules, dice = self._client.rules, random.random()  # noqa: S311
+        policies, dice = self._client.policies, random.random()  # noqa: S311
         try:
-            end = rules.end_of(job, outcome, dice, usage)
+            end = policies.end_of(job, outcome, dice, usage)
         except OnwardError as error:
             # The handler's outcome is invalid, for example its delay: the attempt has failed.
-            failed = Failed({**describe(error), "rule": "invalid_outcome"})
-            end = rules.end_of(job, failed, dice, usage)
+            failed = Failed(replace(describe(error), rule="invalid_outcome"))
+            end = policies.end_of(job, failed, dice, usage)
         return end if report is None else replace(end, progress=report)
 
 
@@ -286,5 +293,5 @@ def _warn_of_what_came_after(job: Job, end: End, outcome: Outcome) -> None:
                 "job %s %s ended with its transaction and stays succeeded; after that its handler failed: %s",
                 job.job_type,
                 job.id,
-                error.get("class") if isinstance(error, Mapping) else error,
+                ErrorRecord.of(error).error_class or error,
             )

@@ -38,8 +38,8 @@ class Admitter:
         self._outage = outage
         # Called with queues that have a ready job. Set later: the claimer shows its wake-ups to this.
         self.ready: Callable[[Iterable[str]], None] = lambda _queues: None
-        self._own = bool(client.rules.limits)
-        self._rated = any(limit.rate is not None for limit in client.rules.limits.values())
+        self._own = bool(client.policies.registry.limits)
+        self._rated = any(limit.rate is not None for limit in client.policies.registry.limits.values())
         self._declared = False
         self._heard: set[str] = set()
         self._freed: set[str] = set()
@@ -84,7 +84,7 @@ class Admitter:
         self._freed |= set(keys)
         self._woken.set()
 
-    def hear(self, woken: frozenset[str]) -> frozenset[str]:
+    def take_keys(self, woken: frozenset[str]) -> frozenset[str]:
         """Take the limits' keys, which enqueues add, from the names of a wake-up; return the other names."""
         limits = {name for name in woken if name.startswith(_HEARD)}
         self._heard |= {name.removeprefix(_HEARD) for name in limits}

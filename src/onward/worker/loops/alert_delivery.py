@@ -39,7 +39,7 @@ class Delivery:
     def __init__(self, client: AsyncClient, outage: Outage) -> None:
         self._client = client
         self._outage = outage
-        self._sinks: dict[str, Sink] = {sink.name: sink for sink in client.rules.alerts}
+        self._sinks: dict[str, Sink] = {sink.name: sink for sink in client.policies.registry.sinks}
         self._threads = Threads()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._stuck: dict[str, asyncio.Future[object]] = {}
@@ -102,7 +102,7 @@ class Delivery:
             sent.add_done_callback(lambda late: late.cancelled() or late.exception())
             return f"it did not come back within {_LIMIT_SECONDS:g} s"
         error = sent.exception()
-        return None if error is None else error_text(error, self._client.rules.redact)
+        return None if error is None else error_text(error, self._client.policies.settings.redact)
 
     async def _put_off(self, send: Send, error: str) -> None:
         wait = back_off(send.tries)

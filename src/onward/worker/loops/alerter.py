@@ -77,7 +77,7 @@ class Alerter:
 
     async def finish(self, seconds: float) -> None:
         """Do the pending rounds and wait for the sinks, at most `seconds`; for a worker that drains."""
-        if not self._client.rules.alerts:
+        if not self._client.policies.registry.sinks:
             return
         until = time.monotonic() + seconds
         try:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from uuid import UUID
 
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Bulk
 from onward.core.flows.graph import Graph
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.operations.flows import graph
 from onward.operations.jobs import cancel_many
-from onward.operations.jobs.cancel import CancelledMany
 
 
 class Flows:
@@ -44,12 +44,12 @@ class Flows:
         asked = normalise_id(job_id)
         return self._run(lambda: graph.graph(asked, limit), write=False)
 
-    def cancel(self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False) -> CancelledMany:
+    def cancel(self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False) -> Bulk:
         """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
 
         The same holds for each of those jobs.
         """
         asked = normalise_id(job_id)
         return self._binding.walk(
-            cancel_many.cancel_flow(self._binding.rules, asked, reason, dry_run=dry_run)
+            cancel_many.cancel_flow(asked, self._binding.policies, reason=reason, dry_run=dry_run)
         )

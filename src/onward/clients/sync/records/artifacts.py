@@ -46,8 +46,8 @@ class Artifacts:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
-        self._keeping = Keeping(binding.store, binding.rules)
+        self._policies = binding.policies
+        self._keeping = Keeping(binding.store, binding.policies)
 
     def put(
         self,
@@ -73,7 +73,9 @@ class Artifacts:
             project_id=project_id,
             job_id=None if job_id is None else normalise_id(job_id),
         )
-        owner = self._run(partial(artifacts.owner_of, asked, self._binding.org_id, self._rules), write=False)
+        owner = self._run(
+            partial(artifacts.owner_of, asked, self._binding.org_id, self._policies), write=False
+        )
         kept = self._keep(owner.org_id, source)
         return self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner))
 
@@ -92,7 +94,7 @@ class Artifacts:
         """Store a file that a claimed job made; raises LeaseLost if another worker holds the job by now."""
         check_kind("job", job, Job, "give the job as claim() gave it")
         if expires is None:
-            expires = self._rules.category_of(job).artifact_retention
+            expires = self._policies.category_of(job).artifact_retention
         new = NewArtifact.of(
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )

@@ -37,7 +37,7 @@ class WorkerClient:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     @property
     def alerts(self) -> WorkerAlerts:
@@ -120,7 +120,7 @@ class WorkerClient:
         of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        if isinstance(queue, str) and queue in self._rules.queues:
+        if isinstance(queue, str) and queue in self._policies.registry.queues:
             return (self.claim_ruled(queue, limit, worker_id=worker_id, **paused)).jobs
         rows = self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
         jobs = work.jobs_of(rows, worker_id)
@@ -138,7 +138,7 @@ class WorkerClient:
     ) -> RuledClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        declared = self._rules.queues.get(queue)
+        declared = self._policies.registry.queues.get(queue)
         return self._run(
             lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
             atomic=True,
@@ -146,7 +146,7 @@ class WorkerClient:
 
     def declare_queues(self) -> None:
         """Write, as a worker does at its start, the policies that the application declares."""
-        self._run(lambda: queues.declare(self._rules.queues))
+        self._run(lambda: queues.declare(self._policies.registry.queues))
 
     def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
         """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
@@ -155,7 +155,7 @@ class WorkerClient:
         for end in ends:
             check_kind("an end", end, tuple, advice)
             check_kind("its job", end[0], Job, advice)
-        settled = [self._rules.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
+        settled = [self._policies.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
         parked = any(end.transition.wait for end in settled)
         leases = self._run(lambda: work.finish(settled), atomic=parked)
         return self._follow_up(leases)
@@ -180,13 +180,13 @@ class WorkerClient:
 
     def rescue(self, limit: int = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        leases = self._run(lambda: rescue.rescue(limit, rules=self._rules, dice=random.random))
+        leases = self._run(lambda: rescue.rescue(limit, policies=self._policies, dice=random.random))
         return self._follow_up(leases)
 
     def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
         """Take back all jobs of a worker that is known to be dead; `how` describes its death."""
         leases = self._run(
-            lambda: rescue.rescue_worker(worker_id, how=how, rules=self._rules, dice=random.random),
+            lambda: rescue.rescue_worker(worker_id, how=how, policies=self._policies, dice=random.random),
             # Otherwise the sweep of another worker could take the jobs in between, without knowing how this
             # one died.
             atomic=True,
@@ -196,7 +196,7 @@ class WorkerClient:
     def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self._rules, dice=random.random)
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, policies=self._policies, dice=random.random)
         )
         self._follow_up(swept.leases)
         return swept
@@ -208,7 +208,7 @@ class WorkerClient:
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        return self._binding.walk(after_end.settle_all(self._rules, patience=patience))
+        return self._binding.walk(after_end.settle_all(self._policies, patience=patience))
 
     def _follow_up(self, leases: Leases) -> Leases:
         self._binding.follow_up(leases.tied, leases.slots)
@@ -217,8 +217,8 @@ class WorkerClient:
     def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
         """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
         check_kind("job", job, Job, "give a job that claim() gave you")
-        kept = self._rules.redact.redact(dict(detail or {}))
-        said = self._rules.redact.redact(action)
+        kept = self._policies.settings.redact.redact(dict(detail or {}))
+        said = self._policies.settings.redact.redact(action)
         seq = self._run(lambda: audit.note(job, said, kept))
         if seq is None:
             raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
