@@ -77,7 +77,6 @@ from onward.handlers.handles.flow_handle import FlowHandle
 from onward.handlers.handles.handle import Handle
 from onward.handlers.job_keys import NotificationKey
 from onward.handlers.job_type import JobType
-from onward.operations.flows.batches import BatchPage
 from onward.sinks.function import CallableSink
 from onward.sinks.log import LogSink
 from onward.sinks.slack import SlackSink
@@ -98,7 +97,6 @@ __all__ = [
     "Awaited",
     "Batch",
     "BatchHandle",
-    "BatchPage",
     "Breaker",
     "BreakerSettings",
     "Budget",

@@ -182,7 +182,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "wake": (signals.wake, [[(1,)]]),
     "list signals": (signals.list_signals, [[SIGNAL]]),
     "list awaited": (signals.list_awaited, [[(ID, "o", "e", None, 1)]]),
-    "prune signals": (signals.prune, [[(ID,)], [(ID,)]]),
+    "prune signals": (partial(signals.prune, 1), [[(ID,)], [(ID,)]]),
     "get a key": (partial(key_conflicts.get_key, "k"), [[LINE]]),
     "list keys": (key_conflicts.list_keys, [[LINE]]),
     "forget a key": (partial(key_conflicts.forget, "k", reason="r"), [[(ID,)]]),

@@ -270,7 +270,7 @@ async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_
     async with app.worker() as worker:
         await until(lambda: provider.calls)
         jobs = [await one.aenqueue() for one in (in_thread, on_loop, in_thread, on_loop)]
-        await until(lambda: len(worker.parts.executor.runs) == 5)
+        await until(lambda: len(worker.parts.executor.running.runs) == 5)
         for job in jobs[:2]:
             app.client.jobs.cancel(job.id, reason="not any more")
         await until(lambda: states(app, jobs[:2]) == [("cancelled", 1)] * 2)
@@ -290,9 +290,9 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
     jobs = await app.aenqueue_many(call.build() for _ in range(5))
     worker = app.worker()
     async with worker:
-        await until(lambda: len(worker.parts.executor.runs) == 5 and provider.calls)
+        await until(lambda: len(worker.parts.executor.running.runs) == 5 and provider.calls)
         worker.stop()
-        await until(lambda: len(worker.parts.executor.runs) == 1)
+        await until(lambda: len(worker.parts.executor.running.runs) == 1)
         gate.set()
     assert sorted(states(app, jobs)) == [("queued", 0)] * 4 + [("succeeded", 1)]
 

@@ -88,6 +88,16 @@ def test_a_note_is_kept_without_secrets_and_without_those_of_the_payload(started
     assert note.startswith("asking with ")
 
 
+def test_a_note_that_its_hidden_secrets_make_longer_is_cut(started):
+    run, ctx = started()
+    ctx.report(1, None, "ä" * 10 + " token=a1b2c3" * 13)
+    note = run.reports[0].note
+    assert len(note.encode()) == 200
+    assert note.startswith("ä" * 10)
+    # As of a child process: it is checked once more by its parent.
+    assert Report.checked(1, None, note).done == 1
+
+
 def test_each_item_counts_when_the_next_is_asked_for(started):
     run, ctx = started()
     items = ctx.progress(["a", "b"])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from onward.core.inputs.fields import check_text
+from onward.core.secrets.redaction import Hide, redact_text
 from onward.errors import InvalidJob, InvalidSetting
 
 LONGEST_NOTE = 200
@@ -27,11 +28,10 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     note: str | None = None
 
     @classmethod
-    def checked(cls, done: Any, total: Any = None, note: Any = None) -> Report:
-        """Return the report; raise InvalidSetting for a value that can't be stored."""
-        if note is not None:
-            _check_note(note)
-        return cls(_number("done", done), check_total(total), note)
+    def checked(cls, done: Any, total: Any = None, note: Any = None, hide: Hide = redact_text) -> Report:
+        """Return the report, its note without secrets; raise InvalidSetting for what can't be stored."""
+        shown = None if note is None else _cut(hide(_checked_note(note)))
+        return cls(_number("done", done), check_total(total), shown)
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -86,9 +86,15 @@ def _number(name: str, value: Any) -> int | float:
     return int(value) if isinstance(value, int) else float(value)
 
 
-def _check_note(note: Any) -> None:
+def _cut(note: str) -> str:
+    # What stands for a secret may be longer than the secret.
+    return note.encode()[:LONGEST_NOTE].decode(errors="ignore")
+
+
+def _checked_note(note: Any) -> str:
     try:
         check_text("note", note, longest=LONGEST_NOTE)
     except InvalidJob as error:
         # The handler's argument is wrong, not the job.
         raise InvalidSetting(str(error)) from None
+    return str(note)

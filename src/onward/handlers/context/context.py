@@ -11,8 +11,6 @@ from decimal import Decimal
 from functools import partial
 from typing import IO, Any, ParamSpec, TypeVar, Unpack, overload
 
-from msgspec.structs import replace
-
 from onward.blobs.content import ArtifactOptions, Content
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
@@ -30,14 +28,7 @@ from onward.errors import TransactionOpen
 from onward.handlers.clients import Clients, confined
 from onward.handlers.context.context_effects import Acting, once, perform, perform_async, step
 from onward.handlers.context.context_progress import track
-from onward.handlers.context.context_waits import (
-    MISSING,
-    Awaiting,
-    Waits,
-    sleep_for,
-    sleep_until,
-    wait_for,
-)
+from onward.handlers.context.context_waits import MISSING, Awaiting, Waits, sleep_for, sleep_until, wait_for
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import call, call_async, calls_of, check_plain
 from onward.handlers.context.transaction_entry import Opening
@@ -129,8 +120,7 @@ class Context:
 
     @property
     def _hide(self) -> Hide:
-        if self._hider is None:
-            self._hider = self._clients.policies.settings.redact.hider(self._run.job.payload)
+        self._hider = self._hider or self._clients.policies.settings.redact.hider(self._run.job.payload)
         return self._hider
 
     @property
@@ -201,22 +191,15 @@ class Context:
     def progress(
         self, items: Iterable[T] | AsyncIterable[T], total: float | None = None
     ) -> Iterator[T] | AsyncIterator[T]:
-        """Yield the items one by one, and report how many are done; for async items, use `async for`.
+        """Yield the items, by `for` or `async for` as they are, and report how many of `total` are done.
 
-        `total` is by default their number, if it is known before their end. Raises Cancelled before an item
-        if the handler should give way.
+        Without a `total` it is len(items), if they have one. Raises Cancelled if the handler should give way.
         """
         return track(items, total, self._run.report, self.check_cancelled)
 
     def report(self, done: float, total: float | None = None, note: str | None = None) -> None:
-        """Report how far the job is; the newest report is stored, at most once a second.
-
-        A note is shown beside the numbers, without its secrets. The call never waits for the database.
-        """
-        report = Report.checked(done, total, note)
-        if report.note is not None:
-            report = replace(report, note=self._hide(report.note))
-        self._run.report(report)
+        """Report how far the job is; the worker stores the newest report, at most once a second."""
+        self._run.report(Report.checked(done, total, note, self._hide))
 
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
@@ -347,8 +330,7 @@ class Context:
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
         """Count what this attempt uses, and its cost in millionths of a currency.
 
-        It is written with the end of the attempt, whatever the outcome. If the worker dies before, it is
-        lost.
+        It is written with the end of the attempt, whatever the outcome. It is lost if the worker dies before.
         """
         self._run.meter(Usage.checked(unit, amount, cost_micros))
 
@@ -401,11 +383,11 @@ class Context:
 
     def parents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return self._sync.flows.parents(self._run.job.id)
+        return self._sync.worker.parents(self._run.job)
 
     async def aparents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return await self._current.flows.parents(self._run.job.id)
+        return await self._current.worker.parents(self._run.job)
 
     def _asks_for_parent(self, new: NewJob) -> bool:
         # A client confined to an org checks that the parent belongs to it, which costs a read. It is needed

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import sleep
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from onward.clients.client import AsyncClient
 from onward.core.jobs.ids import JobId
-from onward.worker.attempts.attempt import Running
+from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.outage import Outage
 
 _PAUSE_SECONDS = 1.0
@@ -22,12 +21,11 @@ _PAUSE_SECONDS = 1.0
 class Reporter:
     """Stores the newest reports of the runs in the slots; the last one of a run is written with its end."""
 
-    def __init__(
-        self, client: AsyncClient, outage: Outage, runs: Callable[[], Mapping[str, Running]]
-    ) -> None:
+    def __init__(self, client: AsyncClient, outage: Outage, running: RunningJobs) -> None:
         self._client = client
         self._outage = outage
-        self._runs = runs
+        self._running = running
+        running.reported = self.add
         self._loop = asyncio.get_running_loop()
         self._changed: set[JobId] = set()
         self._any = asyncio.Event()
@@ -54,8 +52,8 @@ class Reporter:
     async def _write(self) -> float:
         """Write what has changed; return the seconds to wait before the next write."""
         taken = {self._changed.pop() for _ in range(len(self._changed))}
-        runs = self._runs()
-        newest = [(run.job, run.last_report) for run in map(runs.get, taken) if run is not None]
+        runs = map(self._running.runs.get, taken)
+        newest = [(run.job, run.last_report) for run in runs if run is not None]
         reports = [(job, report) for job, report in newest if report is not None]
         try:
             left = await self._client.worker.store_progress(reports)

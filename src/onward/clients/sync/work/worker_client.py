@@ -22,7 +22,7 @@ from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
 from onward.core.work.progress import Report
 from onward.errors import LeaseLost
-from onward.operations.flows import after_end
+from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
@@ -233,6 +233,10 @@ class WorkerClient:
         checked = [Report.checked(report.done, report.total, report.note) for _, report in reports]
         asked = [(job.id, job.lease, report) for job, report in zip(jobs, checked, strict=True)]
         return self._run(lambda: progress.store(asked)) if asked else frozenset()
+
+    def parents(self, job: Job) -> list[Job]:
+        """Return all jobs that a running job has waited for, with their results, oldest first."""
+        return self._run(lambda: graph.all_parents(job.id), write=False)
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""
