@@ -160,17 +160,17 @@ class Onward:
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
         """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
-        said = read_signal(options)
-        client = said.bound(self.clients.sync)
-        return client.signals.send(event, key, payload, **said.named)
+        call = read_signal(options)
+        with self.context(org_id=call.org_id):
+            return call.bound(self.clients.sync).signals.send(event, key, payload, keep=call.keep)
 
     async def asignal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
         """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
-        said = read_signal(options)
-        client = said.bound(self.clients.current())
-        return await client.signals.send(event, key, payload, **said.named)
+        call = read_signal(options)
+        with self.context(org_id=call.org_id):
+            return await call.bound(self.clients.current()).signals.send(event, key, payload, keep=call.keep)
 
     def context(
         self,

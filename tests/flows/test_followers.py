@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Edit, Failed, InvalidJob, JobNotFound, NewJob, Succeeded
+from onward import Client, Edit, Failed, InvalidJob, InvalidSetting, JobNotFound, NewJob, Succeeded
 from onward.core.flows.flow import group
 from onward.core.jobs.ids import first_id_at
 from onward.core.work.error_record import ErrorRecord
@@ -247,6 +247,12 @@ def test_followers_children_and_the_whole_flow_can_be_looked_at(working: Client)
     assert [job.job_type for job in working.flows.followers(ids[0])] == ["b", "c"]
     assert [job.job_type for job in working.flows.parents(ids[3])] == ["b", "c"]
     assert [job.id for job in working.flows.children(ids[0])] == [child.id]
+    first = working.flows.followers(ids[0], limit=1)
+    rest = working.flows.followers(ids[0], limit=1, cursor=first.next_cursor)
+    assert [[job.job_type for job in page] for page in (first, rest)] == [["b"], ["c"]]
+    assert rest.next_cursor is None
+    with pytest.raises(InvalidSetting, match="cursor"):
+        working.flows.parents(ids[3], cursor=first.next_cursor)
     graph = working.flows.graph(ids[2])
     assert [job.id for job in graph.jobs] == ids
     assert [(one.parent_id, one.job_id, one.parent_state) for one in graph.links] == [

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from onward import Client, Failed, Finding, NewJob
+from onward import Client, Failed, NewJob
 from onward.core.policy.built_in import PRUNE
 from onward.core.upkeep.facts import Facts, ScheduleSeen, WorkerSeen
 from onward.core.upkeep.findings import diagnose
 from onward.operations.schedules.fire import Known
+from onward.results import Finding
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

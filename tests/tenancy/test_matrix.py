@@ -13,22 +13,13 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from onward import (
-    AuditFilter,
-    Client,
-    DeadFilter,
-    Edit,
-    JobFilter,
-    Limit,
-    NewJob,
-    OnwardError,
-    Succeeded,
-)
+from onward import AuditFilter, Client, DeadFilter, Edit, JobFilter, Limit, NewJob, OnwardError, Succeeded
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
+from onward.results import Effect, Job
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import (
@@ -63,11 +54,8 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: len(c.batches.enqueue([], on_success=NewJob(job_type="t", org_id=o.org_id)).jobs),
     ],
     "batches.get": [lambda c, o: c.batches.get(o.batch)],
-    "batches.jobs": [lambda c, o: len(c.batches.jobs(o.batch).items)],
-    "batches.list": [
-        lambda c, o: c.batches.list(org_id=o.org_id),
-        lambda c, o: c.batches.list(name=f"batch of {o.org_id}"),
-    ],
+    "batches.jobs": [lambda c, o: len(c.batches.jobs(o.batch))],
+    "batches.list": [lambda c, o: c.batches.list(name=f"batch of {o.org_id}")],
     "batches.open": [lambda c, o: len(c.batches.open(on_success=NewJob(job_type="t", org_id=o.org_id)))],
     "jobs.cancel": [lambda c, o: c.jobs.cancel(o.spare, **WHY)],
     "batches.cancel": [lambda c, o: c.batches.cancel(o.batch, **WHY)],
@@ -158,36 +146,30 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.audit.list(AuditFilter(org_id=o.org_id)),
         lambda c, o: c.audit.list(AuditFilter(job_id=o.succeeded)),
     ],
+    "worker.parents": [lambda c, o: c.worker.parents(running_job(c, o))],
     "worker.note": [lambda c, o: c.worker.note(running_job(c, o), "noted") > 0],
-    "artifacts.add": [lambda c, o: c.artifacts.add(running_job(c, o), "file", text="new").size],
+    "worker.artifacts.add": [
+        lambda c, o: c.worker.artifacts.add(running_job(c, o), "file", text="new").size,
+    ],
+    "worker.artifacts.open": [
+        lambda c, o: closed(c.worker.artifacts.open(running_job(c, o), o.artifact)),
+    ],
     "artifacts.check": [lambda c, o: c.artifacts.check(o.token)],
     "artifacts.delete": [lambda c, o: c.artifacts.delete(o.doomed_artifact, **WHY)],
     "artifacts.get": [lambda c, o: c.artifacts.get(o.artifact)],
-    "artifacts.list": [
-        lambda c, o: c.artifacts.list(org_id=o.org_id),
-        lambda c, o: c.artifacts.list(job_id=o.succeeded),
-    ],
+    "artifacts.list": [lambda c, o: c.artifacts.list(job_id=o.succeeded)],
     "artifacts.open": [lambda c, o: closed(c.artifacts.open(o.artifact))],
     "artifacts.open_link": [lambda c, o: closed(c.artifacts.open_link(o.token))],
-    "artifacts.put": [
-        lambda c, o: c.artifacts.put("file", text="new", org_id=o.org_id).size,
-        lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size,
-    ],
+    "artifacts.put": [lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size],
+    "artifacts.put_file": [lambda c, o: c.artifacts.put_file("file", [b"new"], job_id=o.queued).size],
     "artifacts.read": [lambda c, o: c.artifacts.read(o.artifact)],
     "artifacts.sign": [lambda c, o: c.artifacts.sign(o.artifact)],
-    "artifacts.verify": [lambda c, o: c.artifacts.verify(org_id=o.org_id)],
-    "signals.awaited": [
-        lambda c, o: c.signals.awaited(org_id=o.org_id),
-        lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}"),
-    ],
+    "signals.awaited": [lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}")],
     "worker.signals.find": [
         lambda c, o: c.worker.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}"),
     ],
-    "signals.list": [
-        lambda c, o: c.signals.list(org_id=o.org_id),
-        lambda c, o: c.signals.list("signal", f"kept of {o.org_id}"),
-    ],
-    "signals.send": [lambda c, o: c.signals.send("signal", "other", org_id=o.org_id).woken],
+    "signals.list": [lambda c, o: c.signals.list("signal", f"kept of {o.org_id}")],
+    "signals.send": [lambda c, o: c.for_org(o.org_id).signals.send("signal", "other").woken],
     "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
     "usage.report": [lambda c, o: c.for_org(o.org_id).usage.report(("org",))],
     "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],

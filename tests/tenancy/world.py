@@ -15,12 +15,13 @@ from typing import IO, Any
 import msgspec
 import psycopg
 
-from onward import Client, Edit, Effect, Failed, Job, JobFilter, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, JobFilter, NewJob, Outcome, Succeeded
 from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.error_record import ErrorRecord
+from onward.results import Effect, Job, Parked
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
@@ -170,7 +171,8 @@ def _settle(client: Client, owner: Owner) -> None:
     client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
-    owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
+    own = client.for_org(owner.org_id).artifacts
+    owner.doomed_artifact = own.put("file", text=f"more of {owner.org_id}").id
     owner.token = artifacts.sign(owner.artifact)
     fixed = client.at(NOW).dead.fix(
         owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id
@@ -179,7 +181,7 @@ def _settle(client: Client, owner: Owner) -> None:
     for name in ("mail", "resettable"):
         begun = client.at(NOW).worker.effects.begin(job["running"], name)
         client.at(NOW).worker.effects.done(job["running"], begun, {"of": owner.org_id})
-    client.signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id}, org_id=owner.org_id)
+    client.for_org(owner.org_id).signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id})
     client.at(NOW).worker.release([job[name] for name in ("queued", "held", "spare", "doomed")])
     client.at(NOW).jobs.cancel(owner.held, reason=owner.org_id)
     client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")

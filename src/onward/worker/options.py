@@ -15,6 +15,9 @@ from onward.errors import InvalidSetting
 from onward.handlers.start_hooks import StartHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
+from onward.worker.timings import Timings
+
+_TIMINGS = Timings()
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -32,6 +35,7 @@ class WorkerOptions(TypedDict, total=False):
     authorize: Authorize | None
     on_start: Sequence[StartHook]
     kind: Kind
+    timings: Timings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,7 @@ class WorkerSettings:
     authorize: Authorize | None = None
     on_start: Sequence[StartHook] = ()
     kind: Kind = "worker"
+    timings: Timings = _TIMINGS
 
     def __post_init__(self) -> None:
         """Raise InvalidSetting for an empty selection of queues, a concurrency or a time that can't be."""

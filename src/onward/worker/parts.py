@@ -59,16 +59,17 @@ class Parts:
         self.chores = Chores(client, outage, self.scheduler.known)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
-            concurrency=concurrency, authorize=settings.authorize, breakers=self.breakers,
+            concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
+            breakers=self.breakers,
         )  # fmt: skip
         self.finisher = held.finisher = Finisher(
-            client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
-            freed=self.admitter.free, completed=self.chores.follow_up,
+            client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
+            written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
         )  # fmt: skip
         self.keeper = Keeper(
             clients.open(steady=True), outage, lease=duration("lease", settings.lease),
             info=about(handlers, queues, concurrency, settings.kind), told=self._told, lost=held.lose,
-            blocking=self.executor.blocking, registered=settings.on_registered,
+            blocking=self.executor.running.blocking, registered=settings.on_registered,
         )  # fmt: skip
         self.claimer = held.claimer = self._new_claimer(stopping)
         self.admitter.ready = self.claimer.add_ready
@@ -96,7 +97,7 @@ class Parts:
     def _loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         client, keeper, outage = self.client, self.keeper, self.outage
         tidier = Tidier(
-            client, keeper, self.executor, self.finisher, self.claimer.idle,
+            client, keeper, self.executor.running, self.finisher, self.claimer.idle,
             buffer=self.buffer, pace=self.pace, concurrency=self._settings.concurrency,
         )  # fmt: skip
         loops: dict[str, Coroutine[Any, Any, None]] = {
@@ -120,6 +121,6 @@ class Parts:
 
     def _told(self, watch: Watch) -> None:
         self.claimer.update(watch)
-        self.executor.requested(watch.cancel_requested)
+        self.executor.running.cancel_requested(watch.cancel_requested)
         if self.breakers is not None:
             self.breakers.told(watch.breakers)

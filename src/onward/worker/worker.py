@@ -76,7 +76,9 @@ class Worker:
         """Return a text of the running jobs, and where in its code each handler is."""
         if not self.ready.is_set():
             return "the worker has not started"
-        return describe(str(self.worker_id), self.parts.executor.runs.values(), self.parts.buffer.length)
+        return describe(
+            str(self.worker_id), self.parts.executor.running.runs.values(), self.parts.buffer.length
+        )
 
     async def run(self) -> Tally:
         """Work until stopped or drained, or until `max_jobs` or `max_time` is reached; return the counts."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidSetting, Job, JobState, Onward, RateLimited
+from onward import Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
+from onward.results import Job
 from onward.worker.worker import Worker
 from tests.failures.breakers import breaker_process_jobs as process_jobs
 from tests.failures.breakers.breaker_provider import fetch
@@ -270,7 +271,7 @@ async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_
     async with app.worker() as worker:
         await until(lambda: provider.calls)
         jobs = [await one.aenqueue() for one in (in_thread, on_loop, in_thread, on_loop)]
-        await until(lambda: len(worker.parts.executor.runs) == 5)
+        await until(lambda: len(worker.parts.executor.running.runs) == 5)
         for job in jobs[:2]:
             app.client.jobs.cancel(job.id, reason="not any more")
         await until(lambda: states(app, jobs[:2]) == [("cancelled", 1)] * 2)
@@ -290,9 +291,9 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
     jobs = await app.aenqueue_many(call.build() for _ in range(5))
     worker = app.worker()
     async with worker:
-        await until(lambda: len(worker.parts.executor.runs) == 5 and provider.calls)
+        await until(lambda: len(worker.parts.executor.running.runs) == 5 and provider.calls)
         worker.stop()
-        await until(lambda: len(worker.parts.executor.runs) == 1)
+        await until(lambda: len(worker.parts.executor.running.runs) == 1)
         gate.set()
     assert sorted(states(app, jobs)) == [("queued", 0)] * 4 + [("succeeded", 1)]
 

@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import BatchClosed, BatchNotFound, Client, InvalidJob, InvalidSetting, NewJob
+from onward import Client, InvalidJob, InvalidSetting, NewJob
 from onward.core.policy.policies import Policies
+from onward.errors import BatchClosed, BatchNotFound
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.flows.batches.crew import Crew, new
@@ -66,7 +67,7 @@ def test_what_is_wrong_is_refused_before_anything_is_stored(client, jobs, option
     with pytest.raises(InvalidJob, match=said):
         client.batches.enqueue(jobs, **options)
     assert client.jobs.list().items == []
-    assert client.batches.list().batches == []
+    assert client.batches.list().items == []
 
 
 def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app):
@@ -74,7 +75,7 @@ def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app
     for payload in ({"z": 1}, {}):
         with pytest.raises(InvalidJob, match="argument"), app.batch(on_complete=new("need", payload=payload)):
             pass
-    assert app.client.batches.list().batches == []
+    assert app.client.batches.list().items == []
     with app.batch(on_complete=new("of another application", payload={"z": 1})) as batch:
         assert batch.refresh().open
 
@@ -200,12 +201,12 @@ def postgres_crew(postgres_url: str) -> Any:
 def test_batches_are_listed_newest_first_and_by_what_they_are(crew):
     ids = [crew.batch(2 if at else [], name=f"n{at % 2}")[0] for at in range(4)]
     listed = crew.client.batches.list(limit=3)
-    assert [batch.id for batch in listed.batches] == ids[:0:-1]
-    assert [batch.total for batch in listed.batches] == [2, 2, 2]
+    assert [batch.id for batch in listed] == ids[:0:-1]
+    assert [batch.total for batch in listed] == [2, 2, 2]
     rest = crew.client.batches.list(limit=3, cursor=listed.next_cursor)
-    assert ([batch.id for batch in rest.batches], rest.next_cursor) == (ids[:1], None)
-    assert [batch.id for batch in crew.client.batches.list(ended=True).batches] == ids[:1]
-    assert [batch.id for batch in crew.client.batches.list(ended=False, name="n1").batches] == [
+    assert ([batch.id for batch in rest], rest.next_cursor) == (ids[:1], None)
+    assert [batch.id for batch in crew.client.batches.list(ended=True)] == ids[:1]
+    assert [batch.id for batch in crew.client.batches.list(ended=False, name="n1")] == [
         ids[3],
         ids[1],
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.clients.binding import AsyncBinding
 from onward.clients.work.worker_alerts import AsyncWorkerAlerts
+from onward.clients.work.worker_artifacts import AsyncWorkerArtifacts
 from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSignals
 from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
@@ -19,7 +20,7 @@ from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
 from onward.errors import LeaseLost
-from onward.operations.flows import after_end
+from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
@@ -40,6 +41,11 @@ class AsyncWorkerClient:
     def alerts(self) -> AsyncWorkerAlerts:
         """What workers do for alerts."""
         return AsyncWorkerAlerts(self._binding)
+
+    @property
+    def artifacts(self) -> AsyncWorkerArtifacts:
+        """The files of running jobs."""
+        return AsyncWorkerArtifacts(self._binding)
 
     @property
     def breakers(self) -> AsyncWorkerBreakers:
@@ -222,6 +228,10 @@ class AsyncWorkerClient:
         if seq is None:
             raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
         return seq
+
+    async def parents(self, job: Job) -> list[Job]:
+        """Return all jobs that a running job has waited for, with their results, oldest first."""
+        return await self._run(lambda: graph.all_parents(job.id), write=False)
 
     async def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 from onward.core.inputs.checks import check_kind, whole
 from onward.core.jobs.filters import Counts, JobFilter
 from onward.core.jobs.history import Attempt, Event
-from onward.core.jobs.ids import AnyJobId, JobId, id_in_cursor, normalise_id
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
-from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor, read_id_cursor
 from onward.core.policy.category import Q_DEADLETTER
 from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Row, Statement, as_json
@@ -29,7 +29,7 @@ def list_jobs(where: JobFilter, *, limit: int = 50, cursor: Cursor | None = None
     """Read a page of jobs, newest first."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
     whole("limit", limit, 1, MOST_PER_PAGE)
-    params = where.params(id_in_cursor("jobs", cursor))
+    params = where.params(read_id_cursor("jobs", cursor))
     jobs = Job.from_rows((yield Statement("list_jobs", {**params, "limit": limit + 1})))
     return cut("jobs", jobs, limit, lambda job: (job.id,))
 

@@ -134,7 +134,7 @@ def gather_job(
         letter = yield from dead_letters.get_letter(job_id)
         resolution = None if letter.resolution is None else str(letter.resolution)
     awaited = (yield from graph.awaited(job_id)) if job.state == JobState.BLOCKED else []
-    waits = (yield from signals.list_awaited(job_id=job_id)) if job.state == JobState.SCHEDULED else []
+    waits = (yield from signals.list_awaited(job_id=job_id)) if job.state == JobState.SCHEDULED else ()
     known = JobFacts(
         job=job,
         signal=waits[0] if waits else None,

@@ -199,7 +199,7 @@ def prune_signals(_policies: Policies, page: PruneStep) -> Operation[Walked]:
         lapsed = yield Statement("find_lapsed_signals", asked)
         over = yield Statement("find_ended_waits", {"limit": page.limit})
         return Walked({"signals": len(lapsed), "waits": len(over)})
-    gone, ended = yield from signals.prune(page.limit)
+    gone, ended = yield from signals.prune_each(page.limit)
     return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
 
 

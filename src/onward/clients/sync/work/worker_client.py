@@ -10,6 +10,7 @@ from typing import Any
 
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.work.worker_alerts import WorkerAlerts
+from onward.clients.sync.work.worker_artifacts import WorkerArtifacts
 from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
 from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
@@ -20,7 +21,7 @@ from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
 from onward.errors import LeaseLost
-from onward.operations.flows import after_end
+from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
@@ -41,6 +42,11 @@ class WorkerClient:
     def alerts(self) -> WorkerAlerts:
         """What workers do for alerts."""
         return WorkerAlerts(self._binding)
+
+    @property
+    def artifacts(self) -> WorkerArtifacts:
+        """The files of running jobs."""
+        return WorkerArtifacts(self._binding)
 
     @property
     def breakers(self) -> WorkerBreakers:
@@ -221,6 +227,10 @@ class WorkerClient:
         if seq is None:
             raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
         return seq
+
+    def parents(self, job: Job) -> list[Job]:
+        """Return all jobs that a running job has waited for, with their results, oldest first."""
+        return self._run(lambda: graph.all_parents(job.id), write=False)
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""
