@@ -6,12 +6,7 @@ from onward.app import Tick
 from onward.core.bulk import Bulk, Changed
 from onward.core.failures.alert import Alert, GroupedAlert, WaitingSend
 from onward.core.failures.breaker import Breaker, BreakerSettings
-from onward.core.failures.dead_letter import (
-    DeadGroup,
-    DeadLetter,
-    FixPreview,
-    Resolution,
-)
+from onward.core.failures.dead_letter import DeadGroup, DeadLetter, FixPreview, Resolution
 from onward.core.flows.batch import Batch, EnqueuedBatch
 from onward.core.flows.flow import Flow
 from onward.core.flows.graph import Graph, Link

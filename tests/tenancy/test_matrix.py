@@ -9,17 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import IO, Any, get_type_hints
 
 import pytest
 
-from onward import AuditFilter, Client, DeadFilter, Edit, JobFilter, Limit, NewJob, OnwardError, Succeeded
+from onward import (
+    AuditFilter,
+    Client,
+    DeadFilter,
+    Edit,
+    JobFilter,
+    Limit,
+    NewJob,
+    NotAllowed,
+    OnwardError,
+    Succeeded,
+)
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
-from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
-from onward.results import Effect, Job
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
 from tests.tenancy.world import (
@@ -31,7 +40,6 @@ from tests.tenancy.world import (
     Owner,
     World,
     begun,
-    closed,
     group_of,
     inhabited,
     running_job,
@@ -299,6 +307,11 @@ ELSEWHERE = {"within"}
 
 # What a client is made of, which is no operation.
 PARTS = {"bound", "org_id", "policies", "store"}
+
+
+def closed(file: IO[bytes]) -> bytes:
+    with file:
+        return file.read()
 
 
 def operations(of: type = Client) -> set[str]:

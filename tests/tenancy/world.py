@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import psycopg
@@ -234,8 +234,3 @@ def running_job(client: Client, owner: Owner) -> Job:
 def begun(client: Client) -> Effect:
     """Give an effect that the own running job has begun."""
     return client.worker.effects.begin(client.jobs.list(JobFilter(state="running"))[0], "begun")
-
-
-def closed(file: IO[bytes]) -> bytes:
-    with file:
-        return file.read()

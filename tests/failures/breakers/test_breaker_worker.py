@@ -1,7 +1,5 @@
 """What a worker does with jobs whose provider pushes back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import timedelta

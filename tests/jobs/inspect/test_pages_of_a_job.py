@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from onward import Client, Failed, InvalidSetting, NewJob, Outcome, Page, Released, Succeeded
+from onward import Client, Failed, InvalidSetting, NewJob, Outcome, Released, Succeeded
+from onward.results import Page
 
 T = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNS = 5
