@@ -8,7 +8,7 @@ from bench.children import ONWARD, drain
 from bench.drains import filled, unfinished
 from bench.measuring import Measure
 from bench.sizes import Sizes
-from onward.core.policy.rules import AUDIT_LEVELS
+from onward.core.policy.settings import AUDIT_LEVELS
 
 __all__ = ["postgres"]
 

@@ -34,7 +34,7 @@ def drained(client: Client) -> float:
 
     def drain() -> None:
         while jobs := client.worker.claim("q:default", BATCH, worker_id="w"):
-            client.worker.write([client.rules.end_of(job, Succeeded(), 0.5) for job in jobs]).require()
+            client.worker.write([client.policies.end_of(job, Succeeded(), 0.5) for job in jobs]).require()
 
     return JOBS / seconds(drain)
 

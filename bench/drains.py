@@ -17,7 +17,9 @@ from bench.sizes import Sizes
 from onward.clients.sync.client import Client
 from onward.core.jobs.job import NewJob
 from onward.core.limits.queue_policy import QueuePolicy
-from onward.core.policy.rules import AuditLevel, Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
+from onward.core.policy.settings import AuditLevel
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
@@ -63,10 +65,10 @@ def sqlite(_url: str, sizes: Sizes) -> Iterator[Measure]:
 def fair_postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
     """Drain jobs of many orgs by turns, beside the same jobs by priority and time."""
     found = []
-    for rules in (Rules(queues=FAIR), Rules()):
+    for policies in (Policies(registry=Registry(queues=FAIR)), Policies()):
         with fresh_store(url) as store:
-            fill_orgs(Client(store=store, rules=rules), sizes.drained)
-            fair = {"fair": 1} if rules.queues else {}
+            fill_orgs(Client(store=store, policies=policies), sizes.drained)
+            fair = {"fair": 1} if policies.registry.queues else {}
             subject = ONWARD(store.url, schema=store.prefix.rstrip("."), **fair)
             found.append(drain(subject, sizes.drained, unfinished(store), 1).rate)
     by_turns, plain = found
@@ -78,12 +80,12 @@ def fair_postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
 def fair_sqlite(_url: str, sizes: Sizes) -> Iterator[Measure]:
     """Do the same on SQLite."""
     found = []
-    for rules in (Rules(queues=FAIR), Rules()):
+    for policies in (Policies(registry=Registry(queues=FAIR)), Policies()):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "onward.db"
-            with Client(store=SqliteStore(path), rules=rules) as client:
+            with Client(store=SqliteStore(path), policies=policies) as client:
                 fill_orgs(client, sizes.drained)
-            fair = {"fair": 1} if rules.queues else {}
+            fair = {"fair": 1} if policies.registry.queues else {}
             subject = ONWARD(f"sqlite:///{path}", **fair)
             found.append(drain(subject, sizes.drained, left_in(path), 1).rate)
     by_turns, plain = found
@@ -164,7 +166,7 @@ def fill_noops(client: Client, jobs: int) -> None:
 @contextmanager
 def filled(url: str, jobs: int, audit: AuditLevel = "full") -> Iterator[PostgresStore]:
     with fresh_store(url) as store:
-        fill_noops(Client(store=store, rules=Rules(audit=audit)), jobs)
+        fill_noops(Client(store=store, policies=Policies.of(audit=audit)), jobs)
         yield store
 
 

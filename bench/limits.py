@@ -18,7 +18,7 @@ from onward.connections.driver_calls import postgres_call
 from onward.connections.drivers.sqlite import SqliteConnection
 from onward.connections.run import run
 from onward.core.jobs.job import COLUMNS, Job
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import End, Succeeded
 from onward.operations.statement import Operation, Statement
 from onward.operations.work import claim, finish, leases
@@ -74,7 +74,7 @@ def make_procedure(connection: psycopg.Connection, prefix: str, sample: Sequence
     queries = catalogue("postgres", "arrays", prefix)
     to_claim = next(claim.claim_rows("q:default", BATCH, worker_id=WORKER))
     to_finish = next(
-        finish.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in sample])
+        finish.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in sample])
     )
     assert isinstance(to_claim, Statement)
     assert isinstance(to_finish, Statement)
@@ -130,6 +130,6 @@ def sqlite(path: Path, jobs: int) -> float:
         start = time.perf_counter()
         while claimed := commit(claim.claim("q:default", BATCH, worker_id=WORKER)):
             commit(
-                finish.finish([End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job)) for job in claimed])
+                finish.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in claimed])
             ).require()
         return jobs / (time.perf_counter() - start)

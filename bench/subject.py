@@ -16,7 +16,7 @@ from typing import cast
 from bench.speaking import Spread, Tally, Timer, clock, cpu, say, serve
 from onward import Limit, Onward
 from onward.cli.process import tune
-from onward.core.policy.rules import AuditLevel
+from onward.core.policy.settings import AuditLevel
 
 URL = os.environ["ONWARD_URL"]
 app = Onward(
@@ -27,7 +27,7 @@ app = Onward(
 if os.environ.get("ONWARD_BENCH_FAIR"):
     app.queue("q:default", fair=True)
 if os.environ.get("ONWARD_BENCH_LIMITED"):
-    app.rules.limits["ample"] = Limit(100_000, name="ample")
+    app.policies.registry.limits["ample"] = Limit(100_000, name="ample")
 tally = Tally()
 # As the peers do at their top: to load a program is not to work.
 import_module("onward.worker.worker")

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from examples import demo_jobs as jobs
-from onward import Job, JobState
+from onward import JobState
+from onward.results import Job
 
 # Of each job type: enqueued, succeeded, retried, dead, cancelled. To be rescued from a crash is no retry.
 EXPECTED = {
@@ -139,10 +140,10 @@ def tell(job: Job) -> None:
     }
     for event in jobs.app.client.jobs.events(job.id):
         error = errors.get(event.attempt or 0) if event.event in {"job.failed", "job.deadlettered"} else None
-        told = f"{error['class']}: {error['message']}" if error else event.worker_id or ""
+        told = error.summary if error else event.worker_id or ""
         print(f"  {(event.at - job.created_at).total_seconds():6.2f} s  {event.event:<17} {told}".rstrip())
-    if job.error and "hint" in job.error:
-        print(f"  hint: {job.error['hint']}")
+    if job.error and job.error.hint:
+        print(f"  hint: {job.error.hint}")
 
 
 def main() -> int:
@@ -161,7 +162,7 @@ def main() -> int:
         finally:
             process.terminate()
             code = process.wait()
-        found = jobs.app.client.jobs.list(limit=1000).jobs
+        found = list(jobs.app.client.jobs.list(limit=1000))
         wrong = summarise(found) + ([f"the worker's exit code: {code}"] if code else [])
         for job_type in ("renew_subscription", "convert_video", "import_orders"):
             tell(next(job for job in found if job.job_type == job_type))

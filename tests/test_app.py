@@ -8,10 +8,13 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import psycopg
 import pytest
 
-from onward import Context, InvalidJob, InvalidSetting, JobState, NewJob, Onward, StoreClosed
+from onward import Context, InvalidJob, InvalidSetting, JobState, NewJob, Onward
+from onward.errors import StoreClosed
 from onward.worker.options import WorkerOptions, WorkerSettings
+from tests.stores.postgres.postgres_schema import clean_schema
 
 
 def at_the_top(n: int) -> int:
@@ -163,8 +166,20 @@ def test_the_client_can_be_bound_to_a_transaction(tmp_path):
         app.within(connection).enqueue(NewJob(job_type="work"))
         connection.rollback()
     connection.close()
-    assert app.client.jobs.list().jobs == []
+    assert app.client.jobs.list().items == []
     app.close()
+
+
+@pytest.mark.anyio
+async def test_the_async_client_can_be_bound_to_a_transaction(postgres_url):
+    with clean_schema(postgres_url) as store:
+        app = Onward(store.url, schema=store.prefix.rstrip("."))
+        async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+            await app.awithin(connection).enqueue(NewJob(job_type="work"))
+            await connection.rollback()
+            [job] = [await app.awithin(connection).enqueue(NewJob(job_type="work"))]
+        assert [one.id for one in await app.aclient.jobs.list()] == [job.id]
+        await app.aclose()
 
 
 @pytest.fixture
@@ -210,10 +225,12 @@ def test_a_tick_runs_no_more_jobs_than_it_may(working):  # S0-45, R16, S0-47, S3
 
 
 @pytest.mark.anyio
-async def test_a_tick_works_where_a_loop_runs_already(working):
-    await working.double.aenqueue(1)
-    assert working.tick().succeeded == 1
+async def test_where_a_loop_runs_already_a_tick_is_awaited(working):
     await working.double.aenqueue(2)
+    with pytest.raises(
+        InvalidSetting, match=r"app\.tick\(\) would block the event loop; use await app\.atick"
+    ):
+        working.tick()
     assert (await working.atick()).succeeded == 1
     await working.aclose()
 
@@ -229,7 +246,7 @@ def test_a_worker_runs_a_job_and_its_child(working):  # S0-33
 
     assert asyncio.run(drain()).succeeded == 2
     assert handle.result() is None
-    children = [job for job in working.client.jobs.list().jobs if job.parent_id == handle.id]
+    children = [job for job in working.client.jobs.list().items if job.parent_id == handle.id]
     assert [job.result for job in children] == [42]
 
 

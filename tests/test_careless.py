@@ -18,6 +18,7 @@ import pytest
 from onward import (
     AuditFilter,
     Client,
+    DeadFilter,
     Failed,
     InvalidJob,
     InvalidSetting,
@@ -26,12 +27,11 @@ from onward import (
     NewJob,
     OnwardError,
     Snooze,
-    StoreClosed,
-    StoreUnreachable,
     Succeeded,
-    TransactionNotOpen,
 )
+from onward.core.page import make_cursor
 from onward.core.work.lease import JobLease
+from onward.errors import StoreClosed, StoreUnreachable, TransactionNotOpen
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -61,8 +61,10 @@ MISTAKES: dict[str, Any] = {
     "no outcome": lambda client, job: client.worker.finish([job.end_with("done")]),
     "a word for a delay": lambda client, job: client.worker.finish([job.end_with(Snooze("soon"))]),
     "a word for a wait": lambda client, job: client.worker.finish([job.end_with(Failed({}, after="soon"))]),
-    "a job instead of jobs": lambda client, job: client.worker.release(job.held_lease),
-    "ids to extend": lambda client, job: client.worker.extend("w", [job.id]),
+    "a job instead of jobs": lambda client, job: client.worker.release(
+        [job.held_lease for job in job.held_lease]
+    ),
+    "ids to extend": lambda client, job: client.worker.extend("w", [job.id.held_lease]),
     "a word for a lease": lambda client, job: client.worker.register("v", lease="soon"),
     "no lease at all": lambda client, job: client.worker.register("v", lease=timedelta()),
     "a limit of zero": lambda client, job: client.worker.claim("q", 0, worker_id="w"),
@@ -83,31 +85,48 @@ MISTAKES: dict[str, Any] = {
     "an empty cursor of jobs": lambda client, job: client.jobs.list(cursor=""),
     "an empty cursor of artifacts": lambda client, job: client.artifacts.list(cursor=""),
     "an empty cursor of a check": lambda client, job: client.artifacts.verify(cursor=""),
-    "a huge cursor of the audit": lambda client, job: client.audit.list(cursor=2**70),
+    "a number for a cursor": lambda client, job: client.audit.list(cursor=7),
+    "a huge cursor of the audit": lambda client, job: client.audit.list(
+        cursor=make_cursor("audit.newest", 2**70)
+    ),
+    "a cursor of another order": lambda client, job: client.audit.list(
+        cursor=make_cursor("audit.newest", 1), oldest_first=True
+    ),
     "a cursor that is true": lambda client, job: client.audit.list(cursor=True),
     "a cursor in text": lambda client, job: client.audit.list(cursor="x"),
-    "a number for resolved": lambda client, job: client.dead.list(resolved=2**70),
+    "a number for resolved": lambda client, job: client.dead.list(
+        DeadFilter(resolved=2**70)  # type: ignore[arg-type]
+    ),
     "a number for a reset": lambda client, job: client.dead.replay(
         [job.id], reason="r", reset_attempts=2**70
     ),
-    "a cursor of two": lambda client, job: client.keys.list(cursor=("a", "b")),
-    "an empty cursor of keys": lambda client, job: client.keys.list(cursor=()),
-    "a cursor of numbers": lambda client, job: client.keys.list(cursor=(1, 2, 3)),
-    "a cursor with a NUL": lambda client, job: client.keys.list(cursor=("", "", "a\0b")),
+    "a cursor of a pair": lambda client, job: client.keys.list(cursor=("a", "b")),
+    "an empty cursor of keys": lambda client, job: client.keys.list(cursor=""),
+    "a cursor of numbers": lambda client, job: client.keys.list(cursor=make_cursor("keys", 1, 2, 3)),
+    "a cursor with a NUL": lambda client, job: client.keys.list(cursor=make_cursor("keys", "", "", "a\0b")),
+    "the cursor of another listing": lambda client, job: client.dead.list(cursor=make_cursor("jobs", job.id)),
+    "a cursor with no id": lambda client, job: client.jobs.list(cursor=make_cursor("jobs", "x")),
+    "a cursor with a count below zero": lambda client, job: client.dead.discard_where(
+        DeadFilter(), reason="r", cursor=make_cursor("dead.discard", job.id, -1)
+    ),
+    "a dict for dead letters": lambda client, job: client.dead.list({"job_type": "t"}),
+    "a list for resolved": lambda client, job: client.dead.list(
+        DeadFilter(resolved=["no"])  # type: ignore[arg-type]
+    ),
+    "an id to replay instead of ids": lambda client, job: client.dead.replay(job.id, reason="r"),
     "a word to prune from": lambda client, job: client.keys.prune(cursor="abc"),
     "a number to prune from": lambda client, job: client.keys.prune(cursor=5),
     "half a pair as text": lambda client, job: client.artifacts.put("n", text="\ud800"),
     "a list of content types": lambda client, job: client.artifacts.put("n", b"x", content_type=["a/b"]),
-    "a list of paths": lambda client, job: client.artifacts.put("n", path=["a"]),
-    "an artifact of an id": lambda client, job: client.artifacts.add(job.id, "n", b"x"),
-    "an artifact of no lease": lambda client, job: client.artifacts.add(
+    "a list of paths": lambda client, job: client.artifacts.put_file("n", ["a"]),
+    "an artifact of an id": lambda client, job: client.worker.artifacts.add(job.id, "n", b"x"),
+    "an artifact of no lease": lambda client, job: client.worker.artifacts.add(
         msgspec.structs.replace(job, lease=2**70), "n", b"x"
     ),
 }
 for hostile in ("a\0b", "\ud800"):
     MISTAKES |= {
         f"artifacts by the name {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(name=it),
-        f"artifacts by the org {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(org_id=it),
         f"an actor {hostile!a}": lambda client, job, it=hostile: client.acting_as(("user", it)).enqueue(JOB),
     }
     for field in ("job_type", "queue", "org_id", "project_id", "key", "subject", "correlation_id"):
@@ -128,7 +147,7 @@ def test_a_mistake_is_told_in_onwards_own_words_and_changes_nothing(client, mist
     with pytest.raises(OnwardError) as refused:
         MISTAKES[mistake](client, job)
     assert isinstance(refused.value, InvalidJob | InvalidSetting)
-    assert client.jobs.list().jobs == [job]
+    assert client.jobs.list().items == [job]
 
 
 def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
@@ -147,8 +166,9 @@ def test_after_a_mistake_a_transaction_of_the_callers_can_go_on(postgres_url):
 
 def test_a_cursor_beyond_the_end_of_the_audit_is_its_end(client):
     client.enqueue(JOB)
-    assert client.audit.list(cursor=2**63 - 1).records == client.audit.list().records
-    assert client.audit.list(cursor=2**63 - 1, oldest_first=True).records == []
+    newest, oldest = (make_cursor(name, 2**63 - 1) for name in ("audit.newest", "audit.oldest"))
+    assert client.audit.list(cursor=newest) == client.audit.list()
+    assert list(client.audit.list(cursor=oldest, oldest_first=True)) == []
 
 
 @pytest.mark.parametrize("error", ["boom", ValueError("boom"), {"message": "boom"}])
@@ -157,7 +177,7 @@ def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
     client.enqueue(NewJob(job_type="t", max_attempts=1))
     [job] = client.worker.claim("q:default", worker_id="w")
     client.worker.finish([job.end_with(Failed(error))]).require()
-    assert client.jobs.get(job.id).error["message"] == "boom"
+    assert client.jobs.get(job.id).error.message == "boom"
 
 
 def test_a_job_that_nobody_claimed_cannot_be_finished(client):
@@ -182,7 +202,7 @@ def test_a_bound_client_does_not_outlive_its_transaction(client):
         connection.execute("COMMIT")
         with pytest.raises(TransactionNotOpen):
             bound.enqueue(JOB)
-    assert len(client.jobs.list().jobs) == 1
+    assert len(client.jobs.list().items) == 1
 
 
 def use_in_child(client: Client, answers: Any) -> None:
@@ -220,7 +240,7 @@ def test_after_a_cut_at_most_one_write_fails_and_no_question_does(postgres_url):
             except StoreUnreachable:
                 continue
         assert stored >= 9, "what cut one connection has cut them all, and one error is enough to learn it"
-        assert len(client.jobs.list().jobs) == stored
+        assert len(client.jobs.list().items) == stored
 
 
 def cut_all(url: str, store: PostgresStore) -> None:

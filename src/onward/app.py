@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 import msgspec
 
 from onward.clients.client import AsyncClient
+from onward.clients.records.links import link_to
 from onward.clients.sync.client import Client
 from onward.core.failures.alert import Alert
 from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.failures.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.failures.verdict import Kind
 from onward.core.flows.flow import Flow
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
@@ -28,15 +28,17 @@ from onward.core.limits.limit import add_limit
 from onward.core.limits.queue_policy import QueueOptions, QueuePolicy
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
-from onward.core.policy.contract import check_given
-from onward.core.policy.rules import Rules, Settings
-from onward.core.records.artifact import Artifact, ArtifactRef
+from onward.core.policy.contract import check_present
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import SettingOptions
+from onward.core.records.artifact import Artifact
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
 from onward.core.work.wait import Sent
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
-from onward.handlers.clients import Clients
+from onward.handlers.clients import Clients, confined
 from onward.handlers.context.context_effects import dry_run_asked
+from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
 from onward.handlers.definition import AnyJobFunction, JobDecorator
@@ -85,15 +87,15 @@ class Onward:
         *,
         schema: str = "onward",
         row_security: bool = False,
-        **settings: Unpack[Settings],
+        **settings: Unpack[SettingOptions],
     ) -> None:
-        check_names("Onward()", settings, Settings.__annotations__)
+        check_names("Onward()", settings, SettingOptions.__annotations__)
         if settings.get("dry_run") is None:
             settings["dry_run"] = dry_run_asked()
         settings["alerts"] = sinks_of(settings.get("alerts"))
-        self.rules = Rules.of(**settings)
-        self.rules.classification.report = report_broken_rule
-        self.clients = Clients(url, schema=schema, rules=self.rules, row_security=row_security)
+        self.policies = Policies.of(**settings)
+        self.policies.registry.classification.report = report_broken_rule
+        self.clients = Clients(url, schema=schema, policies=self.policies, row_security=row_security)
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}
         self.job = JobDecorator(self.clients, self._add)
@@ -111,8 +113,12 @@ class Onward:
         return self.clients.current()
 
     def within(self, tx: object) -> Client:
-        """Bind the client to the caller's open transaction; for an async one use `aclient.within(tx)`."""
+        """Return a client bound to the caller's open transaction, which it never ends."""
         return self.clients.sync.within(tx)
+
+    def awithin(self, tx: object) -> AsyncClient:
+        """Return an async client bound to the caller's open transaction, which it never ends."""
+        return self.clients.current().within(tx)
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Handle[Any]]:
         """Enqueue jobs that `.build()` made, all or none; return their handles in the same order."""
@@ -154,17 +160,17 @@ class Onward:
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
         """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
-        said = read_signal(options)
-        client = said.bound(self.clients.sync)
-        return client.signals.send(event, key, payload, **said.named)
+        call = read_signal(options)
+        with self.context(org_id=call.org_id):
+            return call.bound(self.clients.sync).signals.send(event, key, payload, keep=call.keep)
 
     async def asignal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> Sent:
         """Send a signal to the jobs that wait for this event and key, now or while the signal is kept."""
-        said = read_signal(options)
-        client = said.bound(self.clients.current())
-        return await client.signals.send(event, key, payload, **said.named)
+        call = read_signal(options)
+        with self.context(org_id=call.org_id):
+            return await call.bound(self.clients.current()).signals.send(event, key, payload, keep=call.keep)
 
     def context(
         self,
@@ -184,16 +190,16 @@ class Onward:
             "request_id": request_id, "correlation_id": correlation_id, "traceparent": traceparent,
         }  # fmt: skip
         check_texts(fields)
-        check_given(self.rules, org_id, project_id, actor_type, actor_id)
+        check_present(self.policies, org_id, project_id, actor_type, actor_id)
         return ambient(**fields)
 
     def category(self, own: Category) -> Category:
         """Add a category; to change a preset, pass it to `Onward(categories=…)` instead."""
-        if isinstance(own, Category) and own.name in self.rules.categories:
+        if isinstance(own, Category) and own.name in self.policies.registry.categories:
             raise InvalidSetting(
                 f"the category {own.name!r} is there already; give it to Onward(categories=[…]) to change it"
             )
-        return self.rules.add(own)
+        return self.policies.add_category(own)
 
     def breaker(
         self,
@@ -213,9 +219,7 @@ class Onward:
         if queue is not None:
             check_text("queue", queue, longest=LONGEST["queue"] - len(QUEUE))
         name = check_provider(provider) if queue is None else f"{QUEUE}{queue}"
-        if name in self.rules.breakers:
-            raise InvalidSetting(f"breaker() has been called for {name!r} before; say it once")
-        self.rules.breakers[name] = settings
+        self.policies.registry.add_breaker(name, settings)
         return settings
 
     def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueuePolicy:
@@ -225,10 +229,7 @@ class Onward:
         """
         check_names("queue()", options, QueueOptions.__annotations__)
         check_text("queue", name, longest=LONGEST["queue"])
-        if name in self.rules.queues:
-            raise InvalidSetting(f"queue() has been called for {name!r} before; say it once")
-        policy = self.rules.queues[name] = QueuePolicy.of(**options)
-        return policy
+        return self.policies.registry.add_queue(name, QueuePolicy.of(**options))
 
     def authorize(self, function: A) -> A:
         """Register a check that workers call before each attempt; False or PermissionError ends the job."""
@@ -247,7 +248,7 @@ class Onward:
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Store a schedule for a job type or a job, or change the one of its name; workers see it at once."""
-        new = schedule_of(name, job, payload, options, self.rules, jobs=self.jobs)
+        new = schedule_of(name, job, payload, options, self.policies, jobs=self.jobs)
         return self.client.schedules.put(new, reason=reason)
 
     async def aschedule(
@@ -260,12 +261,12 @@ class Onward:
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Store a schedule for a job type or a job, or change the one of its name; workers see it at once."""
-        new = schedule_of(name, job, payload, options, self.rules, jobs=self.jobs)
+        new = schedule_of(name, job, payload, options, self.policies, jobs=self.jobs)
         return await self.aclient.schedules.put(new, reason=reason)
 
     def alert_sink(self, function: S) -> S:
         """Register a function that is called with every alert, besides the sinks of `Onward(alerts=…)`."""
-        add_sink(self.rules.alerts, function)
+        add_sink(self.policies.registry.sinks, function)
         return function
 
     @overload
@@ -285,26 +286,29 @@ class Onward:
         Or decorate a function that takes the error and returns a verdict, or None if it has none.
         """
         if callable(errors) and not isinstance(errors, type) and verdict is None and not about:
-            self.rules.classification.add_function(errors, name)
+            self.policies.registry.classification.add_function(errors, name)
             return errors
         check_names("app.classify()", about, RuleOptions.__annotations__)
-        self.rules.classification.add(errors, verdict, name=name, **about)
+        self.policies.registry.classification.add(errors, verdict, name=name, **about)
         return None
 
     def hint(self, what: type[BaseException] | str, text: str, *, link: str | None = None) -> None:
         """Add a hint for operators about an exception class or a rule; an error's own hint precedes it."""
-        self.rules.classification.add_hint(what, text, link)
+        self.policies.registry.classification.add_hint(what, text, link)
 
     def artifact_link(
         self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
     ) -> str:
         """Return a link by which any holder can read an artifact for `ttl`; `{id}` in the URL is its id."""
-        client = self.client
-        if isinstance(artifact, Artifact) and artifact.org_id is not None and client.rules.tenancy != "off":
-            client = client.for_org(artifact.org_id)
-        token = client.artifacts.sign(artifact, expires_in=ttl, role=role)
-        url = base_url.replace("{id}", ArtifactRef.of(artifact).id)
-        return f"{url}{'&' if '?' in url else '?'}t={token}"
+        client = confined(self.client, artifact) if isinstance(artifact, Artifact) else self.client
+        return link_to(artifact, base_url, client.artifacts.sign(artifact, expires_in=ttl, role=role))
+
+    async def aartifact_link(
+        self, artifact: Artifact | str, base_url: str = "", *, ttl: Duration = "72h", role: str | None = None
+    ) -> str:
+        """Return a link by which any holder can read an artifact for `ttl`; `{id}` in the URL is its id."""
+        client = confined(self.aclient, artifact) if isinstance(artifact, Artifact) else self.aclient
+        return link_to(artifact, base_url, await client.artifacts.sign(artifact, expires_in=ttl, role=role))
 
     def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
         """Return a worker: `async with app.worker():`, or `await app.worker(drain=True).run()`."""
@@ -312,7 +316,7 @@ class Onward:
 
         options.setdefault("authorize", self._authorize)
         options.setdefault("on_start", tuple(self.on_start))
-        if not self.rules.maintenance:
+        if not self.policies.settings.maintenance:
             return Worker(self.handlers, self.clients, **options)
         options["queues"] = served(options.get("queues"))
         return Worker({**built_in(self.clients), **self.handlers}, self.clients, **options)
@@ -326,17 +330,12 @@ class Onward:
             finally:
                 await self.clients.aclose()
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(once())
-        # A thread can run only one event loop at a time.
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, once()).result()
+        check_may_block("app.tick()", "await app.atick()")
+        return asyncio.run(once())
 
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
         """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
-        whole("max_jobs", max_jobs, 1, 1_000_000)
+        whole_number("max_jobs", max_jobs, 1, 1_000_000)
         max_time = duration("max_seconds", max_seconds)
         started = time.monotonic()
         tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()
@@ -387,13 +386,13 @@ class Onward:
                 "give this one another name="
             )
         if job_type.handler.limit is not None:
-            add_limit(self.rules.limits, job_type.handler.limit, job_type.name)
+            add_limit(self.policies.registry.limits, job_type.handler.limit, job_type.name)
         if job_type.handler.retry is not None:
-            self.rules.add_retry(job_type.name, job_type.handler.retry)
-        self.rules.checks[job_type.name] = job_type.handler.arguments
+            self.policies.add_retry(job_type.name, job_type.handler.retry)
+        self.policies.registry.checks[job_type.name] = job_type.handler.arguments
         if job_type.handler.actions is not None:
-            self.rules.actions[job_type.name] = job_type.handler.actions
+            self.policies.registry.actions[job_type.name] = job_type.handler.actions
         if job_type.handler.secrets is not None:
-            self.rules.secrets_by_type[job_type.name] = job_type.handler.secrets
+            self.policies.registry.secrets[job_type.name] = job_type.handler.secrets
         self.handlers[job_type.name] = job_type.handler
         self.jobs[job_type.name] = job_type

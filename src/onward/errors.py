@@ -17,6 +17,7 @@ OnwardError
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
 ├── NotAllowed                         the org or the category does not allow this to a client or a handler
 ├── BatchNotFound (LookupError)        no such batch, for this org
+├── BatchFailed                        some jobs of a batch whose result was requested did not succeed
 ├── BatchClosed                        a job was added to a batch that takes no more
 ├── ScheduleNotFound (LookupError)     no schedule has this name
 ├── EffectNotFound (LookupError)       no such effect of a job is recorded, for this org
@@ -50,6 +51,7 @@ __all__ = [
     "ArtifactNotFound",
     "AuditBroken",
     "BatchClosed",
+    "BatchFailed",
     "BatchNotFound",
     "ContractBroken",
     "DuplicateJob",
@@ -226,6 +228,17 @@ class BatchClosed(OnwardError):
     """A job was added to a batch that was closed, cancelled, or has ended."""
 
     exit_code, status, code = 4, 409, "ON-BAT-002"
+
+
+class BatchFailed(OnwardError):
+    """The batch has ended, and some of its jobs are dead or were cancelled."""
+
+    exit_code, status, code = 6, 409, "ON-BAT-003"
+
+    def __init__(self, message: str, batch_id: str) -> None:
+        """Take the message, which counts the jobs, and the batch's id."""
+        super().__init__(message)
+        self.batch_id = batch_id
 
 
 class ScheduleNotFound(OnwardError, LookupError):

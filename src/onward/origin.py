@@ -16,7 +16,7 @@ import msgspec
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import Job, NewJob
 from onward.core.policy.contract import check_child, complete
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,14 +82,14 @@ def running(job: Job) -> Iterator[None]:
         AMBIENT.reset(token)
 
 
-def inherit(jobs: Iterable[NewJob], rules: Rules) -> Iterable[NewJob]:
+def inherit(jobs: Iterable[NewJob], policies: Policies) -> Iterable[NewJob]:
     """Return jobs with unset fields inherited; raise NotAllowed if the running job may not enqueue one."""
-    if AMBIENT.get() is None and rules.contract != "required":
+    if AMBIENT.get() is None and policies.settings.contract != "required":
         return jobs
-    return [complete(filled(new, rules), rules) for new in jobs]
+    return [complete(filled(new, policies), policies) for new in jobs]
 
 
-def filled(new: NewJob, rules: Rules) -> NewJob:
+def filled(new: NewJob, policies: Policies) -> NewJob:
     """Return a job with unset fields inherited; raise NotAllowed if the running job may not enqueue it."""
     origin = _current()
     if origin is None or not isinstance(new, NewJob):
@@ -98,11 +98,11 @@ def filled(new: NewJob, rules: Rules) -> NewJob:
     # Type and id identify one actor together, so neither is inherited alone.
     if new.actor_type is None and new.actor_id is None:
         unset |= {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
-    if rules.tenancy == "off":
+    if policies.settings.tenancy == "off":
         unset.pop("org_id", None)
     child = msgspec.structs.replace(new, **unset)
     if origin.job is not None:
-        check_child(child, origin.job, rules)
+        check_child(child, origin.job, policies)
     return child
 
 
@@ -116,10 +116,10 @@ def ambient_actor() -> Actor | None:
     return Actor(origin.actor_type, origin.actor_id)
 
 
-def ambient_org(rules: Rules) -> str | None:
+def ambient_org(policies: Policies) -> str | None:
     """Return the org of the running code, for an action that names none; None if tenancy is off."""
     origin = _current()
-    return None if origin is None or rules.tenancy == "off" else origin.org_id
+    return None if origin is None or policies.settings.tenancy == "off" else origin.org_id
 
 
 def _current() -> Origin | None:

@@ -69,7 +69,7 @@ def test_a_result_is_shown_without_its_secrets_and_without_control_characters(fo
     result = shown["result"] if as_json else shown
     name = "\x9b31m\u202eada\x7f"
     assert result == {"token": "[redacted]", "said": "it was [redacted]", "name": name}
-    [job] = jobs.jobs.list().jobs
+    [job] = jobs.jobs.list().items
     assert job.result["token"] == SECRET, "it is stored as it was returned"
 
 

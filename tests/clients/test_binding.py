@@ -12,7 +12,7 @@ HOUR = timedelta(hours=1)
 
 
 def actors(client: Client, event: str) -> list[tuple[str | None, str | None]]:
-    records = client.audit.list(AuditFilter(event=event)).records
+    records = client.audit.list(AuditFilter(event=event))
     return [(record.actor_type, record.actor_id) for record in records]
 
 

@@ -21,6 +21,7 @@ from onward.core.flows.flow import (
     state_when_ready,
 )
 from onward.core.jobs.job import JobState, NewJob
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidJob
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,8 +127,8 @@ def test_no_replay_is_awaited_of_a_death_that_is_final():
 
 def test_the_cause_is_the_first_of_those_that_failed():
     said = cause_of([("2", JobState.DEAD, "b"), ("1", JobState.CANCELLED, "a")])
-    assert said == {"reason": "job 1 (a), which it waited for, was cancelled", "cause": "1"}
-    assert cause_of([("1", None, None)])["reason"] == "job 1, which it waited for, was removed"
+    assert said == ErrorRecord(reason="job 1 (a), which it waited for, was cancelled", cause="1")
+    assert cause_of([("1", None, None)]).reason == "job 1, which it waited for, was removed"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from onward import Context, JobFailed, Onward, Unrecoverable
 from onward.core.flows.flow import Flow, group
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidJob, InvalidSetting
 from tests.flows.model import final_states, random_nodes
 from tests.worker.waiting import drain
@@ -33,7 +34,8 @@ async def test_the_invoice_is_announced_once_it_is_issued(app: Onward) -> None: 
     assert [one.state for one in flow] == ["queued", "blocked"]
     await drain(app)
     assert done == ["issued 42", "sent 2026/42 of issue_invoice, which succeeded"]
-    assert [str(job.state) for job in await flow.wait(timeout=5)] == ["succeeded", "succeeded"]
+    assert [str(job.state) for job in await flow.ajoin(timeout=5)] == ["succeeded", "succeeded"]
+    assert await flow.aresult() == flow.result(timeout=0) == [{"number": "2026/42"}, None]
     await app.aclose()
 
 
@@ -88,8 +90,8 @@ async def test_a_graph_of_a_hundred_jobs_is_run_as_the_model_says(app: Onward) -
 def test_a_whole_flow_can_be_cancelled(app: Onward) -> None:
     step = app.job(name="step")(lambda: None)
     flow = app.enqueue_flow(group(step.build(), step.build()).then(step.build()))
-    assert flow.cancel(reason="not needed") == ["cancelled"] * 3
-    assert [job.error for job in flow.refresh()] == [{"reason": "not needed"}] * 3
+    assert [one.state for one in flow.cancel(reason="not needed")] == ["cancelled"] * 3
+    assert [job.error for job in flow.refresh()] == [ErrorRecord(reason="not needed")] * 3
     assert len(flow.ids) == len(set(flow.ids)) == 3
 
 

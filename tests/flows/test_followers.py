@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Failed, InvalidJob, JobNotFound, NewJob, Succeeded
+from onward import Client, Edit, Failed, InvalidJob, InvalidSetting, JobNotFound, NewJob, Succeeded
 from onward.core.flows.flow import group
 from onward.core.jobs.ids import first_id_at
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.flows import followers
 from tests.flows.conftest import die, new, ready, run, state
 
@@ -36,8 +37,8 @@ def test_what_follows_a_death_is_cancelled_with_the_reason_all_the_way_down(work
     assert state(working, dead.id) == "dead"
     job = working.jobs.get(child.id)
     assert job.state == "cancelled"
-    assert job.error == {"reason": f"job {dead.id} (a), which it waited for, is dead", "cause": dead.id}
-    assert working.jobs.get(grandchild.id).error["cause"] == child.id
+    assert job.error == ErrorRecord(reason=f"job {dead.id} (a), which it waited for, is dead", cause=dead.id)
+    assert working.jobs.get(grandchild.id).error.cause == child.id
     [event] = [event for event in working.jobs.events(child.id) if event.event == "job.cancelled"]
     assert event.detail["cause"] == dead.id
 
@@ -82,7 +83,7 @@ def test_who_waits_for_a_dead_job_that_is_discarded_is_cancelled(working: Client
 def test_who_waits_for_a_dead_job_waits_for_the_one_that_replaces_it(working: Client) -> None:
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
-    letter = working.dead.fix(first.id, note="mended", patch={"n": 1})
+    letter = working.dead.fix(first.id, Edit(patch={"n": 1}), reason="mended")
     working.worker.follow_up()
     assert state(working, second.id) == "blocked"
     assert run(working) == ["a"]
@@ -194,12 +195,12 @@ def test_deleting_a_job_does_not_leave_its_followers_blocked(working: Client) ->
     first, second, third = working.enqueue_flow(
         new("a", subject="booking:1").then(new("b"), new("c", after_needs="ended"))
     )
-    working.jobs.drop_subject("booking:1", rule="delete")
+    working.jobs.drop_subject("booking:1", policy="delete")
     with pytest.raises(JobNotFound):
         working.jobs.get(first.id)
     working.worker.follow_up()
     assert (state(working, second.id), state(working, third.id)) == ("cancelled", "queued")
-    assert "was removed" in working.jobs.get(second.id).error["reason"]
+    assert "was removed" in str(working.jobs.get(second.id).error.reason)
 
 
 def test_a_parent_with_very_many_followers_is_settled_in_parts(working: Client, monkeypatch) -> None:
@@ -246,6 +247,12 @@ def test_followers_children_and_the_whole_flow_can_be_looked_at(working: Client)
     assert [job.job_type for job in working.flows.followers(ids[0])] == ["b", "c"]
     assert [job.job_type for job in working.flows.parents(ids[3])] == ["b", "c"]
     assert [job.id for job in working.flows.children(ids[0])] == [child.id]
+    first = working.flows.followers(ids[0], limit=1)
+    rest = working.flows.followers(ids[0], limit=1, cursor=first.next_cursor)
+    assert [[job.job_type for job in page] for page in (first, rest)] == [["b"], ["c"]]
+    assert rest.next_cursor is None
+    with pytest.raises(InvalidSetting, match="cursor"):
+        working.flows.parents(ids[3], cursor=first.next_cursor)
     graph = working.flows.graph(ids[2])
     assert [job.id for job in graph.jobs] == ids
     assert [(one.parent_id, one.job_id, one.parent_state) for one in graph.links] == [

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from onward import InvalidSetting, NewJob, StoreClosed
+from onward import InvalidSetting, NewJob
+from onward.errors import StoreClosed
 from onward.handlers.clients import Clients
 
 
@@ -69,7 +70,7 @@ def test_a_forked_child_opens_its_own_client(clients):
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert [job.job_type for job in clients.sync.jobs.list().jobs] == ["from_the_child"]
+    assert [job.job_type for job in clients.sync.jobs.list().items] == ["from_the_child"]
 
 
 def test_a_schema_names_the_tables(tmp_path, postgres_url):

@@ -1,13 +1,16 @@
 """A handler may ask whether to give way, and its children carry on where they came from."""
 
+import asyncio
 import logging
 import threading
 
 import pytest
 
-from onward import Cancelled, Context, InvalidSetting, Job, NewJob, Onward
+from onward import Cancelled, Context, InvalidSetting, NewJob, Onward
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
+from onward.results import Job
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -22,6 +25,8 @@ class Attempt:
         self.used: list[Usage] = []
         self.artifacts = 0
         self.provider: str | None = None
+        self.last_report: Report | None = None
+        self.reports: list[Report] = []
 
     def wait_cancelled(self, timeout: float) -> bool:
         return self._asked.wait(timeout)
@@ -31,6 +36,10 @@ class Attempt:
 
     def usage(self) -> tuple[Usage, ...]:
         return tuple(self.used)
+
+    def report(self, report: Report) -> None:
+        self.last_report = report
+        self.reports.append(report)
 
     def beginning(self) -> None:
         raise NotImplementedError
@@ -96,8 +105,20 @@ def test_progress_gives_every_item_and_stops_between_two(started):
 @pytest.mark.anyio
 async def test_a_blocking_sleep_is_refused_on_the_event_loop(started):
     _, ctx = started()
-    with pytest.raises(InvalidSetting, match=r"await asyncio\.sleep"):
+    with pytest.raises(InvalidSetting, match=r"await ctx\.asleep"):
         ctx.sleep(0)
+
+
+@pytest.mark.anyio
+async def test_an_awaited_sleep_ends_soon_after_the_handler_should_give_way(started):
+    run, ctx = started()
+    await ctx.asleep(0)
+    sleeping = asyncio.create_task(ctx.asleep(60))
+    await asyncio.sleep(0)
+    run.cancel("enough")
+    async with asyncio.timeout(30):
+        with pytest.raises(Cancelled, match="enough"):
+            await sleeping
 
 
 def test_a_log_record_carries_its_job(started, caplog):  # S4-55

@@ -30,7 +30,7 @@ def end(client: Client, outcome) -> None:
 def test_a_result_is_given_once_the_job_has_succeeded(app, work):
     handle: Handle[dict[str, int]] = work.enqueue()
     with pytest.raises(JobNotEnded, match=rf"job {handle.id} \(work\) is still queued"):
-        handle.result()
+        handle.result(timeout=0)
     with pytest.raises(TimeoutError, match=r"is still queued after 0\.03 s; give a longer timeout="):
         handle.result(timeout="30ms")
     end(app.client, Succeeded({"n": 2}))
@@ -51,7 +51,7 @@ def test_a_dead_job_has_no_result_but_a_reason(app, work):
 
 def test_a_cancelled_job_says_why(app, work):
     handle = work.enqueue()
-    assert handle.cancel(reason="not needed") == JobState.CANCELLED
+    assert handle.cancel(reason="not needed").state == JobState.CANCELLED
     assert handle.state == JobState.CANCELLED
     with pytest.raises(JobFailed, match="was cancelled: not needed"):
         handle.result()
@@ -68,16 +68,28 @@ def test_a_result_is_waited_for(app, work):
     handle = work.enqueue()
     other = threading.Timer(0.05, end, (app.client, Succeeded("done")))
     other.start()
-    assert handle.result(timeout=30) == "done"
+    assert handle.result() == "done"
     other.join()
+
+
+def test_a_join_returns_the_job_whatever_it_came_to(app, work):
+    dead, cancelled = work.using(priority=1).enqueue(), work.using(priority=9).enqueue()
+    with pytest.raises(JobNotEnded, match="is still queued after 0 s"):
+        dead.join(timeout=0)
+    other = threading.Timer(0.05, end, (app.client, Failed(ValueError("no card"))))
+    other.start()
+    assert dead.join().state == JobState.DEAD
+    other.join()
+    cancelled.cancel(reason="not needed")
+    assert cancelled.join().state == cancelled.state == JobState.CANCELLED
 
 
 @pytest.mark.anyio
 async def test_waiting_leaves_the_event_loop_free(app, work):
     handle = await work.aenqueue()
     with pytest.raises(JobNotEnded):
-        await handle.wait(timeout=0)
-    waiting = asyncio.create_task(handle.wait(timeout=30))
+        await handle.ajoin(timeout=0)
+    waiting = asyncio.create_task(handle.ajoin())
     await asyncio.sleep(0)
     await asyncio.to_thread(end, app.client, Succeeded([1]))
     assert (await waiting).result == [1]
@@ -88,7 +100,7 @@ async def test_waiting_leaves_the_event_loop_free(app, work):
 @pytest.mark.anyio
 async def test_a_cancellation_can_be_awaited(app, work):
     handle = await work.aenqueue()
-    assert await handle.acancel(reason="no") == JobState.CANCELLED
+    assert (await handle.acancel(reason="no")).state == JobState.CANCELLED
     with pytest.raises(JobFailed):
-        await handle.aresult(timeout=None)
+        await handle.aresult()
     await app.aclose()

@@ -6,17 +6,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import (
-    Context,
-    DuplicateJob,
-    InvalidArguments,
-    InvalidJob,
-    InvalidSetting,
-    JobNotFound,
-    JobState,
-    NewJob,
-    Onward,
-)
+from onward import Context, DuplicateJob, InvalidJob, InvalidSetting, JobNotFound, JobState, NewJob, Onward
+from onward.errors import InvalidArguments
 from tests.stores.postgres.postgres_schema import clean_schema
 
 DAY = timedelta(days=1)
@@ -54,7 +45,7 @@ async def test_an_enqueue_can_be_awaited(app, add):
 def test_wrong_arguments_store_nothing(app, add):
     with pytest.raises(InvalidArguments):
         add.enqueue("1")
-    assert app.client.jobs.list().jobs == []
+    assert app.client.jobs.list().items == []
 
 
 def test_every_option_reaches_the_job(add):

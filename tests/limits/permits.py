@@ -6,8 +6,10 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import Client, Job, Limit, NewJob, Succeeded
-from onward.core.policy.rules import Rules
+from onward import Client, Limit, NewJob, Succeeded
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
+from onward.results import Job
 
 __all__ = ["NOW", "SECOND", "declared", "put", "started", "states", "url_of", "work_off"]
 
@@ -17,7 +19,7 @@ SECOND = timedelta(seconds=1)
 
 def declared(client: Client, **limits: Limit) -> Client:
     """Give a client of an application with these limits, which a worker has declared."""
-    made = Client(store=client.store, rules=Rules(limits=limits))
+    made = Client(store=client.store, policies=Policies(registry=Registry(limits=limits)))
     made.worker.limits.declare()
     made.at(NOW).worker.register("w", lease=timedelta(days=1))
     return made

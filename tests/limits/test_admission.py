@@ -21,6 +21,8 @@ from onward import (
     Snooze,
     Succeeded,
 )
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
 from tests.limits.permits import NOW, SECOND, declared, put, started, states, url_of, work_off
 
 LATER = NOW + timedelta(hours=1)
@@ -59,7 +61,7 @@ def test_what_goes_back_gives_its_permit_on_and_waits_again(client: Client):
     first, second = put(own, "sync/acme", 2)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     [job] = started(own)
-    own.at(NOW).worker.finish([job.end_with(Failed({"class": "E"}))])
+    own.at(NOW).worker.finish([job.end_with(Failed({"error_class": "E"}))])
     assert states(own, [first, second]) == ["scheduled", "queued"]
     own.at(LATER).worker.promote()
     assert states(own, [first, second]) == ["blocked", "queued"], "it is due, and its permit is taken"
@@ -104,7 +106,7 @@ def test_a_replayed_job_needs_a_permit(client: Client):
     first, second = put(own, "sync/acme", 2, max_attempts=1)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     [job] = started(own)
-    own.at(NOW).worker.finish([job.end_with(Failed({"class": "E"}))])
+    own.at(NOW).worker.finish([job.end_with(Failed({"error_class": "E"}))])
     assert states(own, [first, second]) == ["dead", "queued"]
     own.at(NOW).dead.replay([first], reason="again")
     assert states(own, [first, second]) == ["blocked", "queued"]
@@ -213,7 +215,7 @@ def test_an_ordered_key_starts_its_jobs_in_the_order_of_their_time(client: Clien
     assert work_off(own, NOW + SECOND) == ids
 
 
-@pytest.mark.parametrize("outcome", [Failed({"class": "E"}), Snooze("1h"), Released(), Released("1h")])
+@pytest.mark.parametrize("outcome", [Failed({"error_class": "E"}), Snooze("1h"), Released(), Released("1h")])
 def test_who_has_begun_holds_the_line_until_it_has_ended(client: Client, outcome: Outcome):
     own = declared(client, line=Limit(ordered=True))
     ids = put(own, "line/a", 3)
@@ -233,7 +235,7 @@ def test_of_an_ordered_limit_of_two_the_third_waits_for_one_of_the_first(client:
     ids = put(own, "line/a", 4)
     own.at(NOW).worker.limits.admit(["line/a"])
     first, second = started(own)
-    own.at(NOW).worker.finish([second.end_with(Failed({"class": "E"}))])
+    own.at(NOW).worker.finish([second.end_with(Failed({"error_class": "E"}))])
     assert started(own) == [], "the permit is kept for the one that runs again"
     own.at(NOW).worker.finish([first.end_with(Succeeded())])
     assert [job.id for job in started(own)] == [ids[2]]
@@ -262,7 +264,7 @@ def test_declaring_again_changes_what_holds_and_leaves_what_an_operator_set(clie
     own = declared(client, sync=Limit(1))
     own.at(NOW).acting_as("user:1").limits.set("sync", concurrency=7, reason="r")
     declared_again = Client(
-        store=client.store, rules=own.rules.__class__(limits={"sync": Limit(3, rate="9/s")})
+        store=client.store, policies=Policies(registry=Registry(limits={"sync": Limit(3, rate="9/s")}))
     )
     declared_again.worker.limits.declare()
     seen = own.limits.get("sync")

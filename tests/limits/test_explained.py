@@ -36,7 +36,7 @@ def test_a_rate_and_a_line_are_told(client: Client):
     _, behind = put(own, "line/a", 2)
     own.at(NOW).worker.limits.admit(["line/a"])
     [job] = started(own)
-    own.at(NOW).worker.finish([job.end_with(Failed({"class": "E"}))])
+    own.at(NOW).worker.finish([job.end_with(Failed({"error_class": "E"}))])
     assert explained(own, behind)[0] == "waits_in_line"
 
 

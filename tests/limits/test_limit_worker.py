@@ -90,7 +90,7 @@ async def test_a_job_that_arrives_while_the_worker_waits_starts_at_once(served: 
         for _ in range(4):
             before = time.monotonic()
             handle = await work.aenqueue()
-            await handle.wait(timeout=5)
+            await handle.ajoin(timeout=5)
             took.append(time.monotonic() - before)
     assert min(took) < 0.5, "woken, not by the round of every second"
 
@@ -182,7 +182,7 @@ async def test_after_an_admission_a_worker_knows_when_the_rate_has_more(served: 
     await served.aenqueue_many(work.build() for _ in range(3))
     admitter = Admitter(served.aclient, Outage())
     await served.aclient.worker.limits.declare()
-    made, again = await admitter._round("")
+    made, again = await admitter.admit_ready("")
     assert made
     assert again is not None
     assert again <= 0.05

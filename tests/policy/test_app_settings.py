@@ -1,13 +1,14 @@
 """What an application asks of its jobs is one value, made of its settings."""
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from datetime import timedelta
 
 import pytest
 
 from onward import Category, InvalidSetting, RetryPolicy, Slo
 from onward.core.policy.category import CATEGORIES, Capability
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import Settings
 
 SECOND = timedelta(seconds=1)
 RECORD = frozenset[Capability]({"audit", "artifact"})
@@ -15,10 +16,19 @@ QUICK = RetryPolicy(kind="fixed", base=SECOND, max_attempts=2)
 
 
 def test_the_strict_profile_requires_tenancy_and_contract():  # S4-21
-    rules = Rules.of(profile="strict")
-    assert (rules.tenancy, rules.contract, rules.strict) == ("required", "required", True)
-    assert (Rules.of().tenancy, Rules.of().contract, Rules.of().strict) == ("optional", "off", False)
-    assert Rules.of(profile="strict", tenancy="required").strict
+    strict, usual = Settings.of(profile="strict"), Settings.of()
+    assert (strict.tenancy, strict.contract, strict.strict) == ("required", "required", True)
+    assert (usual.tenancy, usual.contract, usual.strict) == ("optional", "off", False)
+    assert Settings.of(profile="strict", tenancy="required").strict
+
+
+def test_settings_never_change():
+    settings = Policies.of(audit="ends", routes={"mail.*": "q:mail"}, alert_throttle="30s").settings
+    assert settings == Settings(
+        audit="ends", routes=(("mail.*", "q:mail"),), alert_throttle=timedelta(seconds=30)
+    )
+    with pytest.raises(FrozenInstanceError):
+        settings.audit = "off"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -44,18 +54,18 @@ def test_the_strict_profile_requires_tenancy_and_contract():  # S4-21
 )
 def test_a_setting_that_makes_no_sense_is_refused(settings, message):
     with pytest.raises(InvalidSetting, match=message):
-        Rules.of(**settings)
+        Policies.of(**settings)
 
 
 def test_the_first_route_that_fits_decides_unless_none_does():  # S4-19
-    rules = Rules.of(
+    policies = Policies.of(
         routes={"mail.urgent": "q:fast", "mail.*": "q:mail", "category:planning": "q:plans"},
     )
-    assert rules.queue_of("mail.urgent", "default") == "q:fast"
-    assert rules.queue_of("mail.news", "planning") == "q:mail"
-    assert rules.queue_of("Mail.news", "planning") == "q:plans"
-    assert rules.queue_of("plan", "planning") == "q:plans"
-    assert rules.queue_of("other", "notification") == "q:notifications"
+    assert policies.queue_of("mail.urgent", "default") == "q:fast"
+    assert policies.queue_of("mail.news", "planning") == "q:mail"
+    assert policies.queue_of("Mail.news", "planning") == "q:plans"
+    assert policies.queue_of("plan", "planning") == "q:plans"
+    assert policies.queue_of("other", "notification") == "q:notifications"
 
 
 @pytest.mark.parametrize(
@@ -70,19 +80,19 @@ def test_the_first_route_that_fits_decides_unless_none_does():  # S4-19
     ],
 )
 def test_every_category_of_the_contract_has_its_queue(name, queue):  # S4-8, S4-18, S4-19
-    assert Rules.of().queue_of("t", name) == queue
+    assert Policies.of().queue_of("t", name) == queue
 
 
 def test_an_application_has_categories_of_its_own():  # S4-8
     billing = Category(name="billing", retry=QUICK, queue="q:billing", slo=Slo(SECOND, 0.9))
     quiet = replace(CATEGORIES["default"], retry=QUICK)
-    rules = Rules.of(categories=[billing, quiet])
-    assert rules.category("billing") is billing
-    assert rules.category("billing").slo == Slo(SECOND, 0.9)  # S4-20
-    assert rules.category("default") is quiet
-    assert rules.category("planning") is CATEGORIES["planning"]
+    policies = Policies.of(categories=[billing, quiet])
+    assert policies.category("billing") is billing
+    assert policies.category("billing").slo == Slo(SECOND, 0.9)  # S4-20
+    assert policies.category("default") is quiet
+    assert policies.category("planning") is CATEGORIES["planning"]
     assert "billing" not in CATEGORIES
-    assert "billing" not in Rules.of().categories
+    assert "billing" not in Policies.of().registry.categories
 
 
 def test_what_a_category_leaves_open_is_the_default():  # S4-31, S4-32, S4-33
@@ -113,16 +123,16 @@ def test_a_promise_can_be_kept_and_missed(wait, target):  # S4-20
 
 
 def test_the_strict_profile_gives_s4s_categories_their_rules():  # S4-10, S4-11, S4-12, S4-13
-    rules, usual = Rules.of(profile="strict"), Rules.of()
-    assert rules.category("notification").best_effort
-    assert rules.category("audit_enrichment").capabilities == RECORD
-    assert rules.category("planning").capabilities == RECORD | {"enqueue"}
-    assert rules.category("planning").needs_artifact
-    assert rules.category("import_export").capabilities is None
+    policies, usual = Policies.of(profile="strict"), Policies.of()
+    assert policies.category("notification").best_effort
+    assert policies.category("audit_enrichment").capabilities == RECORD
+    assert policies.category("planning").capabilities == RECORD | {"enqueue"}
+    assert policies.category("planning").needs_artifact
+    assert policies.category("import_export").capabilities is None
     for name, preset in CATEGORIES.items():
         assert usual.category(name) == preset
-        assert rules.category(name).retry == replace(preset.retry, poison_after=3)  # S4-42
-        assert rules.category(name).key_lifetime == preset.key_lifetime  # S4-30
+        assert policies.category(name).retry == replace(preset.retry, poison_after=3)  # S4-42
+        assert policies.category(name).key_lifetime == preset.key_lifetime  # S4-30
 
 
 def test_an_own_category_can_tighten_s4s_but_not_loosen_them():
@@ -133,12 +143,12 @@ def test_an_own_category_can_tighten_s4s_but_not_loosen_them():
         replace(CATEGORIES["notification"], scheduling="deny", best_effort=False),
         replace(CATEGORIES["maintenance"], scheduling="deny"),
     ]
-    rules = Rules.of(profile="strict", categories=own)
-    assert rules.category("audit_enrichment").capabilities == RECORD  # S4-11
-    assert rules.category("audit_enrichment").scheduling == "deny"  # S4-65
+    policies = Policies.of(profile="strict", categories=own)
+    assert policies.category("audit_enrichment").capabilities == RECORD  # S4-11
+    assert policies.category("audit_enrichment").scheduling == "deny"  # S4-65
     # By the application's own policy a plan may be carried out.
-    assert rules.category("planning").capabilities == everything  # S4-12
-    assert rules.category("planning").needs_artifact  # S4-13
-    assert rules.category("notification").scheduling == "deny"
-    assert not rules.category("notification").best_effort  # S4-10
-    assert rules.category("maintenance").scheduling == "deny"
+    assert policies.category("planning").capabilities == everything  # S4-12
+    assert policies.category("planning").needs_artifact  # S4-13
+    assert policies.category("notification").scheduling == "deny"
+    assert not policies.category("notification").best_effort  # S4-10
+    assert policies.category("maintenance").scheduling == "deny"

@@ -19,7 +19,7 @@ from functools import partial
 
 from onward import Client
 from onward.core.jobs.ids import IdMaker
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.schedules.firing import Fired
 from onward.operations.schedules import fire
 from onward.operations.schedules.fire import Known
@@ -85,7 +85,7 @@ def fire_until_the_end(url: str, schema: str, clock: Clock, seed: int) -> None:
     with Client(store=open_store(url, schema=schema)) as client:
         while True:
             now = clock.now()
-            firing = partial(fire.fire, KNOWN, _ids.make, Rules())
+            firing = partial(fire.fire, KNOWN, _ids.make, Policies())
             fired = client.at(now)._binding.run(partial(mortal_of, firing, dice), atomic=True)
             # One that was passed over is held by another, who may yet be killed: asked without a lock.
             due = client.at(now).worker.due(KNOWN).next_occurrence

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, JobState, NewJob, Succeeded
-from onward.core.policy.rules import Rules
+from onward.core.policy.category import CATEGORIES
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
 from onward.core.schedules.timing import jitter
 from onward.errors import ScheduleNotFound
 from onward.operations.schedules.fire import Known
@@ -28,7 +30,7 @@ def occurrences(client: Client) -> list[int]:
 
 
 def jobs(client: Client) -> list[str]:
-    return [str(job.key) for job in reversed(client.jobs.list().jobs)]
+    return [str(job.key) for job in reversed(client.jobs.list().items)]
 
 
 def test_an_occurrence_is_fired_when_it_is_due_and_once(client):
@@ -37,7 +39,7 @@ def test_an_occurrence_is_fired_when_it_is_due_and_once(client):
     assert client.at(T + 9 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
     fired = client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
-    [job] = client.jobs.list().jobs
+    [job] = client.jobs.list().items
     assert fired.jobs == {"nightly": [job.id]}
     assert (job.state, job.run_at) == (JobState.QUEUED, T + 10 * MINUTE)
     [run] = client.schedules.runs("nightly")
@@ -122,7 +124,7 @@ def test_jitter_delays_the_job_and_not_the_occurrence(client):
 
 def test_a_deadline_counts_from_the_occurrence(client):
     new = checked_schedule(
-        "nightly", NewJob(job_type="report"), {"every": "10m"}, Rules(), allowed=timedelta(hours=1)
+        "nightly", NewJob(job_type="report"), {"every": "10m"}, Policies(), allowed=timedelta(hours=1)
     )
     client.at(T).schedules.put(new)
     [job_id] = client.at(T + 12 * MINUTE).worker.schedules.fire(KNOWN).jobs["nightly"]
@@ -133,7 +135,7 @@ def test_an_overlapping_run_is_allowed_if_nothing_else_is_said(client):
     add(client)
     client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     client.at(T + 20 * MINUTE).worker.schedules.fire(KNOWN)
-    assert [job.state for job in client.jobs.list().jobs] == [JobState.QUEUED] * 2
+    assert [job.state for job in client.jobs.list().items] == [JobState.QUEUED] * 2
 
 
 def test_an_overlapping_run_may_be_skipped_until_the_one_before_has_ended(client):
@@ -197,7 +199,10 @@ def test_a_run_that_was_cancelled_says_so(client):
 def test_a_job_that_may_not_be_enqueued_uses_up_its_occurrence_and_says_why(client):
     add(client, NewJob(job_type="report", category="planning"))
     client.at(T).schedules.add("other", "report", every="10m")
-    changed = Client(store=client.store, rules=Rules(categories={"default": Rules().category("default")}))
+    changed = Client(
+        store=client.store,
+        policies=Policies(registry=Registry(categories={"default": CATEGORIES["default"]})),
+    )
     fired = changed.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     assert set(fired.jobs) == {"other"}
     assert "planning" in fired.errors["nightly"]
@@ -215,7 +220,7 @@ def test_only_who_knows_its_job_type_fires_a_schedule(client):
 
 
 def test_a_schedule_of_code_is_fired_by_who_defines_it_and_no_longer_by_others(client):
-    new = checked_schedule("report", NewJob(job_type="report"), {"every": "10m"}, Rules(), source="code")
+    new = checked_schedule("report", NewJob(job_type="report"), {"every": "10m"}, Policies(), source="code")
     client.at(T).worker.schedules.declare([new])
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(Known({"report"})).jobs == {}
     assert "report" in client.at(T + 10 * MINUTE).worker.schedules.fire(Known({"report"}, ["report"])).jobs
@@ -223,7 +228,7 @@ def test_a_schedule_of_code_is_fired_by_who_defines_it_and_no_longer_by_others(c
 
 def test_a_worker_waits_for_its_warm_up_then_fires_and_then_every_two_minutes(client):
     new = checked_schedule(
-        "report", NewJob(job_type="report"), {"every": "2m", "warm_up": "30s"}, Rules(), source="code"
+        "report", NewJob(job_type="report"), {"every": "2m", "warm_up": "30s"}, Policies(), source="code"
     )
     client.at(T).worker.schedules.declare([new])
 
@@ -266,7 +271,7 @@ def test_run_now_is_beside_the_occurrences(client):
     client.at(T).schedules.resume("nightly")
     assert "nightly" in client.at(at).worker.schedules.fire(KNOWN).jobs
     assert occurrences(client) == [10, 10, 10]
-    told = [one.detail for one in client.audit.list(limit=100).records if one.event == "schedule.run_now"]
+    told = [one.detail for one in client.audit.list(limit=100) if one.event == "schedule.run_now"]
     assert {(one["job_id"], one.get("reason")) for one in told} == {
         (first.id, "asked for"),
         (second.id, None),

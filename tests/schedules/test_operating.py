@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Client, NewJob, Onward
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import ContractBroken, InvalidSetting, PayloadRejected, ScheduleNotFound
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
@@ -15,13 +15,13 @@ from onward.operations.schedules.schedules import checked_schedule
 T = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 KNOWN = Known({"report"})
-STRICT = Rules.of(profile="strict")
+STRICT = Policies.of(profile="strict")
 ORG = "0f4b3a52-6a0e-4a26-9d3c-6b2f1f0f7a11"
 
 
 def told(client: Client) -> list[str]:
     """The events of schedules, the oldest first."""
-    records = sorted(client.audit.list(limit=100).records, key=lambda record: record.seq)
+    records = sorted(client.audit.list(limit=100), key=lambda record: record.seq)
     return [record.event for record in records if record.event.startswith("schedule.")]
 
 
@@ -106,14 +106,16 @@ def test_a_removed_schedule_is_gone_but_for_its_history(client):
 
 
 def test_what_code_defines_is_changed_there_alone(client):
-    new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Rules(), source="code")
+    new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Policies(), source="code")
     client.at(T).worker.schedules.declare([new])
     client.at(T).worker.schedules.declare([new])
     with pytest.raises(InvalidSetting, match="is defined in code"):
         client.schedules.add("report", "report", every="2h")
     assert client.schedules.get("report").source == "code"
     assert told(client) == [], "new code is nobody's act"
-    changed = checked_schedule("report", NewJob(job_type="report"), {"every": "2h"}, Rules(), source="code")
+    changed = checked_schedule(
+        "report", NewJob(job_type="report"), {"every": "2h"}, Policies(), source="code"
+    )
     client.at(T).worker.schedules.declare([changed])
     assert told(client) == ["schedule.changed"]
 
@@ -152,7 +154,7 @@ def test_the_runs_of_a_schedule_that_never_was_are_asked_for_in_vain(client):
 )
 def test_what_makes_no_sense_is_refused(options, said):
     with pytest.raises(InvalidSetting, match=said):
-        checked_schedule("nightly", NewJob(job_type="report"), options, Rules())
+        checked_schedule("nightly", NewJob(job_type="report"), options, Policies())
 
 
 @pytest.mark.parametrize(
@@ -167,14 +169,14 @@ def test_what_makes_no_sense_is_refused(options, said):
 )
 def test_a_job_with_a_time_of_its_own_has_no_schedule(field):
     with pytest.raises(InvalidSetting, match=f"leave {next(iter(field))} out"):
-        checked_schedule("nightly", NewJob(job_type="report", **field), {"every": "1h"}, Rules())
+        checked_schedule("nightly", NewJob(job_type="report", **field), {"every": "1h"}, Policies())
 
 
 @pytest.mark.parametrize(
     "times", [{"every": "1h"}, {"cron": "@hourly"}, {"cron": "@hourly", "tz": "Asia/Tokyo"}]
 )
 def test_jitter_may_be_as_long_as_the_interval(times):
-    new = checked_schedule("nightly", NewJob(job_type="report"), {**times, "jitter": "1h"}, Rules())
+    new = checked_schedule("nightly", NewJob(job_type="report"), {**times, "jitter": "1h"}, Policies())
     assert new.jitter == HOUR
 
 
@@ -197,14 +199,14 @@ def test_the_strict_profile_has_no_schedules_for_other_categories(category):  # 
 
 
 def test_the_strict_profile_has_schedules_for_maintenance_and_notifications(client):  # S4-65
-    strict = Client(store=client.store, rules=STRICT)
+    strict = Client(store=client.store, policies=STRICT)
     for allowed in ("maintenance", "notification"):
         strict.at(T).schedules.add(allowed, strict_job(allowed), every="1h")
     assert [schedule.name for schedule in client.schedules.list()] == ["maintenance", "notification"]
 
 
 def test_a_scheduled_job_has_an_explicit_time(client):  # S4-66
-    strict = Client(store=client.store, rules=STRICT)
+    strict = Client(store=client.store, policies=STRICT)
     strict.at(T).schedules.add("n", strict_job("notification"), every="1h", jitter="5m")
     [job_id] = strict.at(T + HOUR).worker.schedules.fire(KNOWN).jobs["n"]
     job = client.jobs.get(job_id)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onward.core.secrets.names import is_secret_name
 from onward.core.secrets.patterns import MASK
-from onward.core.secrets.redaction import REDACTION, Redaction, find_secret, redact, redact_text
+from onward.core.secrets.redaction import REDACTION, Redaction, redact, redact_text
 from onward.errors import InvalidSetting, SecretInPayload
 
 # Put together here, so that no scanner of repositories takes them for real ones.
@@ -53,23 +53,28 @@ NO_NAMES = [
 ]  # fmt: skip
 
 
+def find_path(payload: object) -> str | None:
+    found = REDACTION.find(payload)
+    return None if found is None else found.path
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_whose_last_words_say_secret_is_one(name):  # S4-51, R25
     assert is_secret_name(name)
-    assert find_secret({"deep": [{name: "hunter2"}]}) is not None
+    assert find_path({"deep": [{name: "hunter2"}]}) is not None
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_a_name_that_only_speaks_of_secrets_is_none(name):
     assert not is_secret_name(name)
-    assert find_secret({"deep": [{name: "hunter2"}]}) is None
+    assert find_path({"deep": [{name: "hunter2"}]}) is None
 
 
 @pytest.mark.parametrize(
     "value", [0, 12345678, 1.5, True, False, None, "", "  ", MASK, "${DB_PASSWORD}", "***", {}]
 )
 def test_numbers_nothing_and_what_stands_for_a_secret_are_none(value):
-    assert find_secret({"password": value}) is None
+    assert find_path({"password": value}) is None
 
 
 @pytest.mark.parametrize(
@@ -90,8 +95,8 @@ def test_numbers_nothing_and_what_stands_for_a_secret_are_none(value):
     ],
 )
 def test_a_secret_is_told_by_its_path(payload, path):
-    assert find_secret(payload) == path
-    assert find_secret(redact(payload)) is None
+    assert find_path(payload) == path
+    assert find_path(redact(payload)) is None
 
 
 @pytest.mark.parametrize(
@@ -105,13 +110,13 @@ def test_a_secret_is_told_by_its_path(payload, path):
     ],
 )
 def test_every_text_in_an_object_or_a_list_below_a_secret_name_is_secret(payload, path):
-    assert find_secret(payload) == path
-    assert find_secret(redact(payload)) is None
+    assert find_path(payload) == path
+    assert find_path(redact(payload)) is None
 
 
 def test_numbers_in_an_object_below_a_secret_name_are_none():
     payload = {"token": {"count": 3, "used": True, "list": [1.5, None]}}
-    assert find_secret(payload) is None
+    assert find_path(payload) is None
     assert redact(payload) == payload
 
 
@@ -140,7 +145,7 @@ def test_a_value_in_brackets_is_hidden_to_its_end(text, hidden):
     ],
 )  # fmt: skip
 def test_a_directory_and_an_ordinary_word_are_no_secrets(payload):
-    assert find_secret(payload) is None
+    assert find_path(payload) is None
 
 
 @pytest.mark.parametrize(
@@ -151,7 +156,7 @@ def test_a_directory_and_an_ordinary_word_are_no_secrets(payload):
     ],
 )  # fmt: skip
 def test_what_is_near_to_an_ordinary_word_is_a_secret(payload):
-    assert find_secret(payload) is not None
+    assert find_path(payload) is not None
 
 
 def test_the_refusal_of_a_secret_is_shown_as_it_is():
@@ -170,7 +175,7 @@ def test_the_refusal_of_a_secret_is_shown_as_it_is():
     ],
 )
 def test_a_name_that_is_redacted_to_a_secret_one_hides_its_value(value):
-    assert find_secret(redact(value)) is None
+    assert find_path(redact(value)) is None
 
 
 @pytest.mark.parametrize("secret", LOOKS)
@@ -266,13 +271,13 @@ def test_a_copy_is_redacted_and_the_original_is_not():
 def test_what_contains_itself_and_what_is_very_deep_comes_to_an_end():
     loop: dict[str, Any] = {"password": "x"}
     loop["again"] = loop
-    assert find_secret(loop) == "$.password"
+    assert find_path(loop) == "$.password"
     assert redact(loop)["password"] == MASK
     deep: Any = "hunter2"
     for _ in range(5_000):
         deep = [deep]
-    assert find_secret({"token": deep}) is not None
-    assert find_secret(redact({"token": deep})) is None
+    assert find_path({"token": deep}) is not None
+    assert find_path(redact({"token": deep})) is None
 
 
 def test_an_application_adds_names_and_patterns():
@@ -317,7 +322,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_nothing_is_found_in_what_was_redacted(value):
     redacted = redact(value)
-    assert find_secret(redacted) is None
+    assert find_path(redacted) is None
     assert redact(redacted) == redacted
 
 

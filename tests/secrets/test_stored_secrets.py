@@ -9,9 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Client, InvalidSetting, NewJob, Onward, PayloadRejected, Redaction, SecretInPayload
-from onward.core.policy.rules import Rules
+from onward import Client, InvalidSetting, NewJob, Onward, PayloadRejected, Redaction
+from onward.core.policy.policies import Policies
 from onward.core.secrets.patterns import MASK
+from onward.errors import SecretInPayload
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
 from tests.secrets.test_redaction import AWS, STRIPE
@@ -25,8 +26,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def with_rules(client: Client, **settings: Any) -> Client:
-    return Client(store=client.store, rules=Rules(**settings))
+def with_settings(client: Client, **settings: Any) -> Client:
+    return Client(store=client.store, policies=Policies.of(**settings))
 
 
 def stored(client: Client) -> str:
@@ -71,7 +72,7 @@ def test_a_secret_in_a_key_a_subject_or_a_tag_is_refused_by_its_looks(client, fi
         with pytest.raises(SecretInPayload) as refused:
             enqueue(NewJob(job_type="t", **field))
         assert refused.value.path == path
-    redacting = with_rules(client, secrets="redact")
+    redacting = with_settings(client, secrets="redact")
     with pytest.raises(SecretInPayload):
         redacting.enqueue(NewJob(job_type="t", **field))
     client.enqueue(NewJob(job_type="t", key="password", subject="token:5", tags=["secret"]))
@@ -94,11 +95,11 @@ def test_the_callers_transaction_stays_usable(client, tmp_path):
         kept = within.enqueue(NewJob(job_type="t", payload={"password_ref": "vault:db"}))
         connection.commit()
     assert client.jobs.get(kept.id).payload == {"password_ref": "vault:db"}
-    assert len(client.jobs.list().jobs) == 1
+    assert len(client.jobs.list().items) == 1
 
 
 def test_a_redacted_payload_is_stored_without_its_secrets(client):
-    redacting = with_rules(client, secrets="redact")
+    redacting = with_settings(client, secrets="redact")
     payload = {"user": "ada", "auth": {"password": SECRET}, "note": f"use {STRIPE}"}
     one = redacting.enqueue(NewJob(job_type="t", payload=payload))
     many = redacting.enqueue_many(
@@ -115,10 +116,10 @@ def test_a_redacted_payload_is_stored_without_its_secrets(client):
 
 
 def test_secrets_are_allowed_for_a_reason(client):
-    allowing = with_rules(client, secrets="allow", secrets_reason="the tables are encrypted")
+    allowing = with_settings(client, secrets="allow", secrets_reason="the tables are encrypted")
     job = allowing.enqueue(NewJob(job_type="t", payload={"password": SECRET}, key=AWS))
     assert client.jobs.get(job.id).payload == {"password": SECRET}
-    assert allowing.rules.secrets_of("t").reason == "the tables are encrypted"
+    assert allowing.policies.secrets_of("t").reason == "the tables are encrypted"
 
 
 def test_a_job_type_has_a_policy_of_its_own(app):
@@ -140,7 +141,7 @@ def test_a_job_type_has_a_policy_of_its_own(app):
     # Also where a job is asked for by its name alone.
     assert app.client.enqueue(NewJob(job_type="allowed", payload={"password": SECRET})).created
     assert allowed.handler.secrets == ("allow", "rotated every hour")
-    assert app.rules.secrets_of("rejected").policy == "reject"
+    assert app.policies.secrets_of("rejected").policy == "reject"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_a_policy_that_makes_no_sense_is_refused(wrong):
 
 
 def test_an_application_adds_to_the_list(client):
-    own = with_rules(client, redact=Redaction(names=["pin"], patterns=[r"cust-\d{5}"]))
+    own = with_settings(client, redact=Redaction(names=["pin"], patterns=[r"cust-\d{5}"]))
     for payload in ({"pin": "0000"}, {"x": "see cust-12345"}, {"nested": [{"card_pin": "1"}]}):
         with pytest.raises(SecretInPayload):
             own.enqueue(NewJob(job_type="t", payload=payload))

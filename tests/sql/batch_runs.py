@@ -15,7 +15,6 @@ from onward.core.jobs.job import COLUMNS, JobState, NewJob, micros
 from onward.operations.flows import batch_create, batches
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs import cancel, enqueue
-from onward.operations.jobs.cancel import CancelledMany, CancelRequest, Chosen
 from onward.operations.statement import Operation
 
 __all__ = ["BATCH_RUNS"]
@@ -41,12 +40,8 @@ JOB = tuple(
 )
 
 
-def asked(chosen: Chosen) -> CancelRequest:
-    return CancelRequest(chosen=chosen, reason="r")
-
-
-SUBJECT, WHERE = asked(cancel.of_subject("s")), asked(cancel.of_filter(JobFilter(job_type="t")))
-OF_BATCH = asked(cancel.of_batch(ID))
+SUBJECT, WHERE = cancel.of_subject("s"), cancel.of_filter(JobFilter(job_type="t"))
+OF_BATCH = cancel.of_batch(ID)
 
 BATCH_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "open a batch": (partial(batch_create.open_batch, NEW), [[(ID,)]]),
@@ -71,13 +66,11 @@ BATCH_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "get a batch": (partial(batches.get_one, ID), [[(*BATCH, "queued", 0, 1)]]),
     "list batches": (batches.list_batches, [[(ID,)], [(*BATCH, None, None, None)]]),
     "jobs of a batch": (partial(batches.list_jobs, ID), [[JOB]]),
-    "pick by a filter": (partial(cancel.pick, WHERE, CancelledMany()), [[(ID,)]]),
-    "pick by a subject": (partial(cancel.pick, SUBJECT, CancelledMany()), [[(ID,)]]),
-    "pick of a batch": (partial(cancel.pick, OF_BATCH, CancelledMany()), [[(ID,)]]),
+    "pick by a filter": (partial(cancel.pick, WHERE, None, 1), [[(ID,)]]),
+    "pick by a subject": (partial(cancel.pick, SUBJECT, None, 1), [[(ID,)]]),
+    "pick of a batch": (partial(cancel.pick, OF_BATCH, None, 1), [[(ID,)]]),
     "refuse more": (partial(cancel.refuse_more, OF_BATCH, ID), [[("o",)]]),
     "find a flow": (partial(cancel.find_flow, ID), [[(OTHER,)], [], [(ID,), (OTHER,)]]),
-    "cancel a page": (
-        partial(cancel.cancel_page, SUBJECT, [ID], found=1),
-        [[("jobs.cancel_requested",)], [(ID, "cancelled", 0, None)]],
-    ),
+    "note a request": (partial(cancel.note, SUBJECT, "r", 1), [[("jobs.cancel_requested",)]]),
+    "cancel a page": (partial(cancel.stop, [ID], reason="r"), [[(ID, "cancelled", 0, None)]]),
 }

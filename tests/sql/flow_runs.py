@@ -61,6 +61,9 @@ FLOW_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[tuple[Any, ..
         partial(followers.settle_followers, [ENDED_PARENT]),
         [[EDGE_ROW], [WAITING], [(ID, OTHER)], [(ID,)]],
     ),
-    "parents": (partial(graph.parents, ID), [[(ID, OTHER, "succeeded", "cancel", None)], [STORED]]),
+    "parents": (partial(graph.parents, ID), [[(OTHER,)], [STORED]]),
+    "all parents": (partial(graph.all_parents, ID), [[(OTHER,)], [STORED]]),
+    "followers": (partial(graph.followers, ID), [[(OTHER,)], [STORED]]),
+    "links": (partial(graph.links_of, [ID]), [[(ID, OTHER, "succeeded", "cancel", None)]]),
     "children": (partial(graph.children, ID), [[(OTHER,)], [STORED]]),
 }

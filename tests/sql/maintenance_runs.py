@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import micros
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.operations.schedules import built_in_schedules
 from onward.operations.statement import Operation
 from onward.operations.upkeep import prune, table_sizes
@@ -28,22 +28,22 @@ RUN = (1, "s", 1, "occurrence")
 def both(kind: str, *answers: Sequence[Any]) -> dict[str, tuple[Callable[[], Operation[Any]], list[Any]]]:
     """A kind that is looked for and removed by as many statements."""
     return {
-        f"prune old {kind}": (partial(KINDS[kind], Rules(), REAL), list(answers)),
-        f"count old {kind}": (partial(KINDS[kind], Rules(), DRY), list(answers)),
+        f"prune old {kind}": (partial(KINDS[kind], Policies(), REAL), list(answers)),
+        f"count old {kind}": (partial(KINDS[kind], Policies(), DRY), list(answers)),
     }
 
 
 MAINTENANCE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "clock": (prune.clock, [[(1,)]]),
-    "prune jobs": (partial(KINDS["jobs"], Rules(), REAL), [[JOB], [(ID, "succeeded")], [(ID,)]]),
-    "count jobs to prune": (partial(KINDS["jobs"], Rules(), DRY), [[JOB], [("succeeded",)]]),
-    "count keys to prune": (partial(KINDS["keys"], Rules(), DRY), [[SLOT], [("k",)]]),
+    "prune jobs": (partial(KINDS["jobs"], Policies(), REAL), [[JOB], [(ID, "succeeded")], [(ID,)]]),
+    "count jobs to prune": (partial(KINDS["jobs"], Policies(), DRY), [[JOB], [("succeeded",)]]),
+    "count keys to prune": (partial(KINDS["keys"], Policies(), DRY), [[SLOT], [("k",)]]),
     **both("usage", [(ID, 1, "u")], [("u",)]),
     **both("workers", [("w",)], [("w",)]),
     **both("batches", [(ID,)], [(ID,)]),
     **both("schedule_runs", [RUN], [("s",)]),
-    "prune signals and waits": (partial(KINDS["signals"], Rules(), REAL), [[(ID,)], [(ID,)]]),
-    "count signals and waits to prune": (partial(KINDS["signals"], Rules(), DRY), [[(ID,)], [(ID,)]]),
+    "prune signals and waits": (partial(KINDS["signals"], Policies(), REAL), [[(ID,)], [(ID,)]]),
+    "count signals and waits to prune": (partial(KINDS["signals"], Policies(), DRY), [[(ID,)], [(ID,)]]),
     "count artifacts to prune": (partial(prune.count_expired, DRY), [[(ID,)]]),
     "count audit to prune": (partial(prune.count_audit, {NOW: ["default"]}, ["default"], 1), [[(1,)]]),
     "read the place": (prune.read_place, [[("{}",)]]),

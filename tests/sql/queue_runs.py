@@ -1,4 +1,4 @@
-"""The operations on queues and their rules, driven with canned rows."""
+"""The operations on queues and their policies, driven with canned rows."""
 
 from __future__ import annotations
 

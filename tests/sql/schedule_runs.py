@@ -10,7 +10,7 @@ from typing import Any
 from onward.core.flows.flow import Tie
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import JobState, NewJob, micros
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.operations.flows import ended_job
 from onward.operations.schedules import fire, schedules
 from onward.operations.statement import Operation
@@ -23,7 +23,7 @@ SCHEDULE_SETS = {"fired": fire.FIRED, "moves": fire.MOVES, "run_ends": schedules
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ID = first_id_at(NOW)
 SPAN = timedelta(seconds=30)
-TIMED = schedules.checked_schedule("n", NewJob(job_type="t"), {"every": "1m", "overlap": "skip"}, Rules())
+TIMED = schedules.checked_schedule("n", NewJob(job_type="t"), {"every": "1m", "overlap": "skip"}, Policies())
 SCHEDULE = (
     "n", 1, "database", None, "t", TIMED.job, None, 60_000_000, "UTC", 0, 0, "last", "wait", 0, micros(NOW),
     None, 1, 1, None, None, None, None, None,

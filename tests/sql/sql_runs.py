@@ -13,29 +13,41 @@ from onward.connections.drivers.sqlite import WRITE_LOCK
 from onward.connections.schema_check import require_tables
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
-from onward.core.failures.dead_letter import Edit
+from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
-from onward.core.policy.rules import DEFAULT_RULES, Rules
-from onward.core.records.artifact import Kept, NewArtifact, Owner
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
+from onward.core.records.artifact import NewArtifact, Owner, StoredContent
 from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import JobLease
 from onward.core.work.lifecycle import End, Released, Succeeded
+from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
-from onward.operations.failures.dead_bulk import ResolvedMany
 from onward.operations.flows import batches, signals
 from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
 from onward.operations.limits import pauses
-from onward.operations.records import artifacts, audit, seal, usage
+from onward.operations.records import artifacts, audit, prune_audit, seal, usage, verify
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.operations.tenancy import set_org
 from onward.operations.upkeep import doctor
-from onward.operations.work import claim, effects, finish, leader, leases, park, polls, rescue, workers
+from onward.operations.work import (
+    claim,
+    effects,
+    finish,
+    leader,
+    leases,
+    park,
+    polls,
+    progress,
+    rescue,
+    workers,
+)
 from onward.sql.catalogue import (
     Database,
 )
@@ -56,6 +68,7 @@ SETS = {
     "changes": key_conflicts.CHANGES,
     "runs": finish.RERUN,
     "parked": park.PARKED,
+    "reports": progress.REPORTED,
     "lapsed": ("org_id", "project_id", "key"),
     "spent": usage.SPENT,
     "links": seal.LINK,
@@ -83,11 +96,17 @@ def stored(**changes: Any) -> Row:
         name: {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
         for name, kind in COLUMNS.items()
     }
-    return tuple((values | {"state": "running", "tags": None, "category": "default"} | changes).values())
+    return tuple(
+        (
+            values | {"state": "running", "tags": None, "progress": None, "category": "default"} | changes
+        ).values()
+    )
 
 
 JOB = Job.from_row(stored())
 POLICY = category("default").retry
+REPORT = Report(1, 2, "n")
+REPORTED = [replace(End.of(JOB, Succeeded(1), POLICY), progress=REPORT)]
 ENDS = [End.of(JOB, Succeeded(1), POLICY), End.of(JOB, Released(), POLICY)]
 METERED = [End.of(JOB, Released(), POLICY, usage=(Usage("u", 1.5, 5), Usage("v")))]
 BUDGET = ("o", 1, "day", micros(NOW), 0, None, micros(NOW), None, None, None)
@@ -157,7 +176,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "finish": (partial(finish.finish, ENDS), [[(ID, "cancelled")], []]),
     "finish what was reported": (
-        partial(finish.finish_reported, [JOB.end_with(Succeeded(1))], DEFAULT_RULES, lambda: 0.5),
+        partial(finish.finish_reported, [JOB.end_with(Succeeded(1))], DEFAULT_POLICIES, lambda: 0.5),
         [[stored()], []],
     ),
     "finish what was reset": (partial(finish.finish, ENDS[:1]), [[(ID, "again")], [(ID,)]]),
@@ -171,7 +190,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "park": (partial(finish.finish, [End.of(JOB, Parked(NOW, "e", "k"), POLICY)]), [[], [(ID,)]]),
     "send a signal": (
-        partial(signals.send, NewSignal(ID, "e"), Rules()),
+        partial(signals.send, NewSignal(ID, "e"), Policies()),
         [[(ID,)], [(1,)], [("q", 1, None)]],
     ),
     "find a signal": (partial(signals.find, JOB, "e", "k", [ID]), [[SIGNAL]]),
@@ -179,15 +198,17 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "wake": (signals.wake, [[(1,)]]),
     "list signals": (signals.list_signals, [[SIGNAL]]),
     "list awaited": (signals.list_awaited, [[(ID, "o", "e", None, 1)]]),
-    "prune signals": (signals.prune, [[(ID,)], [(ID,)]]),
+    "prune signals": (partial(signals.prune, 1), [[(ID,)], [(ID,)]]),
     "get a key": (partial(key_conflicts.get_key, "k"), [[LINE]]),
     "list keys": (key_conflicts.list_keys, [[LINE]]),
     "forget a key": (partial(key_conflicts.forget, "k", reason="r"), [[(ID,)]]),
     "prune keys": (key_conflicts.prune, [[("", "", "k")], [("", "", "k")], [("k",)]]),
     "drop a subject": (
-        partial(subjects.drop_subject, "s", Rules(), rule="delete"),
+        partial(subjects.drop_subject, "s", Policies(), policy="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
+    "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID,)]]),
+    "finish with the last report": (partial(finish.finish, REPORTED), [[], []]),
     "finish what was metered": (partial(finish.finish, METERED), [[("o", 5)], [], [("o",)]]),
     "usage of a job": (partial(usage.events_of, ID), [[]]),
     "report usage": (partial(usage.report, ("org", "day")), [[]]),
@@ -195,12 +216,12 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "set a budget": (partial(usage.set_budget, "o", limit_micros=1, period="day", reason="r"), [[BUDGET]]),
     "remove a budget": (partial(usage.remove_budget, "o"), [[("o",)]]),
     "budgets": (usage.budgets, [[BUDGET]]),
-    "read the audit": (partial(audit.read, AuditFilter()), [[(2,)], [RECORD]]),
+    "read the audit": (partial(audit.read, AuditFilter(), hide=str), [[(2,)], [RECORD]]),
     "note": (partial(audit.note, JOB.held_lease, "A", {"n": 1}), [[(1,)]]),
     "seal": (seal.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
-    "read links": (partial(seal.read_links, 0), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
+    "read links": (partial(verify.read_links, 0, 1), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
     "prune the audit": (
-        partial(seal.prune, {NOW: ["default"]}, ["default"]),
+        partial(prune_audit.prune, {NOW: ["default"]}, ["default"], limit=1),
         [[SEALING], [(None, *RECORD)], [(1,)], [(2,)], [(1,)], [(1,)]],
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
@@ -232,35 +253,34 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
     "count": (inspect.count, [[]]),
-    "attempts": (partial(inspect.attempts_of, ID), [[stored()], []]),
+    "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),
-    "list dead letters": (dead_letters.list_letters, [[DEAD]]),
-    "list dead letters of a group": (partial(dead_letters.list_letters, {"group": "a"}), [[DEAD]]),
-    "list dead letters of a subject": (partial(dead_letters.list_letters, {"subject": "s"}), [[DEAD]]),
-    "pick dead letters": (partial(dead_bulk.pick, {}, ResolvedMany(), limit=1), [[(ID,)]]),
-    "pick of a group": (partial(dead_bulk.pick, {"group": "a"}, ResolvedMany(), limit=1), [[(ID,)]]),
-    "pick of a subject": (partial(dead_bulk.pick, {"subject": "s"}, ResolvedMany(), limit=1), [[(ID,)]]),
-    "find dead letters": (partial(dead_bulk.find_ids, "0"), [[(ID,)]]),
+    "list dead letters": (partial(dead_letters.list_letters, DeadFilter()), [[DEAD]]),
+    "list dead letters of a group": (partial(dead_letters.list_letters, DeadFilter(group="a")), [[DEAD]]),
+    "list dead letters of a subject": (partial(dead_letters.list_letters, DeadFilter(subject="s")), [[DEAD]]),
+    "pick dead letters": (partial(dead_bulk.pick_letters, DeadFilter(), None, 1), [[(ID,)]]),
+    "pick of a group": (partial(dead_bulk.pick_letters, DeadFilter(group="a"), None, 1), [[(ID,)]]),
+    "pick of a subject": (partial(dead_bulk.pick_letters, DeadFilter(subject="s"), None, 1), [[(ID,)]]),
     "groups of dead letters": (
-        partial(dead_groups.list_groups, {}),
+        partial(dead_groups.list_groups, DeadFilter()),
         [[("a", ID, "t", "{}", "[1, 1, 1, 0]")]],
     ),
     "preview a fix": (
-        partial(dead_bulk.preview_one, ID, Edit(payload={"a": 2}), ID, rules=Rules()),
+        partial(dead_bulk.preview_one, ID, Edit(payload={"a": 2}), ID, policies=Policies()),
         [[DEAD]],
     ),
     "origin": (partial(dead_letters.origin, ID), [[(*DEAD[: len(COLUMNS)], *LETTER)]]),
     "history of deaths": (partial(dead_letters.history, ID), [[LETTER]]),
     "replay": (
-        partial(dead_letters.replay, [ID], reason="r", rules=Rules()),
+        partial(dead_letters.replay, [ID], reason="r", policies=Policies()),
         [[], [(ID, "dead", None, ID)]],
     ),
     "discard": (
-        partial(dead_letters.discard, [ID], reason="r", rules=Rules()),
+        partial(dead_letters.discard, [ID], reason="r", policies=Policies()),
         [[(ID,)], []],
     ),
     "fix": (
-        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, note="n", rules=Rules()),
+        partial(dead_letters.fix, ID, Edit(payload={"a": 2}), ID, reason="n", policies=Policies()),
         [[DEAD], [LETTER], []],
     ),
     "begin an effect": (partial(effects.begin, JOB, "e"), [[EFFECT]]),
@@ -271,10 +291,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "remember a step": (partial(effects.keep, JOB, "e", None, kind="step", after=None), [[]]),
     "read an effect": (partial(effects.read, ID, "e"), [[]]),
     "list effects": (partial(effects.list_effects, ID), [[EFFECT]]),
-    "reset an effect": (partial(effects.reset, ID, "e", Rules(), reason="r"), [[EFFECT]]),
-    "whose an artifact is": (partial(artifacts.owner_of, Owner(job_id=ID), None, Rules()), [[stored()]]),
-    "put an artifact": (partial(artifacts.add, ID, FILE, Kept("0" * 64, 1), Owner()), [[ARTIFACT]]),
-    "leave an artifact": (partial(artifacts.add_of_job, ID, FILE, Kept("0" * 64, 1), JOB), [[]]),
+    "reset an effect": (partial(effects.reset, ID, "e", Policies(), reason="r"), [[EFFECT]]),
+    "whose an artifact is": (partial(artifacts.owner_of, Owner(job_id=ID), Policies()), [[stored()]]),
+    "put an artifact": (partial(artifacts.add, ID, FILE, StoredContent("0" * 64, 1), Owner()), [[ARTIFACT]]),
+    "leave an artifact": (partial(artifacts.add_of_job, ID, FILE, StoredContent("0" * 64, 1), JOB), [[]]),
     "get an artifact": (partial(artifacts.get, ID, job=JOB), [[(*ARTIFACT, "")]]),
     "list artifacts": (artifacts.list_artifacts, [[ARTIFACT]]),
     "delete an artifact": (partial(artifacts.delete, ID, reason="r"), [[ARTIFACT]]),
@@ -284,10 +304,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "find deaths": (partial(alerts.find_deaths, overlap=SPAN), [[DEATH_ROW]]),
     "note a look": (alerts.note_look, [[(1,)]]),
     "raise alerts": (
-        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], {})], Rules()),
+        partial(alerts.raise_deaths, [alerts.Death(*DEATH_ROW[:9], ErrorRecord())], Policies()),
         [[(ID, 1)], [("f",)]],
     ),
-    "observe": (partial(alerts.observe, [FINDING], Rules()), [[("stuck_jobs",)], []]),
+    "observe": (partial(alerts.observe, [FINDING], Policies()), [[("stuck_jobs",)], []]),
     "due alerts": (partial(alerts.due, ["log"], throttle=SPAN), [[("alert",)]]),
     "prepare alerts": (
         partial(alerts.prepare, ["log"], throttle=SPAN),
@@ -302,7 +322,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "prune alerts": (partial(alerts.prune, overlap=SPAN), [[(1,)], [("f",)], [("f",)]]),
     **SCHEDULE_RUNS,
     "diagnose": (
-        partial(doctor.gather, Rules.of(categories=[TIMELY]), NOW),
+        partial(doctor.gather, Policies.of(categories=[TIMELY]), NOW),
         [
             [("q", None, None), (None, micros(NOW - 2 * HOUR), micros(NOW))],
             [],
@@ -331,7 +351,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "check integrity": (doctor.check_integrity, [[("fault",)]]),
     "explain a job": (
-        partial(doctor.gather_job, ID, Rules(), NOW, confined=False),
+        partial(doctor.gather_job, ID, Policies(), NOW, confined=False),
         [[stored(state="queued")], [], [], [(None, None, 1)], [WORKER_ROW], [], [(1,)], []],
     ),
     **BATCH_RUNS,

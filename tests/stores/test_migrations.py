@@ -307,7 +307,7 @@ def test_two_prefixes_live_side_by_side_in_one_file(tmp_path):
     ):
         Client(store=one).enqueue(NewJob(job_type="t", key="k"))
         assert Client(store=two).enqueue(NewJob(job_type="t", key="k")).created
-        assert [len(Client(store=store).jobs.list().jobs) for store in (one, two)] == [1, 1]
+        assert [len(Client(store=store).jobs.list().items) for store in (one, two)] == [1, 1]
 
 
 def test_a_schema_may_have_a_name_that_ends_with_an_underscore(postgres_url):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from onward import Client, InvalidJob, JobFilter, JobNotFound, JobState, NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from tests.jobs.inspect.reading import rows
 from tests.tenancy.world import connected
@@ -24,7 +24,7 @@ def test_a_job_without_an_org_gets_that_of_the_client_and_one_of_another_is_refu
     ):
         with pytest.raises(NotAllowed, match="org_id is 'bolt', and this client is confined to org 'acme'"):
             refused()
-    assert len(client.jobs.list().jobs) == 1
+    assert len(client.jobs.list().items) == 1
 
 
 def test_one_key_in_two_orgs_is_two_jobs(client):
@@ -54,7 +54,7 @@ def test_a_parent_of_another_org_is_refused_like_one_that_never_was(client):
     own = bolt.enqueue(NewJob(job_type="t")).id
     with pytest.raises(NotAllowed, match=f"parent_id {theirs} is no job of org 'bolt'"):
         bolt.enqueue_many([NewJob(job_type="t", parent_id=own), NewJob(job_type="t", parent_id=theirs)])
-    assert [job.id for job in bolt.jobs.list().jobs] == [own], "nothing was stored"
+    assert [job.id for job in bolt.jobs.list().items] == [own], "nothing was stored"
     child = bolt.enqueue(NewJob(job_type="t", parent_id=own))
     assert bolt.jobs.get(child.id).parent_id == own
 
@@ -74,15 +74,15 @@ def test_a_job_of_all_is_not_shown_to_an_org(client):
     made = client.enqueue(NewJob(job_type="t")).id
     with pytest.raises(JobNotFound):
         client.for_org("acme").jobs.get(made)
-    assert client.for_org("acme").jobs.list().jobs == []
+    assert client.for_org("acme").jobs.list().items == []
     assert client.jobs.get(made).org_id is None
 
 
 def test_a_filter_for_another_org_finds_nothing(client):
     client.enqueue(NewJob(job_type="t", org_id="acme"))
-    assert client.for_org("bolt").jobs.list(JobFilter(org_id="acme")).jobs == []
-    assert client.for_org("bolt").jobs.count("acme").live == {}
-    assert len(client.for_org("acme").jobs.list().jobs) == 1
+    assert client.for_org("bolt").jobs.list(JobFilter(org_id="acme")).items == []
+    assert client.for_org("bolt").jobs.count().live == {}
+    assert len(client.for_org("acme").jobs.list().items) == 1
 
 
 @pytest.mark.parametrize("org", [None, "", ["acme"], 7, "a\0b", "x" * 300])
@@ -96,16 +96,12 @@ def test_what_is_no_org_is_refused_and_none_never_means_all(client, org):
 def test_a_listing_is_not_narrowed_by_what_is_no_org(client, org):
     with pytest.raises(InvalidSetting, match="org_id"):
         client.for_org("acme").jobs.list(JobFilter(org_id=org))
-    with pytest.raises(InvalidJob, match="org_id"):
-        client.for_org("acme").jobs.count(org)
 
 
 def test_an_empty_org_names_no_org(client):
     client.enqueue(NewJob(job_type="t"))
     client.enqueue(NewJob(job_type="t", org_id="acme"))
-    assert client.jobs.list(JobFilter(org_id="")).jobs == []
-    with pytest.raises(InvalidJob, match="org_id is empty"):
-        client.jobs.count("")
+    assert client.jobs.list(JobFilter(org_id="")).items == []
 
 
 def test_a_client_of_one_org_gives_none_of_another(client):
@@ -121,7 +117,7 @@ def test_a_client_of_one_org_gives_none_of_another(client):
 def test_without_tenancy_there_is_no_org_to_be_confined_to(tmp_path):
     # R14
     with (
-        Client(f"sqlite:///{tmp_path}/onward.db", rules=Rules(tenancy="off")) as client,
+        Client(f"sqlite:///{tmp_path}/onward.db", policies=Policies.of(tenancy="off")) as client,
         pytest.raises(InvalidSetting, match='tenancy="off"'),
     ):
         client.for_org("acme")
@@ -150,7 +146,7 @@ def test_a_client_of_one_org_may_pause_that_org_and_nothing_else(client):
 def test_closing_a_client_of_one_org_leaves_the_database_open(client):
     with client.for_org("acme") as acme:
         acme.enqueue(NewJob(job_type="t"))
-    assert len(client.jobs.list().jobs) == 1
+    assert len(client.jobs.list().items) == 1
 
 
 def test_bound_to_a_transaction_it_stays_confined_whichever_came_first(client):
@@ -162,7 +158,7 @@ def test_bound_to_a_transaction_it_stays_confined_whichever_came_first(client):
                 bound.jobs.cancel(theirs, reason="mine now")
             assert bound.jobs.get(bound.enqueue(NewJob(job_type="t")).id).org_id == "bolt"
         tx.rollback()
-    assert [job.id for job in client.jobs.list().jobs] == [theirs]
+    assert [job.id for job in client.jobs.list().items] == [theirs]
 
 
 @pytest.mark.parametrize(

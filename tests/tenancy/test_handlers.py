@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onward import Context, Job, JobNotFound, JobState, NewJob, NotAllowed, Onward
+from onward import Context, JobNotFound, JobState, NewJob, NotAllowed, Onward
+from onward.results import Job
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def run_all(app: Onward) -> dict[str, Job]:
     """Run what waits in the queue of the tests; gives all jobs by their type."""
     await app.worker(drain=True, concurrency=2, queues={"q:default": 1}).run()
-    jobs = (await app.aclient.jobs.list()).jobs
+    jobs = (await app.aclient.jobs.list()).items
     await app.aclose()
     return {job.job_type: job for job in jobs}
 
@@ -32,7 +33,7 @@ async def test_the_client_of_a_handler_sees_the_org_of_its_job_alone(app):
     @app.job
     def looks(ctx: Context, other: str) -> None:
         seen.append(ctx.client.org_id)
-        seen.append({job.org_id for job in ctx.client.jobs.list().jobs})
+        seen.append({job.org_id for job in ctx.client.jobs.list().items})
         with pytest.raises(JobNotFound):
             ctx.client.jobs.cancel(other, reason="not mine")
 

@@ -11,24 +11,45 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, get_type_hints
 
-import msgspec
 import pytest
 
-from onward import AuditFilter, Client, Effect, Job, JobFilter, Limit, NewJob, OnwardError, Succeeded
+from onward import (
+    AuditFilter,
+    Client,
+    DeadFilter,
+    Edit,
+    JobFilter,
+    Limit,
+    NewJob,
+    NotAllowed,
+    OnwardError,
+    Succeeded,
+)
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
-from onward.core.failures.fingerprint import fingerprint
-from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
-from tests.tenancy.world import LATER, NOBODY, NOW, RULES, WORKER, Owner, World, inhabited
+from tests.tenancy.world import (
+    LATER,
+    NOBODY,
+    NOW,
+    POLICIES,
+    WORKER,
+    Owner,
+    World,
+    begun,
+    group_of,
+    inhabited,
+    running_job,
+)
 
 Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
-TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, RULES)
+PATCH = Edit(patch={"n": 1})
+TIMED = checked_schedule("own", NewJob(job_type="t"), {"every": "1m"}, POLICIES)
 SENT = Send("0123456789ab", "log", 1, sample("0123456789ab.1", NOW), 1)
 
 ABOUT_AN_ORG: dict[str, list[Call]] = {
@@ -41,11 +62,8 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: len(c.batches.enqueue([], on_success=NewJob(job_type="t", org_id=o.org_id)).jobs),
     ],
     "batches.get": [lambda c, o: c.batches.get(o.batch)],
-    "batches.jobs": [lambda c, o: len(c.batches.jobs(o.batch).jobs)],
-    "batches.list": [
-        lambda c, o: c.batches.list(org_id=o.org_id),
-        lambda c, o: c.batches.list(name=f"batch of {o.org_id}"),
-    ],
+    "batches.jobs": [lambda c, o: len(c.batches.jobs(o.batch))],
+    "batches.list": [lambda c, o: c.batches.list(name=f"batch of {o.org_id}")],
     "batches.open": [lambda c, o: len(c.batches.open(on_success=NewJob(job_type="t", org_id=o.org_id)))],
     "jobs.cancel": [lambda c, o: c.jobs.cancel(o.spare, **WHY)],
     "batches.cancel": [lambda c, o: c.batches.cancel(o.batch, **WHY)],
@@ -55,10 +73,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.jobs.cancel_where(JobFilter(subject=f"stop {o.org_id[::-1]}"), **WHY),
     ],
     "gate.status": [lambda c, o: [pause for pause in c.gate.status().pauses if o.org_id in pause.name]],
-    "jobs.count": [lambda c, o: c.jobs.count(o.org_id)],
-    "jobs.drop_subject": [
-        lambda c, o: c.jobs.drop_subject(o.new("doomed").subject, rule="cancel", org_id=o.org_id),
-    ],
+    "jobs.drop_subject": [lambda c, o: c.jobs.drop_subject(o.new("doomed").subject, policy="cancel")],
     "enqueue": [
         lambda c, o: c.enqueue(NewJob(job_type="t", org_id=o.org_id)).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", parent_id=o.queued)).state,
@@ -84,6 +99,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "jobs.list": [
         lambda c, o: c.jobs.list(JobFilter(org_id=o.org_id)),
         lambda c, o: c.jobs.list(JobFilter(key=o.key("succeeded"))),
+        lambda c, o: c.jobs.list(JobFilter(id=o.dead)),
         lambda c, o: c.jobs.list(JobFilter(job_type=f"type of {o.org_id}", state="dead")),
         lambda c, o: c.jobs.list(JobFilter(subject=f"subject of {o.org_id}"), limit=1000),
     ],
@@ -91,31 +107,32 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     # Paused again, for those who look at what is paused.
     "orgs.resume": [lambda c, o: (c.orgs.resume(o.org_id), c.orgs.pause(o.org_id, **WHY))],
     "dead.discard": [lambda c, o: c.dead.discard([o.discardable], **WHY)],
-    "dead.fix": [lambda c, o: c.dead.fix(o.fixable, note="why", patch={"n": 1}).reason],
-    "dead.discard_all": [lambda c, o: c.dead.discard_all(subject=f"to discard of {o.org_id}", **WHY)],
-    "dead.find": [lambda c, o: c.dead.find(o.dead)],
-    "dead.fix_all": [
-        lambda c, o: c.dead.fix_all(subject=f"to fix of {o.org_id}", note="why", patch={"n": 1}),
+    "dead.fix": [lambda c, o: c.dead.fix(o.fixable, PATCH, **WHY).reason],
+    "dead.discard_where": [
+        lambda c, o: c.dead.discard_where(DeadFilter(subject=f"to discard of {o.org_id}"), **WHY),
+    ],
+    "dead.fix_where": [
+        lambda c, o: c.dead.fix_where(DeadFilter(subject=f"to fix of {o.org_id}"), PATCH, **WHY),
     ],
     "dead.groups": [
-        lambda c, o: c.dead.groups(org_id=o.org_id),
-        lambda c, o: c.dead.groups(job_type=f"type of {o.org_id}"),
+        lambda c, o: c.dead.groups(DeadFilter(org_id=o.org_id)),
+        lambda c, o: c.dead.groups(DeadFilter(job_type=f"type of {o.org_id}")),
     ],
-    "dead.preview": [
-        lambda c, o: c.dead.preview(o.dead, patch={"n": 1}),
-        lambda c, o: c.dead.preview(job_type=f"type of {o.org_id}", patch={"n": 1}),
+    "dead.preview": [lambda c, o: c.dead.preview(o.dead, PATCH)],
+    "dead.preview_where": [
+        lambda c, o: c.dead.preview_where(DeadFilter(job_type=f"type of {o.org_id}"), PATCH),
     ],
-    "dead.replay_all": [
-        lambda c, o: c.dead.replay_all(subject=f"to replay of {o.org_id}", **WHY),
-        lambda c, o: c.dead.replay_all(group=group_of(o), dry_run=True, **WHY),
+    "dead.replay_where": [
+        lambda c, o: c.dead.replay_where(DeadFilter(subject=f"to replay of {o.org_id}"), **WHY),
+        lambda c, o: c.dead.replay_where(DeadFilter(group=group_of(o)), dry_run=True, **WHY),
     ],
     "dead.get": [lambda c, o: c.dead.get(o.dead), lambda c, o: c.dead.get(o.mended)],
     "dead.history": [lambda c, o: c.dead.history(o.mended)],
     "dead.list": [
-        lambda c, o: c.dead.list(org_id=o.org_id),
-        lambda c, o: c.dead.list(job_type=f"type of {o.org_id}", resolved=True),
-        lambda c, o: c.dead.list(group=group_of(o)),
-        lambda c, o: c.dead.list(subject=f"subject of {o.org_id}"),
+        lambda c, o: c.dead.list(DeadFilter(org_id=o.org_id)),
+        lambda c, o: c.dead.list(DeadFilter(job_type=f"type of {o.org_id}", resolved="yes")),
+        lambda c, o: c.dead.list(DeadFilter(group=group_of(o))),
+        lambda c, o: c.dead.list(DeadFilter(subject=f"subject of {o.org_id}")),
     ],
     "dead.origin": [lambda c, o: c.dead.origin(o.successor)],
     "dead.replay": [lambda c, o: c.dead.replay([o.replayable], **WHY)],
@@ -130,52 +147,39 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "flows.followers": [lambda c, o: c.flows.followers(o.queued)],
     "flows.graph": [lambda c, o: c.flows.graph(o.queued)],
     "flows.parents": [lambda c, o: c.flows.parents(o.dead)],
-    "keys.get": [
-        lambda c, o: c.keys.get(o.key("succeeded")),
-        lambda c, o: c.keys.get(o.key("succeeded"), org_id=o.org_id),
-    ],
-    "keys.list": [lambda c, o: c.keys.list(org_id=o.org_id)],
-    "keys.forget": [
-        lambda c, o: c.keys.forget(o.key("retrying"), **WHY),
-        lambda c, o: c.keys.forget(o.key("running"), org_id=o.org_id, **WHY),
-    ],
+    "keys.get": [lambda c, o: c.keys.get(o.key("succeeded"))],
+    "keys.forget": [lambda c, o: c.keys.forget(o.key("retrying"), **WHY)],
     "audit.export": [lambda c, o: list(c.audit.export(AuditFilter(job_id=o.dead)))],
     "audit.list": [
         lambda c, o: c.audit.list(AuditFilter(org_id=o.org_id)),
         lambda c, o: c.audit.list(AuditFilter(job_id=o.succeeded)),
     ],
+    "worker.parents": [lambda c, o: c.worker.parents(running_job(c, o).id)],
     "worker.note": [lambda c, o: c.worker.note(running_job(c, o).held_lease, "noted") > 0],
-    "artifacts.add": [lambda c, o: c.artifacts.add(running_job(c, o), "file", text="new").size],
+    "worker.artifacts.add": [
+        lambda c, o: c.worker.artifacts.add(running_job(c, o), "file", text="new").size,
+    ],
+    "worker.artifacts.open": [
+        lambda c, o: closed(c.worker.artifacts.open(running_job(c, o), o.artifact)),
+    ],
     "artifacts.check": [lambda c, o: c.artifacts.check(o.token)],
     "artifacts.delete": [lambda c, o: c.artifacts.delete(o.doomed_artifact, **WHY)],
     "artifacts.get": [lambda c, o: c.artifacts.get(o.artifact)],
-    "artifacts.list": [
-        lambda c, o: c.artifacts.list(org_id=o.org_id),
-        lambda c, o: c.artifacts.list(job_id=o.succeeded),
-    ],
+    "artifacts.list": [lambda c, o: c.artifacts.list(job_id=o.succeeded)],
     "artifacts.open": [lambda c, o: closed(c.artifacts.open(o.artifact))],
     "artifacts.open_link": [lambda c, o: closed(c.artifacts.open_link(o.token))],
-    "artifacts.put": [
-        lambda c, o: c.artifacts.put("file", text="new", org_id=o.org_id).size,
-        lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size,
-    ],
+    "artifacts.put": [lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size],
+    "artifacts.put_file": [lambda c, o: c.artifacts.put_file("file", [b"new"], job_id=o.queued).size],
     "artifacts.read": [lambda c, o: c.artifacts.read(o.artifact)],
     "artifacts.sign": [lambda c, o: c.artifacts.sign(o.artifact)],
-    "artifacts.verify": [lambda c, o: c.artifacts.verify(org_id=o.org_id)],
-    "signals.awaited": [
-        lambda c, o: c.signals.awaited(org_id=o.org_id),
-        lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}"),
-    ],
+    "signals.awaited": [lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}")],
     "worker.signals.find": [
         lambda c, o: c.worker.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}"),
     ],
-    "signals.list": [
-        lambda c, o: c.signals.list(org_id=o.org_id),
-        lambda c, o: c.signals.list("signal", f"kept of {o.org_id}"),
-    ],
-    "signals.send": [lambda c, o: c.signals.send("signal", "other", org_id=o.org_id).woken],
+    "signals.list": [lambda c, o: c.signals.list("signal", f"kept of {o.org_id}")],
+    "signals.send": [lambda c, o: c.for_org(o.org_id).signals.send("signal", "other").woken],
     "usage.events": [lambda c, o: c.usage.events(o.succeeded)],
-    "usage.report": [lambda c, o: c.usage.report(("org",), org_id=o.org_id)],
+    "usage.report": [lambda c, o: c.for_org(o.org_id).usage.report(("org",))],
     "usage.budgets": [lambda c, o: c.usage.budgets(o.org_id)],
 }  # fmt: skip
 
@@ -186,9 +190,9 @@ ABOUT_ALL: dict[str, Call] = {
     "jobs.list": lambda c, _: c.jobs.list(limit=1000),
     "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),
-    "dead.replay_all": lambda c, _: c.dead.replay_all(dry_run=True, **WHY),
+    "dead.replay_where": lambda c, _: c.dead.replay_where(DeadFilter(), dry_run=True, **WHY),
     "dead.list": lambda c, _: (
-        c.dead.list(resolved=None, limit=1000),
+        c.dead.list(DeadFilter(resolved="any"), limit=1000),
         c.jobs.list(JobFilter(queue="q:deadletter")),
     ),
     "keys.list": lambda c, _: c.keys.list(limit=1000),
@@ -243,10 +247,11 @@ REFUSED: dict[str, Call] = {
     "worker.follow_up": lambda c, _: c.worker.follow_up(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.instructions": lambda c, _: c.worker.instructions(WORKER),
-    "worker.write": lambda c, o: c.worker.write([RULES.end_of(running_job(c, o), Succeeded(), 0.5)]),
+    "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
     "audit.verify": lambda c, _: c.audit.verify(),
+    "audit.verify_in_steps": lambda c, _: list(c.audit.verify_in_steps()),
     "artifacts.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).artifacts.prune(),
     "doctor.check": lambda c, _: c.doctor.check(),
     "worker.breakers.answered": lambda c, o: c.worker.breakers.answered(
@@ -301,23 +306,7 @@ REFUSED: dict[str, Call] = {
 ELSEWHERE = {"within"}
 
 # What a client is made of, which is no operation.
-PARTS = {"bound", "org_id", "rules", "store"}
-
-
-def group_of(owner: Owner) -> str:
-    """Name the group of an org's dead letters."""
-    return fingerprint(f"type of {owner.org_id}", {"message": owner.org_id})
-
-
-def running_job(client: Client, owner: Owner) -> Job:
-    """Give a running job as its worker would have it: the own, or one that was made to look like one."""
-    own = client.jobs.list(JobFilter(state="running")).jobs[0]
-    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
-
-
-def begun(client: Client) -> Effect:
-    """Give an effect that the own running job has begun."""
-    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running")).jobs[0], "begun")
+PARTS = {"bound", "org_id", "policies", "store"}
 
 
 def closed(file: IO[bytes]) -> bytes:
@@ -349,15 +338,15 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Two orgs on one database; at last one where the client of B has a role of its own, under policies."""
     if request.param == "sqlite":
         folder: Path = tmp_path_factory.mktemp("world")
-        with Client(f"sqlite:///{folder}/onward.db", rules=RULES) as client:
+        with Client(f"sqlite:///{folder}/onward.db", policies=POLICIES) as client:
             yield inhabited(client)
         return
     with clean_schema(request.getfixturevalue("postgres_url")) as store:
         if request.param == "postgres":
-            yield inhabited(Client(store=store, rules=RULES))
+            yield inhabited(Client(store=store, policies=POLICIES))
             return
-        with plain_role(store) as confined, Client(store=confined, rules=RULES) as application:
-            yield inhabited(Client(store=store, rules=RULES), application)
+        with plain_role(store) as confined, Client(store=confined, policies=POLICIES) as application:
+            yield inhabited(Client(store=store, policies=POLICIES), application)
 
 
 def answer(call: Call, client: Client, owner: Owner) -> object:

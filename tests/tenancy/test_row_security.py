@@ -20,7 +20,7 @@ from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.later_version import later_version
 from tests.stores.postgres.postgres_schema import fresh_schema
 from tests.tenancy.plain_role import plain_role
-from tests.tenancy.world import RULES, A, B, World, inhabited, tables
+from tests.tenancy.world import POLICIES, A, B, World, inhabited, tables
 
 # What no table should ever give or take, whatever an administrator has granted.
 FAR_TOO_MUCH = "SELECT, INSERT, UPDATE, DELETE"
@@ -29,7 +29,7 @@ FAR_TOO_MUCH = "SELECT, INSERT, UPDATE, DELETE"
 @pytest.fixture(scope="module")
 def world(postgres_url: str) -> Iterator[World]:
     with fresh_schema(postgres_url) as store:
-        yield inhabited(Client(store=store, rules=RULES))
+        yield inhabited(Client(store=store, policies=POLICIES))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def careless(world: World) -> Iterator[PostgresStore]:
 
 def of_nobody(world: World) -> dict[str, None]:
     """Give the live jobs that have no org."""
-    return {job.id: None for job in world.all.jobs.list(limit=1000).jobs if job.org_id is None}
+    return {job.id: None for job in world.all.jobs.list(limit=1000).items if job.org_id is None}
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_session_of_one_org_reads_nothing_of_another_from_any_table(world, ses
 @pytest.mark.parametrize("verb", ["UPDATE", "DELETE"])
 def test_a_session_of_one_org_changes_nothing_of_another_in_any_table(postgres_url, verb):
     with fresh_schema(postgres_url) as store:
-        world = inhabited(Client(store=store, rules=RULES))
+        world = inhabited(Client(store=store, policies=POLICIES))
         reached = set()
         with (
             plain_role(store, rights=FAR_TOO_MUCH) as role,
@@ -160,9 +160,9 @@ def test_where_a_statement_forgot_its_org_the_policy_still_holds(world, applicat
     def forgetful():
         return with_params(inspect.list_jobs(JobFilter(), limit=1000), {"only_org": None, "audited": 2})
 
-    orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id).jobs}
+    orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id)}
     assert orgs == {B.org_id}
-    assert {job.org_id for job in application.run(forgetful).jobs} == {None}
+    assert {job.org_id for job in application.run(forgetful)} == {None}
 
 
 def test_clients_of_several_orgs_share_connections_and_see_each_their_own(world, application):
@@ -174,7 +174,7 @@ def test_clients_of_several_orgs_share_connections_and_see_each_their_own(world,
         for _ in range(2):
             assert a.jobs.get(world.a.dead).org_id == A.org_id
             assert b.jobs.get(world.own.dead).org_id == B.org_id
-            assert {job.org_id for job in client.jobs.list().jobs} == {None}
+            assert {job.org_id for job in client.jobs.list().items} == {None}
             with pytest.raises(JobNotFound):
                 b.jobs.get(world.a.dead)
 
@@ -199,7 +199,7 @@ def test_within_a_transaction_the_org_is_set_until_its_end(world, application):
         b = client.for_org(B.org_id).within(tx)
         assert b.org_id == B.org_id
         assert b.jobs.get(world.own.queued).org_id == B.org_id
-        assert client.within(tx).jobs.list().jobs[0].org_id is None
+        assert client.within(tx).jobs.list().items[0].org_id is None
         made = b.enqueue(NewJob(job_type="t", key="within"))
         assert b.jobs.get(made.id).org_id == B.org_id
         tx.rollback()
@@ -283,7 +283,7 @@ def test_an_application_hands_the_setting_to_its_clients(world, application):
     app = Onward(application.url, schema=application.prefix.rstrip("."), row_security=True)
     try:
         assert app.client.for_org(B.org_id).jobs.get(world.own.dead).org_id == B.org_id
-        assert {job.org_id for job in app.client.jobs.list().jobs} == {None}
+        assert {job.org_id for job in app.client.jobs.list().items} == {None}
     finally:
         app.close()
 
@@ -307,7 +307,7 @@ def _enqueue_in_every_way(owner: Client, application: PostgresStore) -> None:
     with psycopg.connect(application.url) as tx:
         made.append(report.using(tx=tx, org_id=A.org_id).enqueue(n=5))
     assert all(handle.created for handle in made)
-    assert len(owner.jobs.list(JobFilter(org_id=A.org_id, job_type="report")).jobs) == 5
+    assert len(owner.jobs.list(JobFilter(org_id=A.org_id, job_type="report")).items) == 5
     with pytest.raises(NotAllowed, match="2 orgs"):
         app.enqueue_many([report.using(org_id=org).build(n=6) for org in (A.org_id, B.org_id)])
     app.close()

@@ -12,12 +12,16 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+import msgspec
 import psycopg
 
-from onward import Client, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, JobFilter, NewJob, Outcome, Succeeded
+from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.ids import IdMaker, JobId
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
+from onward.core.work.error_record import ErrorRecord
+from onward.results import Effect, Job, Parked
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
@@ -28,7 +32,7 @@ NOW = datetime(2026, 11, 16, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 
 # Known to every client here: what is signed by one is good for all, unless its org is another.
-RULES = Rules(artifact_secret="s" * 32)
+POLICIES = Policies.of(artifact_secret="s" * 32)
 
 _make_id = IdMaker(time.time_ns, os.urandom).make
 
@@ -153,7 +157,7 @@ def _settle(client: Client, owner: Owner) -> None:
         job.id: job for job in client.at(NOW).worker.claim(f"queue of {owner.org_id}", 50, worker_id=WORKER)
     }
     job = {name: claimed[job_id] for name, job_id in owner.jobs.items() if job_id in claimed}
-    failed = Failed({"class": "Error", "message": owner.org_id})
+    failed = Failed({"error_class": "Error", "message": owner.org_id})
     outcomes: dict[str, Outcome] = {
         "retrying": failed,
         "succeeded": Succeeded({"of": owner.org_id}),
@@ -162,19 +166,22 @@ def _settle(client: Client, owner: Owner) -> None:
         **dict.fromkeys(("buried", "replayable", "discardable", "fixable", "mended", *MANY), dead),
     }
     usage = (Usage.checked(f"unit of {owner.org_id}", 2, 30),)
-    ends = [RULES.end_of(job[name], outcome, 0.5, usage) for name, outcome in outcomes.items()]
+    ends = [POLICIES.end_of(job[name], outcome, 0.5, usage) for name, outcome in outcomes.items()]
     client.at(NOW).worker.write(ends).require()
     client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
-    owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
+    own = client.for_org(owner.org_id).artifacts
+    owner.doomed_artifact = own.put("file", text=f"more of {owner.org_id}").id
     owner.token = artifacts.sign(owner.artifact)
-    fixed = client.at(NOW).dead.fix(owner.mended, note=owner.org_id, patch={"of": f"{owner.org_id}, mended"})
+    fixed = client.at(NOW).dead.fix(
+        owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id
+    )
     owner.jobs["successor"] = str(fixed.successor_id)
     for name in ("mail", "resettable"):
         begun = client.at(NOW).worker.effects.begin(job["running"], name)
         client.at(NOW).worker.effects.done(job["running"], begun, {"of": owner.org_id})
-    client.signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id}, org_id=owner.org_id)
+    client.for_org(owner.org_id).signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id})
     client.at(NOW).worker.release([job[name].held_lease for name in ("queued", "held", "spare", "doomed")])
     client.at(NOW).jobs.cancel(owner.held, reason=owner.org_id)
     client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")
@@ -211,3 +218,19 @@ def connected(client: Client) -> Any:
         return sqlite3.connect(store.file.path)
     assert isinstance(store, PostgresStore)
     return psycopg.connect(store.url)
+
+
+def group_of(owner: Owner) -> str:
+    """Name the group of an org's dead letters."""
+    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
+
+
+def running_job(client: Client, owner: Owner) -> Job:
+    """Give a running job as its worker would have it: the own, or one that was made to look like one."""
+    own = client.jobs.list(JobFilter(state="running"))[0]
+    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
+
+
+def begun(client: Client) -> Effect:
+    """Give an effect that the own running job has begun."""
+    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running"))[0], "begun")

@@ -11,18 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from onward import (
-    Cancelled,
-    Context,
-    JobState,
-    NewJob,
-    RateLimited,
-    Retry,
-    Skip,
-    Snooze,
-    Unrecoverable,
-)
-from onward.worker.attempts import executor
+from onward import Cancelled, Context, JobState, NewJob, RateLimited, Retry, Skip, Snooze, Unrecoverable
+from onward.core.work.error_record import ErrorRecord
+from onward.worker.attempts.outcomes import unknown
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio
@@ -108,13 +99,13 @@ async def test_the_ways_in_which_a_handler_may_end(app):  # S0-50
         assert (found["retry"].state, found["retry"].attempt) == (JobState.SCHEDULED, 1)
         assert found["retry"].run_at - datetime.now(UTC) > timedelta(minutes=55)
         assert found["fatal"].state == JobState.DEAD
-        assert found["fatal"].error["hint"] == "renew it"
-        assert found["cancelled"].error == {"reason": "changed my mind"}
+        assert found["fatal"].error.hint == "renew it"
+        assert found["cancelled"].error == ErrorRecord(reason="changed my mind")
         assert found["error"].retrying
-        assert (found["error"].error["class"], found["error"].error["message"]) == ("RuntimeError", "boom")
-        assert "raise error" in found["error"].error["traceback"]
-        assert found["exit"].error["class"] == "SystemExit"
-        assert "a while" in found["nonsense"].error["message"]
+        assert (found["error"].error.error_class, found["error"].error.message) == ("RuntimeError", "boom")
+        assert "raise error" in found["error"].error.traceback
+        assert found["exit"].error.error_class == "SystemExit"
+        assert "a while" in found["nonsense"].error.message
 
 
 async def test_a_failed_attempt_is_followed_by_another(app):  # S0-3
@@ -142,8 +133,8 @@ async def test_a_payload_that_does_not_fit_the_signature_is_dead_at_once(app):
     enqueued = app.client.enqueue(NewJob(job_type="greet", payload={"nam": "Ada"}))
     assert (await drain(app)).dead == 1
     error = app.client.jobs.get(enqueued.id).error
-    assert error["reason"] == "invalid_arguments"
-    assert 'Did you mean "name"?' in error["message"]
+    assert error.reason == "invalid_arguments"
+    assert 'Did you mean "name"?' in error.message
 
 
 async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(app):
@@ -152,13 +143,13 @@ async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(a
     assert (await drain(app)).released == 1
     job = app.client.jobs.get(enqueued.id)
     assert (job.state, job.attempt) == (JobState.SCHEDULED, 0)
-    assert job.error["class"] == "UnknownJobType"
+    assert job.error.error_class == "UnknownJobType"
 
-    outcome = executor.unknown(replace(job, started_at=job.created_at + timedelta(minutes=9)))
+    outcome = unknown(replace(job, started_at=job.created_at + timedelta(minutes=9)))
     assert not getattr(outcome, "retryable", False)
-    buried = executor.unknown(replace(job, started_at=job.created_at + timedelta(minutes=11)))
+    buried = unknown(replace(job, started_at=job.created_at + timedelta(minutes=11)))
     assert buried.retryable is False
-    assert buried.error["reason"] == "unknown_job_type"
+    assert buried.error.reason == "unknown_job_type"
 
 
 async def test_what_is_paused_waits_and_then_runs(app):  # S1-16
@@ -184,12 +175,12 @@ async def test_what_is_paused_waits_and_then_runs(app):  # S1-16
         await work.aenqueue(n=3)
         await until(lambda: ran == [3])
         client.acting_as("user:ada").gate.close(reason="an incident")
-        await until(lambda: worker.parts.claimer.controls.gate is not None)
+        await until(lambda: worker.parts.exclusions.controls.gate is not None)
         await work.aenqueue(n=4)
         client.queues.resume("q:exports")
         client.orgs.resume("acme")
         client.job_types.resume("other")
-        await until(lambda: not worker.parts.claimer.controls.pauses)
+        await until(lambda: not worker.parts.exclusions.controls.pauses)
         assert ran == [3]
         client.gate.open()
         await until(lambda: len(ran) == 5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from onward.core.inputs.plain_text import one_line as clean
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.core.jobs.ids import JobId
+    from onward.core.page import Page
 
 PLACE = (
     click.option(
@@ -29,8 +29,7 @@ PLACE = (
 WHO = (click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host."),)
 AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one document."),)
 
-# The highest id that a job can have: the bits of the UUID's version and variant are fixed.
-_HIGHEST = "ffffffffffff7fffbfffffffffffffff"
+_DIGITS = 32
 
 
 def given(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,6 +43,21 @@ def given(*options: Callable[..., Any]) -> Callable[..., Any]:
     return decorate
 
 
+def page_options(usual: int, *, most: int = 1000) -> tuple[Callable[..., Any], ...]:
+    """Return the options that choose a page of a listing."""
+    size = click.IntRange(1, most)
+    return (
+        click.option("--limit", type=size, default=usual, show_default=True, help="At most this many lines."),
+        click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page."),
+    )
+
+
+def say_more(page: Page[Any]) -> None:
+    """Print how to continue a listing, unless this is its last page."""
+    if page.next_cursor is not None:
+        say(f"more: --cursor {page.next_cursor}", timed=False)
+
+
 def open_client(app: str | None, url: str | None) -> Client:
     """Open the database that a command reads; connect on first use, raise if its SQLite file is missing.
 
@@ -54,7 +68,7 @@ def open_client(app: str | None, url: str | None) -> Client:
     if found.broken is not None and url is not None:
         from onward.logs import hide
 
-        say(f"{clean(hide(str(found.broken)))}; going on without the app, by default rules", timed=False)
+        say(f"{clean(hide(str(found.broken)))}; going on without the app, by default policies", timed=False)
     client = open_found(found, url)
     _require_file(client)
     return client
@@ -90,19 +104,13 @@ def open_found(found: FoundApp, url: str | None) -> Client:
 
 def find_job(client: Client, name: str) -> JobId:
     """Return the job whose id begins with `name`; raise JobNotFound for none, InvalidSetting for several."""
-    from onward.core.jobs.ids import bounds_of, normalise_id
+    from onward.core.jobs.filters import JobFilter
+    from onward.core.jobs.ids import normalise_id
     from onward.errors import InvalidSetting, JobNotFound
 
-    low, _ = bounds_of(name)
-    digits = name.lower().replace("-", "")
-    highest = normalise_id(digits + _HIGHEST[len(digits) :])
-    if len(digits) == len(_HIGHEST):
-        return highest
-    begun: list[JobId] = []
-    # A page begins below its cursor, so the highest id itself needs a lookup of its own.
-    with suppress(JobNotFound):
-        begun.append(client.jobs.get(highest).id)
-    begun += [job.id for job in client.jobs.list(limit=2, cursor=highest).jobs if job.id >= low]
+    if len(name.replace("-", "")) == _DIGITS:
+        return normalise_id(name)
+    begun = [job.id for job in client.jobs.list(JobFilter(id=name), limit=2)]
     if not begun:
         raise JobNotFound(f"no job begins with {name!r:.80}; it was never enqueued here, or has been removed")
     if len(begun) > 1:

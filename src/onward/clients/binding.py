@@ -14,7 +14,8 @@ from onward.connections import AsyncConnection, adapt_async, require_tables, run
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob, micros
-from onward.core.policy.rules import AUDIT_LEVELS, Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import AUDIT_LEVELS
 from onward.errors import OnwardError
 from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
@@ -58,13 +59,17 @@ class AsyncBinding:
     """
 
     def __init__(
-        self, store: AsyncStore, rules: Rules, bound: Bound = _UNBOUND, tx: AsyncConnection | None = None
+        self,
+        store: AsyncStore,
+        policies: Policies,
+        bound: Bound = _UNBOUND,
+        tx: AsyncConnection | None = None,
     ) -> None:
         self.store = store
-        self.rules = rules
+        self.policies = policies
         self.bound = bound
         self._tx = tx
-        level = AUDIT_LEVELS.index(rules.audit)
+        level = AUDIT_LEVELS.index(policies.settings.audit)
         self._always: dict[str, Scalar] = {"only_org": bound.org_id, "audited": level}
 
     @property
@@ -84,12 +89,12 @@ class AsyncBinding:
     def within(self, tx: object) -> AsyncBinding:
         """Return this binding in the caller's open transaction."""
         joined = adapt_async(tx, self.store.database, self.store.prefix)
-        return AsyncBinding(self.store, self.rules, self.bound, joined)
+        return AsyncBinding(self.store, self.policies, self.bound, joined)
 
     def having(self, **changes: Any) -> AsyncBinding:
         """Return this binding with other fields of `Bound`."""
         bound = msgspec.structs.replace(self.bound, **changes)
-        return AsyncBinding(self.store, self.rules, bound, self._tx)
+        return AsyncBinding(self.store, self.policies, bound, self._tx)
 
     def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
         """Return the jobs with the bound org, project and actor where they have none of their own."""
@@ -156,4 +161,4 @@ class AsyncBinding:
         would block others; for a client of one org; and while the database is unreachable.
         """
         if (ids or permits) and not self.is_within and self.org_id is None and not self.store.row_security:
-            await self.walk(after_end.follow_up(ids, permits, self.rules))
+            await self.walk(after_end.follow_up(ids, permits, self.policies))

@@ -1,1 +1,1 @@
-"""The rules of Onward as pure functions of values: no I/O, clock, dice or logging in here."""
+"""What Onward decides, as pure functions of values: no I/O, clock, dice or logging in here."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Generic, TypeVar, overload
 
 import msgspec
 from msgspec import Meta
 
+from onward.core.jobs.ids import is_id
 from onward.errors import InvalidSetting
 
 T = TypeVar("T")
@@ -63,6 +64,15 @@ def make_cursor(listing: str, *position: str | int) -> Cursor:
     return urlsafe_b64encode(msgspec.json.encode([listing, *position])).decode().rstrip("=")
 
 
+def cut(
+    listing: str, items: Sequence[T], limit: int, position: Callable[[T], tuple[str | int, ...]]
+) -> Page[T]:
+    """Return the first `limit` items, with a cursor after the last one if there are more."""
+    if len(items) <= limit:
+        return Page(items)
+    return Page(items[:limit], make_cursor(listing, *position(items[limit - 1])))
+
+
 def read_cursor(listing: str, cursor: Cursor, *kinds: type[str | int]) -> list[Any]:
     """Return the position in a cursor; raise InvalidSetting for one that `listing` did not make."""
     named, *position = _decoded(cursor)
@@ -70,6 +80,16 @@ def read_cursor(listing: str, cursor: Cursor, *kinds: type[str | int]) -> list[A
     if not fits or not all(map(_is_part, position, kinds)):
         raise _refused(cursor)
     return position
+
+
+def read_id_cursor(listing: str, cursor: Cursor | None) -> str | None:
+    """Return the id in a cursor of a listing that is ordered by ids; None without a cursor."""
+    if cursor is None:
+        return None
+    [position] = read_cursor(listing, cursor, str)
+    if not is_id(position):
+        raise _refused(cursor)
+    return str(position)
 
 
 def _decoded(cursor: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from onward.core.inputs.checks import span
 from onward.core.inputs.duration import duration
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.keys import subject_key, type_key
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidJob
 
 _OPTIONS = ("debounce", "debounce_max", "throttle")
@@ -40,11 +40,11 @@ class Burst(msgspec.Struct, frozen=True):
                 "debounce, and no shorter than that"
             )
 
-    def applied(self, new: NewJob, rules: Rules) -> NewJob:
+    def applied(self, new: NewJob, policies: Policies) -> NewJob:
         """Return the job with this burst's settings; a job without a key gets the key of its type."""
         if self.debounce is not None:
-            return _debounced(new, self.debounce, self.debounce_max, rules)
-        return new if self.throttle is None else _throttled(new, self.throttle, rules)
+            return _debounced(new, self.debounce, self.debounce_max, policies)
+        return new if self.throttle is None else _throttled(new, self.throttle, policies)
 
 
 def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
@@ -62,7 +62,7 @@ def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
     return burst
 
 
-def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, rules: Rules) -> NewJob:
+def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, policies: Policies) -> NewJob:
     if new.on_conflict not in _MERGING:
         raise InvalidJob(
             f"on_conflict is {new.on_conflict!r}, and debounce replaces what a waiting job has; leave it out"
@@ -71,11 +71,11 @@ def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, rules: 
         raise InvalidJob("debounce says when the job runs and how long its key is held; leave out run_at, "
                          "delay and unique")  # fmt: skip
     # A delay counts by the database's clock, but a category may require an explicit instant.
-    explicit = rules.category(new.category).scheduling == "explicit"
+    explicit = policies.category(new.category).scheduling == "explicit"
     first = {"run_at": datetime.now(UTC) + quiet} if explicit else {"delay": quiet}
     return msgspec.structs.replace(
         new,
-        key=_key(new, "debounce", rules),
+        key=_key(new, "debounce", policies),
         # The key is held only while the job is live: an enqueue after its end must not be lost.
         unique="active",
         on_conflict="replace" if new.merge is None else "coalesce",
@@ -85,21 +85,23 @@ def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, rules: 
     )
 
 
-def _throttled(new: NewJob, period: timedelta, rules: Rules) -> NewJob:
+def _throttled(new: NewJob, period: timedelta, policies: Policies) -> NewJob:
     if new.on_conflict not in {None, "return", "raise"} or new.unique is not None:
         raise InvalidJob(
             "throttle says how long a key is held, and leaves the job that holds it as it is; "
             "leave out unique, and give on_conflict='raise' or none"
         )
     conflict = new.on_conflict or "return"
-    return msgspec.structs.replace(new, key=_key(new, "throttle", rules), unique=period, on_conflict=conflict)
+    return msgspec.structs.replace(
+        new, key=_key(new, "throttle", policies), unique=period, on_conflict=conflict
+    )
 
 
-def _key(new: NewJob, mode: str, rules: Rules) -> str:
+def _key(new: NewJob, mode: str, policies: Policies) -> str:
     """Return the key whose jobs are one burst; like every key, it is unique within an org and a project."""
     if new.key is not None:
         return new.key
-    if new.subject is not None and rules.category(new.category).unique_by == "subject":
+    if new.subject is not None and policies.category(new.category).unique_by == "subject":
         return subject_key(new.job_type, new.subject)
     return type_key(new.job_type, mode)
 

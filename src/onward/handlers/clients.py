@@ -14,7 +14,8 @@ from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import Job
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
+from onward.core.records.artifact import Artifact
 from onward.logs import hide_also
 from onward.stores import open_async_store, open_store
 
@@ -54,14 +55,14 @@ class Clients:
         url: str | None = None,
         *,
         schema: str = "onward",
-        rules: Rules = DEFAULT_RULES,
+        policies: Policies = DEFAULT_POLICIES,
         row_security: bool = False,
     ) -> None:
         self.url = url
         self.schema = schema
-        self.rules = rules
+        self.policies = policies
         self.row_security = row_security
-        hide_also(rules.redact)
+        hide_also(policies.settings.redact)
         self._opening = threading.Lock()
         self._sync: Client | None = None
         self._process = os.getpid()
@@ -71,14 +72,14 @@ class Clients:
         """Return a new client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
         store = open_store(self.url, schema=self.schema, steady=steady, row_security=self.row_security)
-        return Client(store=store, rules=self.rules)
+        return Client(store=store, policies=self.policies)
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
         """Return a new async client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
         security = self.row_security
         store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)
-        return AsyncClient(store=store, rules=self.rules)
+        return AsyncClient(store=store, policies=self.policies)
 
     @property
     def sync(self) -> Client:
@@ -120,6 +121,8 @@ class Clients:
             return self._sync
 
 
-def confined(client: ClientT, job: Job) -> ClientT:
-    """Return the client confined to the org of a job; for a job without an org, the same client."""
-    return client if job.org_id is None or client.rules.tenancy == "off" else client.for_org(job.org_id)
+def confined(client: ClientT, owned: Job | Artifact) -> ClientT:
+    """Return the client confined to the org of a job or an artifact; if it has none, the same client."""
+    if owned.org_id is None or client.policies.settings.tenancy == "off":
+        return client
+    return client.for_org(owned.org_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from onward.core.jobs.job import NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.schedules.schedule import NewSchedule, ScheduleOptions, job_of, unknown_type
 from onward.errors import ContractBroken, InvalidArguments, InvalidSetting
 from onward.handlers.enqueue_options import Defaults, Request, check_names
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def schedule_in_code(
-    name: str, options: Defaults, request: Request, signature: Signature, rules: Rules
+    name: str, options: Defaults, request: Request, signature: Signature, policies: Policies
 ) -> NewSchedule | None:
     """Return the schedule that a job type defines, under the job type's name; None if it has none."""
     said = {key: value for key, value in options.items() if key in ScheduleOptions.__annotations__}
@@ -34,7 +34,7 @@ def schedule_in_code(
     try:
         payload = signature.payload((), {})
         return checked_schedule(
-            name, _new(request, payload, rules), said, rules, allowed=request.allowed, source="code"
+            name, _new(request, payload, policies), said, policies, allowed=request.allowed, source="code"
         )
     except InvalidArguments as error:
         raise InvalidSetting(
@@ -53,21 +53,21 @@ def schedule_of(
     job: JobType[..., Any] | NewJob | str,
     payload: Mapping[str, Any] | None,
     options: Mapping[str, Any],
-    rules: Rules,
+    policies: Policies,
     *,
     jobs: Mapping[str, JobType[..., Any]],
 ) -> NewSchedule:
     """Return a schedule to add at run time, for a job, a job type or the name of a job type."""
     check_names("schedule()", options, ScheduleOptions.__annotations__)
     if isinstance(job, NewJob):
-        return checked_schedule(name, job_of(job, payload, ()), options, rules)
+        return checked_schedule(name, job_of(job, payload, ()), options, policies)
     job = _job_type(name, job, jobs)
     request, arguments = job.asked_for(dict(payload or {}))
-    new = _new(request, arguments, rules)
+    new = _new(request, arguments, policies)
     # A run does not inherit the actor of the code that adds the schedule, only its org and project.
-    here = filled(new, rules)
+    here = filled(new, policies)
     new = replace(new, org_id=here.org_id, project_id=here.project_id)
-    return checked_schedule(name, new, options, rules, allowed=request.allowed)
+    return checked_schedule(name, new, options, policies, allowed=request.allowed)
 
 
 def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> JobType[..., Any]:
@@ -85,6 +85,6 @@ def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> Job
     )
 
 
-def _new(request: Request, payload: dict[str, Any], rules: Rules) -> NewJob:
+def _new(request: Request, payload: dict[str, Any], policies: Policies) -> NewJob:
     # A deadline counts from each occurrence, and the key of a job is that of its occurrence.
-    return replace(request, allowed=None, key_of=None).build(payload, rules)
+    return replace(request, allowed=None, key_of=None).build(payload, policies)

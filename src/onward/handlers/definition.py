@@ -10,10 +10,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from msgspec import structs
 
 from onward.core.failures.breaker import check_provider
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import NewJob
 from onward.core.limits.limit import read_limit
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
@@ -101,13 +101,13 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
     executor = _executor(name, function, options.get("executor"))
     memory = options.get("memory")
     if memory is not None:
-        whole("memory", memory, 1, _MOST_MEMORY)
+        whole_number("memory", memory, 1, _MOST_MEMORY)
         if executor != "process":
             raise InvalidSetting(
                 f"job type {name!r}: memory can be limited for a process only; give executor='process'"
             )
     signature = Signature(function)
-    request = _request(name, options, signature, clients.rules)
+    request = _request(name, options, signature, clients.policies)
     handler = Handler(
         job_type=name,
         function=function,
@@ -122,12 +122,12 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         secrets=_secrets(name, options),
         provider=_provider(name, options.get("provider")),
         limit=request.limit,
-        schedule=schedule_in_code(name, options, request, signature, clients.rules),
+        schedule=schedule_in_code(name, options, request, signature, clients.policies),
     )
     return JobFunction(handler, signature, clients, request)
 
 
-def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -> Request:
+def _request(name: str, options: Defaults, signature: Signature, policies: Policies) -> Request:
     new = NewJob(job_type=name, category=options.get("category", "default"), merge=options.get("coalesce"))
     said = {key: value for key, value in options.items() if key in _SAID}
     if new.merge is not None:
@@ -139,7 +139,7 @@ def _request(name: str, options: Defaults, signature: Signature, rules: Rules) -
     request = Request(new, key_of=key_of, limit=read_limit(name, options.get("limit"))).using(said)
     # Run the checks of an enqueue, so that a wrong default fails at once. Org and actor are not known yet, so
     # the checks of tenancy and contract are off.
-    anyone = replace(rules, tenancy="optional", contract="off")
+    anyone = replace(policies, settings=replace(policies.settings, tenancy="optional", contract="off"))
     if request.burst is not None:
         request.burst.applied(request.new, anyone)
     asked_row(request.new if key_of is None else structs.replace(request.new, key="any"), "", anyone)

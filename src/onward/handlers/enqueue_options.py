@@ -16,7 +16,7 @@ from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import JobState, Merge, NewJob
 from onward.core.limits.limit import Limit, Per, limit_key
 from onward.core.policy.category import OnConflict
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.schedules.schedule import Overlap
 from onward.core.schedules.timing import Missed
 from onward.core.secrets.secret_policy import SecretPolicy
@@ -149,7 +149,7 @@ class Request(msgspec.Struct, frozen=True):
         check_needs(new.after_needs, new.after_failure)
         return msgspec.structs.replace(self, new=new, tx=tx, allowed=allowed, burst=burst)
 
-    def build(self, payload: dict[str, Any], rules: Rules = DEFAULT_RULES) -> NewJob:
+    def build(self, payload: dict[str, Any], policies: Policies = DEFAULT_POLICIES) -> NewJob:
         """Return the job to be stored."""
         if self.allowed is None:
             new = msgspec.structs.replace(self.new, payload=payload)
@@ -158,15 +158,15 @@ class Request(msgspec.Struct, frozen=True):
             new = msgspec.structs.replace(self.new, payload=payload, deadline=deadline)
         keyed = self.key_of is not None and new.key is None
         if not keyed and self.limit is None:
-            return new if self.burst is None else self.burst.applied(new, rules)
+            return new if self.burst is None else self.burst.applied(new, policies)
         # A key and a limit may both contain the org, which may be inherited.
-        new = filled(new, rules)
+        new = filled(new, policies)
         if self.key_of is not None and keyed:
             new = msgspec.structs.replace(new, key=self.key_of(new))
         if keyed and isinstance(self.key_of, NotificationKeys):
-            new = msgspec.structs.replace(new, unique=self.key_of.lifetime(new, rules))
+            new = msgspec.structs.replace(new, unique=self.key_of.lifetime(new, policies))
         if self.burst is not None:
-            new = self.burst.applied(new, rules)
+            new = self.burst.applied(new, policies)
         if self.limit is None:
             return new
         return msgspec.structs.replace(new, limit_key=limit_key(self.limit, new))

@@ -18,7 +18,7 @@ from onward.core.jobs.keys import (
     template_fields,
 )
 from onward.core.policy.category import Lifetime
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.secrets.names import is_secret_name
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.signature import Signature
@@ -54,13 +54,13 @@ class NotificationKeys:
         recipient = _text(new, self.recipient, arguments)
         return notification_key(new.org_id, recipient, kind, new.payload, self._start(new, datetime.now(UTC)))
 
-    def lifetime(self, new: NewJob, rules: Rules) -> Lifetime | None:
+    def lifetime(self, new: NewJob, policies: Policies) -> Lifetime | None:
         """Return how long a key is held: at least to the end of its bucket.
 
         An explicit `unique` of the enqueue is kept, and so is a longer lifetime of the category. A shorter
         lifetime would let a notification be sent again in the same bucket.
         """
-        usual = rules.category(new.category).key_lifetime or "active"
+        usual = policies.category(new.category).key_lifetime or "active"
         if new.unique is not None or usual == "forever":
             return new.unique
         now = datetime.now(UTC)

@@ -46,7 +46,7 @@ class JobType(Generic[P, R]):
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """Check the arguments and return the job that would be stored, for `enqueue_many`."""
-        return filled(self._new(args, kwargs), self.clients.rules)
+        return filled(self._new(args, kwargs), self.clients.policies)
 
     def asked_for(self, kwargs: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
         """Check the arguments; return the request and the payload, for a caller that makes jobs later."""
@@ -75,16 +75,16 @@ class JobType(Generic[P, R]):
             return Handle(self._forgone(new, error), self.clients)
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
-        return self._request.build(self._signature.payload(args, kwargs), self.clients.rules)
+        return self._request.build(self._signature.payload(args, kwargs), self.clients.policies)
 
     def _forgone(self, new: NewJob, error: StoreError) -> Enqueued:
         """Go on without a job of a best-effort category, so that its caller does not fail with it."""
-        rules = self.clients.rules
-        if not rules.category(new.category).best_effort:
+        policies = self.clients.policies
+        if not policies.category(new.category).best_effort:
             raise error
         # An invalid job still raises its own error, although the database failed first.
-        [whole] = inherit([new], rules)
-        asked_row(whole, NO_JOB, rules)
+        [whole] = inherit([new], policies)
+        asked_row(whole, NO_JOB, policies)
         log.error("a job of type %s could not be stored, and is forgone: %s", new.job_type, error)
         return Enqueued(NO_JOB, None, created=False)
 

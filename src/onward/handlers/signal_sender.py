@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar
 
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.actor import Actor
+from onward.core.work.wait import KEEP
 from onward.errors import InvalidJob
 from onward.handlers.enqueue_options import check_names
 
@@ -23,24 +24,29 @@ class SignalOptions(TypedDict, total=False):
     tx: object
 
 
-class Said(NamedTuple):
-    """The options of a signal as a client takes them, its actor, and the transaction to store it in."""
+class SignalCall(NamedTuple):
+    """The options of a signal: its org, how long it is kept, its actor, and its transaction."""
 
-    named: dict[str, Any]
+    org_id: str | None
+    keep: Duration
     actor: Actor | None
     tx: object
 
     def bound(self, client: AnyClient) -> AnyClient:
         """Return the client in the transaction of the signal, acting for the actor that sends it."""
         client = client if self.tx is None else client.within(self.tx)
-        return client if self.actor is None else client.acting_as(self.actor)
+        client = client if self.actor is None else client.acting_as(self.actor)
+        # A client of one org can't send for another; a client of all orgs stays one, to wake jobs at once.
+        return client if None in {self.org_id, client.org_id} else client.for_org(str(self.org_id))
 
 
-def read_signal(options: SignalOptions) -> Said:
+def read_signal(options: SignalOptions) -> SignalCall:
     """Read the options of one signal; raises InvalidSetting for an unknown option."""
     check_names("signal()", options, SignalOptions.__annotations__)
-    named: dict[str, Any] = {
-        name: options[name] for name in ("org_id", "keep") if options.get(name) is not None
-    }
-    actor = options.get("actor")
-    return Said(named, None if actor is None else Actor.of(actor, InvalidJob), options.get("tx"))
+    keep, actor = options.get("keep"), options.get("actor")
+    return SignalCall(
+        options.get("org_id"),
+        KEEP if keep is None else keep,
+        None if actor is None else Actor.of(actor, InvalidJob),
+        options.get("tx"),
+    )

@@ -14,7 +14,7 @@ from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
@@ -36,7 +36,6 @@ OF_ONE_ORG = frozenset({
     "enqueue_keyed_jobs",
     "explain_refusals",
     "find_batch_members",
-    "find_dead_ids",
     "find_dependents",
     "find_idle_batches",
     "find_origin",
@@ -76,7 +75,9 @@ OF_ONE_ORG = frozenset({
     "list_effects",
     "list_jobs",
     "list_keys",
+    "list_followers",
     "list_links",
+    "list_parents",
     "list_resolutions",
     "list_signals",
     "list_usage",
@@ -103,6 +104,7 @@ OF_ONE_ORG = frozenset({
     "resolve_followers",
     "set_control",
     "store_signal",
+    "sum_attempts",
     "tie_followers",
     "untie_followers",
     "wake_waiting",
@@ -112,10 +114,10 @@ OF_ONE_ORG = frozenset({
 _CONTROLS = frozenset({"lift_control", "set_control"})
 
 
-def check_org(org_id: str, confined_to: str | None, rules: Rules) -> None:
+def check_org(org_id: str, confined_to: str | None, policies: Policies) -> None:
     """Refuse an invalid org id, and any org but the one to which the client is confined."""
     check_text("org_id", org_id, longest=LONGEST["org_id"])
-    if rules.tenancy == "off":
+    if policies.settings.tenancy == "off":
         raise InvalidSetting('the application has tenancy="off": its jobs have no org to confine a client to')
     if confined_to not in {None, org_id}:
         raise _other_org(org_id, str(confined_to))

@@ -17,7 +17,7 @@ class Wakeups(Protocol):
     """A source of wake-ups."""
 
     @property
-    def tells(self) -> bool:
+    def for_each_job(self) -> bool:
         """Whether each job that arrives while a worker is marked as idle causes its own wake-up."""
         ...
 
@@ -47,7 +47,7 @@ class SqliteWakeups:
         self._changed_at = 0.0
         self._woken = asyncio.Event()
         # Any write changes the file, including the writes of this worker, so a change need not be a new job.
-        self.tells = False
+        self.for_each_job = False
 
     async def wait(self, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """Wait until the file has changed; the first call returns at once, so that earlier jobs are found."""

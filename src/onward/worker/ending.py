@@ -50,14 +50,16 @@ class Ending:
             await self._stopping.finish.wait()
         parts, claimer = self._parts, self._parts.claimer
         while True:
-            await claimer.dry.wait()
-            claims = claimer.claims
+            await claimer.claims.dry.wait()
+            claims = claimer.claims.count
             await parts.held.resting.wait()
             await parts.finisher.emptied()
-            # Twice: a job that changes state during the first ready is seen by the second.
-            more = parts.admitter.more
-            if claimer.spent or not (await claimer.more(claims, more) or await claimer.more(claims, more)):
+            if claimer.plan.spent or not (await self._more(claims) or await self._more(claims)):
+                # Twice: a job that changes state during the first query is found by the second.
                 return
+
+    async def _more(self, claims: int) -> bool:
+        return await self._parts.claimer.remaining.exists(claims, self._parts.admitter.more)
 
     async def finish(self, claiming: asyncio.Task[None]) -> None:
         """Claim no more, let running jobs end within the grace, release the rest; the lease is kept."""
@@ -72,9 +74,9 @@ class Ending:
         await _wait_for(resting, _left(until), stopping.release)
         if not resting.is_set():
             log.warning("giving back what still runs (jobs: %s)", parts.buffer.running)
-            parts.executor.cancel_all("shutdown")
+            parts.executor.running.cancel_all("shutdown")
             await _wait_for(resting, 2.0, stopping.abandon)
-            parts.executor.abandon_all()
+            parts.executor.running.abandon_all()
             await asyncio.sleep(0)
         if not stopping.abandon.is_set():
             await self._write(max(_left(until), _LAST_WRITES))

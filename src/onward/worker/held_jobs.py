@@ -13,6 +13,7 @@ from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.executor import Executor
 from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.claimer import Claimer
+from onward.worker.claiming.exclusions import Exclusions
 from onward.worker.claiming.throughput import Pace
 from onward.worker.finishing.finisher import Finisher
 from onward.worker.tally import Tally
@@ -28,9 +29,15 @@ class HeldJobs:
     finisher: Finisher
 
     def __init__(
-        self, buffer: Buffer, pace: Pace, tally: Tally, on_end: Callable[[Job, Transition], None] | None
+        self,
+        buffer: Buffer,
+        exclusions: Exclusions,
+        pace: Pace,
+        tally: Tally,
+        on_end: Callable[[Job, Transition], None] | None,
     ) -> None:
         self._buffer = buffer
+        self._exclusions = exclusions
         self._pace = pace
         self._tally = tally
         self._on_end = on_end
@@ -39,28 +46,28 @@ class HeldJobs:
 
     def ids(self) -> set[str]:
         """Return the ids of all jobs that wait or run here, or whose ends are not written."""
-        return self._buffer.ids() | set(self.executor.runs) | self.finisher.ids()
+        return self._buffer.ids() | set(self.executor.running.runs) | self.finisher.ids()
 
-    def feed(self) -> None:
+    def start(self) -> None:
         """Let the claimed jobs begin."""
         # A claim that was under way when a budget was spent may have brought jobs of that org.
-        if self._buffer.length and (spent := self.claimer.spent_orgs):
+        if self._buffer.length and (spent := self._exclusions.spent_orgs):
             self.spent(spent)
         if self._buffer.length:
             self.resting.clear()
             self._pace.began(time.monotonic())
-            self.executor.feed()
+            self.executor.wake()
 
     def ended(self, ran: Sequence[Ran]) -> None:
         """Pass on runs that are over."""
         self.finisher.add_all(ran)
         self._pace.ended(time.monotonic(), len(ran))
-        self.claimer.ended()
-        self._rest()
+        self.claimer.slot_freed()
+        self._check_resting()
 
     def written(self, batch: Sequence[tuple[Job, End]], lost: frozenset[str]) -> None:
         """Count the ends that were written; those of `lost` jobs were refused, as their lease was lost."""
-        self.claimer.caught_up(job.queue for job, _ in batch)
+        self.claimer.ends_written(job.queue for job, _ in batch)
         if lost:
             kept = [pair for pair in batch if pair[0].id not in lost]
             self._tally.refused += len(batch) - len(kept)
@@ -76,22 +83,22 @@ class HeldJobs:
 
     def spent(self, orgs: frozenset[str]) -> None:
         """Release the waiting jobs of orgs whose budget is spent."""
-        self.claimer.hold(orgs)
+        self._exclusions.add_spent(orgs)
         self.finisher.release(self._buffer.take_out(orgs))
-        self._rest()
+        self._check_resting()
 
     def release(self) -> None:
         """Release the jobs that wait for a slot."""
         self.finisher.release(self._buffer.trim(0))
-        self._rest()
+        self._check_resting()
 
     def lose(self) -> None:
         """Stop all jobs: the worker has lost its lease, so they belong to others now."""
         self._buffer.trim(0)
-        self.executor.cancel_all("lease_lost")
-        self._rest()
+        self.executor.running.cancel_all("lease_lost")
+        self._check_resting()
 
-    def _rest(self) -> None:
+    def _check_resting(self) -> None:
         if not self._buffer.busy:
             self.resting.set()
             self._pace.rested(time.monotonic())

@@ -13,22 +13,22 @@ class Stopping:
         self.release = asyncio.Event()
         self.abandon = asyncio.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
-        self._asked = 0
-        self.asked = False
+        self._requests = 0
+        self.requested = False
 
     def begin(self) -> None:
-        """Bind to the running event loop; from now on `ask` may be called from any thread."""
+        """Bind to the running event loop; from now on `request` may be called from any thread."""
         self.loop = asyncio.get_running_loop()
 
-    def ask(self) -> None:
-        """Add one request; `asked` is true at once, the events are set when the event loop runs next."""
-        self.asked = True
+    def request(self) -> None:
+        """Add one request; `requested` is true at once, the events are set when the event loop runs next."""
+        self.requested = True
         if self.loop is None:
-            self._ask()
+            self._count()
         else:
-            self.loop.call_soon_threadsafe(self._ask)
+            self.loop.call_soon_threadsafe(self._count)
 
-    def _ask(self) -> None:
-        self._asked += 1
-        for event in (self.finish, self.release, self.abandon)[: self._asked]:
+    def _count(self) -> None:
+        self._requests += 1
+        for event in (self.finish, self.release, self.abandon)[: self._requests]:
             event.set()

@@ -30,7 +30,7 @@ def group(folder) -> str:
         client.at(now).enqueue(NewJob(job_type="mail"))
         [job] = client.at(now).worker.claim("q:default", worker_id="w")
         client.at(now).worker.finish(
-            [job.end_with(Failed({"class": "E", "message": "no\nway"}, retryable=False))]
+            [job.end_with(Failed({"error_class": "E", "message": "no\nway"}, retryable=False))]
         )
         client.at(now).worker.alerts.gather()
         client.at(now).worker.alerts.prepare(["hook"])
@@ -45,7 +45,7 @@ def test_alerts_are_listed_for_people_and_for_programs(onward, group):
     first, second = ran.out.splitlines()
     assert first.endswith(f"{group}  job_dead  once  mail died: unrecoverable")
     assert second == "  hook: tried once: it is away"
-    [alert] = json.loads(onward("alerts", "list", "--json").out)["alerts"]
+    [alert] = json.loads(onward("alerts", "list", "--json").out)["items"]
     assert (alert["fingerprint"], alert["count"], alert["about"]["message"]) == (group, 1, "no way")
     assert alert["waiting"][0]["error"] == "it is away"
     assert onward("alerts", "list", "--kind", "slo_burn").err == "no alerts\n"

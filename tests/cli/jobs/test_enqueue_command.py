@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Job, JobState
+from onward import Client, JobState
 from onward.cli.times import read_instant, read_length
 from onward.cli.work.worker import parse_queues
 from onward.errors import InvalidSetting
+from onward.results import Job
 from tests.cli.program import Program
 
 APP = """
@@ -34,7 +35,7 @@ def app(folder):
 
 def stored() -> Job:
     with Client("sqlite:///jobs.db") as client:
-        [job] = client.jobs.list().jobs
+        [job] = client.jobs.list().items
         return job
 
 
@@ -141,7 +142,7 @@ def test_waiting_tells_how_it_went_and_prints_the_result(onward, app, folder):
     assert "queued → running → dead   attempt 1/1 " in dead.err
     assert dead.err.endswith("  ValueError: bad card: attempts_exhausted\n")
     assert shown.code == 6
-    assert json.loads(shown.out)["error"]["class"] == "ValueError"
+    assert json.loads(shown.out)["error"]["error_class"] == "ValueError"
 
 
 def test_waiting_has_an_end(onward, app):

@@ -31,7 +31,7 @@ def test_the_gate_is_closed_and_opened_by_whoever_sits_there(onward, client):  #
     assert onward("gate", "open", "--actor", "user:ada", "--reason", "done").err == "the gate is open\n"
     assert client.gate.status().gate is None
     assert onward("gate", "open").err == "the gate was open already\n"
-    [event] = client.audit.list(limit=1).records
+    [event] = client.audit.list(limit=1)
     assert (event.event, event.actor_type, event.actor_id) == ("gate.opened", "user", "ada")
 
 
@@ -115,7 +115,7 @@ def test_an_app_that_can_not_be_imported_stops_no_operator_who_names_the_databas
         assert ran.code == 0, words
         warned = ran.err.splitlines()[0]
         assert warned == (
-            'importing "app" failed: OSError: no disk; going on without the app, by default rules'
+            'importing "app" failed: OSError: no disk; going on without the app, by default policies'
         )
         assert "Traceback" not in ran.err
         refused = onward(*words)

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Client, NewJob, Onward
 from onward.cli.views.banner import describe_jobs
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 
@@ -111,7 +111,7 @@ def test_a_schedule_is_run_now_beside_its_times(onward, client):
     assert line.split()[3:6] == ["hand", "not", "ended"]
     told = json.loads(onward("schedules", "run", "nightly", "--json").out)
     assert client.jobs.get(told["job_id"]).job_type == "report"
-    newest, oldest = [record for record in client.audit.list().records if record.event == "schedule.run_now"]
+    newest, oldest = [record for record in client.audit.list() if record.event == "schedule.run_now"]
     assert (oldest.actor_id, oldest.detail["reason"]) == ("ada", "the numbers were wrong")
     assert newest.actor_type == "cli"  # whoever says nothing
 
@@ -152,7 +152,7 @@ def test_the_history_of_a_removed_schedule_is_told_in_utc(onward, client):
 
 
 def test_who_removes_what_code_defines_is_told_that_it_comes_back(onward, client):
-    new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Rules(), source="code")
+    new = checked_schedule("report", NewJob(job_type="report"), {"every": "1h"}, Policies(), source="code")
     client.worker.schedules.declare([new])
     said = onward("schedules", "remove", "report", "--reason", "no more reports")
     assert said.err == (

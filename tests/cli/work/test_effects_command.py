@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from onward import AuditFilter, Client, Effect, NewJob
+from onward import AuditFilter, Client, NewJob
+from onward.results import Effect
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_effects_are_listed_for_people_and_for_programs(onward, done):
     assert send.endswith(done.key)
     assert total.split()[:4] == ["done", "step", "total", "1"]
     assert onward("effects", "list", done.job_id[:20]).out == ran.out
-    first, second = json.loads(onward("effects", "list", done.job_id, "--json").out)
+    first, second = json.loads(onward("effects", "list", done.job_id, "--json").out)["items"]
     assert (first["name"], first["state"], first["idempotency_key"]) == ("send", "done", done.key)
     assert first["result"] == {"password": "[redacted]", "n": 1}
     assert first["done_at"].endswith("Z")
@@ -64,7 +65,7 @@ def test_an_effect_is_reset_by_its_name_for_a_reason(onward, done, folder):  # S
     assert f"onward effects list {done.job_id}" in typo.err
     assert onward("effects", "reset", done.job_id, "send").code == 2
     with Client(f"sqlite:///{folder}/onward.db") as client:
-        second, first = client.audit.list(AuditFilter(event="effect.reset")).records
+        second, first = client.audit.list(AuditFilter(event="effect.reset"))
         assert (first.actor_type, first.actor_id, first.detail["reason"]) == ("user", "ada", "bounced")
         assert second.actor_type == "cli"
         assert "@" in str(second.actor_id)

@@ -218,7 +218,7 @@ def test_a_job_of_a_process_that_was_killed_runs_again_at_once(folder, either):
         assert supervisor.end() == 0
     job = either.jobs.get(job_id)
     assert (job.state, job.attempt) == (JobState.SUCCEEDED, 2)
-    assert "was ended by SIGKILL" in either.jobs.attempts(job_id)[0].error["message"]
+    assert "was ended by SIGKILL" in either.jobs.attempts(job_id)[0].error.message
     assert f"process {killed} was ended by SIGKILL" in supervisor.output
     assert f"took back what process {killed} had (jobs: 1)" in supervisor.output
     assert "2 processes of 10 slots" in supervisor.output

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from onward.core.bulk import Bulk
 from onward.core.jobs.ids import JobId
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.page import make_cursor
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed, Succeeded
 from onward.operations.jobs import inspect, key_conflicts, subjects
 from tests.connections.scenarios.steps import HOUR, NOW, Go, end, events, look, put, register, take
@@ -49,10 +51,12 @@ def keys_are_listed_forgotten_and_pruned(go: Go) -> list[JobId]:
     short, kept = put(go, key="short", unique="active").id, put(go, key="ké", org_id="é").id
     for job in take(go):
         end(go, job, Succeeded())
-    assert [key.key for key in go(key_conflicts.list_keys()).keys] == ["short", "ké"]
-    assert go(key_conflicts.prune(), at=NOW + timedelta(seconds=1)) == (1, ("é", "", "ké"))
-    assert go(key_conflicts.forget("ké", org_id="é", reason="é")) is True
-    assert go(key_conflicts.list_keys()).keys == []
+    assert [key.key for key in go(key_conflicts.list_keys())] == ["short", "ké"]
+    assert go(key_conflicts.prune(), at=NOW + timedelta(seconds=1)) == Bulk(
+        found=1, done=1, next_cursor=make_cursor("keys.prune", "é", "", "ké")
+    )
+    assert go(key_conflicts.forget("ké", org_id="é", reason="é")).changed
+    assert go(key_conflicts.list_keys()).items == []
     return [short, kept]
 
 
@@ -61,7 +65,7 @@ def the_jobs_of_a_subject_go_with_it(go: Go) -> list[JobId]:
     gone = put(go, category="booking", subject="booking:é").id
     end(go, take(go)[0], Succeeded())
     kept = put(go, subject="booking:other").id
-    dropped = go(subjects.drop_subject("booking:é", DEFAULT_RULES, rule="delete"))
+    dropped = go(subjects.drop_subject("booking:é", DEFAULT_POLICIES, policy="delete"))
     assert dropped.deleted == {gone}
     assert go(inspect.get_many([gone])) == {}
     assert events(go, gone)[-1] == "job.deleted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from onward.core.jobs.ids import JobId
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End, Snooze, Succeeded
 from onward.operations.jobs import inspect
@@ -24,7 +24,7 @@ def what_runs_use_is_counted_and_charged(go: Go) -> list[JobId]:
     first, second = put(go, org_id="é", queue="q:default"), put(go, org_id="é")
     jobs = take(go)
     used = (Usage("tokens", 2.5, 10), Usage("é"))
-    policy = DEFAULT_RULES.policy_of(jobs[0])
+    policy = DEFAULT_POLICIES.policy_of(jobs[0])
     ends = [End.of(job, Succeeded(), policy, 0.5, used) for job in jobs]
     assert go(finish.finish([End.of(jobs[0], Snooze(0), policy, 0.5, used), ends[1]])).lost == set()
     assert go(finish.finish(ends[:1])).lost == {first.id}
@@ -41,7 +41,7 @@ def what_runs_use_is_counted_and_charged(go: Go) -> list[JobId]:
     assert go(pauses.controls()).held_orgs == {"é"}
     [spent] = go(usage.budgets())
     assert (spent.spent_micros, spent.spent_at) == (30, NOW)
-    assert go(usage.prune(before=NOW + HOUR, limit=4)) == 4
+    assert go(usage.prune(before=NOW + HOUR, limit=4)).done == 4
     assert go(usage.remove_budget("é"))
     return [first.id, second.id]
 

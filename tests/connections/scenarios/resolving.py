@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.core.failures.dead_letter import Edit, Resolved
+from onward.core.bulk import Bulk
+from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed
 from onward.operations.failures import dead_letters
 from onward.operations.jobs import inspect
@@ -16,30 +17,31 @@ from tests.connections.scenarios.steps import Go, end, events, ids, look, put, r
 
 __all__ = ["SCENARIOS"]
 
-BY: dict[str, Any] = {"reason": "é", "rules": DEFAULT_RULES}
+BY: dict[str, Any] = {"reason": "é", "policies": DEFAULT_POLICIES}
 
 
 def each_death_is_resolved_once(go: Go) -> list[JobId]:
     register(go)
     again, thrown, broken = (put(go, key=f"é{n}", payload={"é": n}).id for n in range(3))
     for job in take(go):
-        assert end(go, job, Failed({"class": "É", "hint": "é"}, retryable=False)).held == {job.id}
-    page = go(dead_letters.list_letters(limit=2))
-    assert ([letter.job.id for letter in page.letters], page.next_cursor) == ([broken, thrown], thrown)
-    assert (page.letters[0].error_class, page.letters[0].hint) == ("É", "é")
+        assert end(go, job, Failed({"error_class": "É", "hint": "é"}, retryable=False)).held == {job.id}
+    page = go(dead_letters.list_letters(DeadFilter(), limit=2))
+    assert [letter.job.id for letter in page] == [broken, thrown]
+    rest = go(dead_letters.list_letters(DeadFilter(), limit=2, cursor=page.next_cursor))
+    assert ([letter.job.id for letter in rest], rest.next_cursor) == ([again], None)
+    assert (page[0].error_class, page[0].hint) == ("É", "é")
     every = [again, thrown, broken]
-    assert go(dead_letters.replay([again], **BY)) == Resolved(frozenset({again}), {})
-    assert go(dead_letters.discard([thrown], **BY)) == Resolved(frozenset({thrown}), {})
+    assert go(dead_letters.replay([again], **BY)) == Bulk(found=1, done=1)
+    assert go(dead_letters.discard([thrown], **BY)) == Bulk(found=1, done=1)
     edit = Edit(patch={"é": "ö"}, priority=1)
-    note: dict[str, Any] = {"note": "é", "rules": DEFAULT_RULES}
-    fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **note))
+    fixed = go(dead_letters.fix(broken, edit, successor := ids.make(), **BY))
     assert fixed.resolution.diff == [
         {"path": '$["\\u00e9"]', "before": 2, "after": "ö"},
         {"path": "priority", "before": 5, "after": 1},
     ]
-    assert go(dead_letters.discard(every, **BY)) == Resolved(
-        frozenset(),
-        {
+    assert go(dead_letters.discard(every, **BY)) == Bulk(
+        found=3,
+        refused={
             again: "it is queued, not dead",
             thrown: "it was discarded already",
             broken: "it was fixed already",
@@ -49,7 +51,7 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     assert put(go, key="é2").id == successor
     assert go(dead_letters.origin(successor)) == go(dead_letters.get_letter(broken)) == fixed
     assert [became.resolution for became in go(dead_letters.history(again))] == ["replayed"]
-    assert go(inspect.list_jobs(JobFilter(queue="q:deadletter"))).jobs == []
+    assert go(inspect.list_jobs(JobFilter(queue="q:deadletter"))).items == []
     assert (go(inspect.count()).dead_letters, look(go, again).state) == (0, JobState.QUEUED)
     assert [events(go, job_id)[-1] for job_id in every] == ["job.replayed", "job.discarded", "job.fixed"]
     return [*every, successor]

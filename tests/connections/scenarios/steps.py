@@ -10,7 +10,7 @@ from typing import Any
 
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.jobs.job import Enqueued, Job, NewJob
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Outcome
 from onward.operations.jobs import enqueue, inspect
@@ -39,7 +39,7 @@ def take(go: Go, worker: str = "w", *, now: datetime = NOW, limit: int = 10) -> 
 
 
 def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> Leases:
-    leases: Leases = go(finish.finish([End.of(job, outcome, DEFAULT_RULES.policy_of(job), 0.5)]), at=now)
+    leases: Leases = go(finish.finish([End.of(job, outcome, DEFAULT_POLICIES.policy_of(job), 0.5)]), at=now)
     return leases
 
 

@@ -12,7 +12,8 @@ from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -74,8 +75,8 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     end(go, take(go)[0], Failed({"message": "boom"}, after=timedelta(seconds=5)))
     waiting = look(go, job_id)
     assert waiting.retrying
-    kind = fingerprint(waiting.job_type, {"message": "boom"})
-    boom = {"message": "boom", "fingerprint": kind, "repeats": 1}
+    kind = fingerprint(waiting.job_type, ErrorRecord(message="boom"))
+    boom = ErrorRecord(message="boom", fingerprint=kind, repeats=1)
     assert (waiting.run_at, waiting.error) == (NOW + timedelta(seconds=5), boom)
     assert go(rescue.promote(), at=NOW + timedelta(seconds=4)).next_due == NOW + timedelta(seconds=5)
     assert go(rescue.promote(), at=NOW + timedelta(seconds=5)) == Promoted({QUEUE: 1}, None)
@@ -84,8 +85,8 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     end(go, job, Failed({"message": "é"}, retryable=False))
     dead = look(go, job_id)
     assert dead.error is not None
-    assert (dead.state, dead.error["reason"], dead.error["message"]) == ("dead", "unrecoverable", "é")
-    assert dead.error["fingerprint"] != boom["fingerprint"]
+    assert (dead.state, dead.error.reason, dead.error.message) == ("dead", "unrecoverable", "é")
+    assert dead.error.fingerprint != boom.fingerprint
     past, last = go(inspect.attempts_of(job_id))
     assert (last.attempt, last.lease, last.outcome) == (2, 3, "failed")
     assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
@@ -100,7 +101,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
     register(go)
     put(go), put(go), put(go)
     released, snoozed, limited = take(go)
-    policy = DEFAULT_RULES.policy_of(released)
+    policy = DEFAULT_POLICIES.policy_of(released)
     leases = go(
         finish.finish(
             [
@@ -208,15 +209,15 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     )
     done, stuck = take(go)
     end(go, done, Succeeded())
-    everything = go(inspect.list_jobs(JobFilter(), limit=4)).jobs
+    everything = go(inspect.list_jobs(JobFilter(), limit=4)).items
     assert [job.id for job in everything] == sorted((job.id for job in everything), reverse=True)
     pages = [page := go(inspect.list_jobs(JobFilter(), limit=3))]
     pages.append(go(inspect.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
-    assert [job for page in pages for job in page.jobs] == everything
+    assert [job for page in pages for job in page] == everything
     assert pages[1].next_cursor is None
 
     def listed(*, now: datetime = NOW, **narrow: Any) -> set[JobId]:
-        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now).jobs}
+        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now)}
 
     assert listed(state=JobState.SUCCEEDED) == listed(job_type="mail", org_id="o") == {done.id}
     assert listed(subject="s") == listed(state=JobState.RUNNING) == {stuck.id}
@@ -227,7 +228,6 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     counts = go(inspect.count())
     assert counts.live == {QUEUE: {"running": 1, "scheduled": 1}, "other": {"queued": 1}}
     assert counts.ended == {"succeeded": 1, "dead": 0, "cancelled": 0}
-    assert go(inspect.count("o")).total(JobState.RUNNING) == 1
     assert go(inspect.get_many([])) == go(inspect.get_many([ids.make()])) == {}
     return [job.id for job in everything]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import Alert, Client, Failed, GroupedAlert, Job
+from onward import Client, Failed
+from onward.results import Alert, GroupedAlert, Job
 from tests.work.leases import dying_processes as dying
 
 __all__ = ["BUSY", "HOLD", "SINK", "T", "Told", "die", "messages", "only", "ready"]
@@ -15,7 +16,7 @@ T = datetime(2100, 1, 1, tzinfo=UTC)
 
 HOLD = timedelta(seconds=40)
 SINK = "told"
-BUSY = Failed({"class": "Busy", "message": "the line is busy"}, retryable=False)
+BUSY = Failed({"error_class": "Busy", "message": "the line is busy"}, retryable=False)
 
 
 def ready(client: Client) -> Client:

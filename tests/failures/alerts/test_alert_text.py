@@ -18,13 +18,14 @@ from onward.core.failures.alert import (
 )
 from onward.core.secrets.redaction import REDACTION
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from tests.failures.alerts.deaths import T, die, messages, ready
 from tests.failures.alerts.samples import alert
 
 SCOPES = "https://app.hubspot.com/private-apps/4711/scopes"
 MISSING_SCOPES = Failed(
     {
-        "class": "MissingScopes",
+        "error_class": "MissingScopes",
         "message": "403: this app hasn't been granted crm.objects.contacts.write",
         "rule": "http_status",
         "status": 403,
@@ -33,7 +34,7 @@ MISSING_SCOPES = Failed(
     },
     retryable=False,
 )
-AWAY = Failed({"class": "ServerError", "message": "503 Service Unavailable"})
+AWAY = Failed({"error_class": "ServerError", "message": "503 Service Unavailable"})
 
 UNRECOVERABLE_TEXT = """\
 integration_error: hubspot.sync_contact died: unrecoverable
@@ -126,14 +127,14 @@ def test_a_finding_is_told_with_its_evidence_and_its_remedy():
 
 def test_what_is_told_has_no_secrets_and_no_control_characters():
     error = {
-        "class": "Odd\x1b[31m",
+        "error_class": "Odd\x1b[31m",
         "message": "first\nline pin_code=98765432 password=hunter2hunter2\x00\u202e",
         "hint": "a\r\nBcc: all",
         "link": "https://example.com/?token=abcdef0123456789abcdef",
         "status": "403",
     }
     job = {"job_id": "1", "job_type": "a\nb", "org_id": "o\x07", "attempt": 1}
-    about = about_death("job_dead", job, error, Redaction(names=["pin_code"]))
+    about = about_death("job_dead", job, ErrorRecord.of(error), Redaction(names=["pin_code"]))
     assert (about["error_class"], about["hint"], about["org_id"]) == ("Odd", "a Bcc: all", "o")
     assert about["message"].startswith("first line ")
     assert about["title"] == "a b died: for no stated reason"
@@ -145,10 +146,10 @@ def test_what_is_told_has_no_secrets_and_no_control_characters():
 
 @pytest.mark.parametrize("kept", ["$(reboot)", "; rm -rf /", "", 7, None, "0123456789abc"])
 def test_a_fingerprint_that_is_none_never_gets_into_a_command(kept):
-    error = {"class": "E", "message": "m", "fingerprint": kept}
+    error = ErrorRecord.of({"error_class": "E", "message": "m", "fingerprint": kept})
     group = group_of("t", error)
     assert len(group) == 12
-    assert group == group_of("t", {"class": "E", "message": "m"})
+    assert group == group_of("t", ErrorRecord("E", "m"))
     commands = about_death("k", {"job_type": "t"}, error, REDACTION)["commands"]
     assert commands[0] == f"onward dead show {group}"
 
@@ -159,7 +160,7 @@ def test_a_name_from_outside_is_quoted_in_a_command():
 
 
 def test_a_long_message_is_cut():
-    about = about_death("k", {"job_type": "t"}, {"message": "x" * 10_000}, REDACTION)
+    about = about_death("k", {"job_type": "t"}, ErrorRecord(message="x" * 10_000), REDACTION)
     assert len(about["message"]) == 500
 
 

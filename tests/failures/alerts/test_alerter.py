@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
+from onward import CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
 from onward.clients.upkeep.doctor import AsyncDoctor
 from onward.core.upkeep import findings
 from onward.core.upkeep.diagnosis import Finding
-from onward.worker.loops import alert_delivery, alerter
+from onward.results import Alert
 from onward.worker.loops.alert_delivery import back_off
+from onward.worker.timings import Timings
 from tests.cli.program import Program
 from tests.failures.alerts.deaths import Told
 from tests.failures.alerts.samples import alert
@@ -75,7 +76,7 @@ async def test_a_worker_that_runs_tells_of_a_death_by_itself(app, told):
     assert (alert.job_id, alert.job_type, alert.hint) == (handle.id, "die", "correct `to`")
     [listed] = app.client.alerts.list()
     assert (listed.fingerprint, listed.count, listed.waiting) == (alert.fingerprint, 1, ())
-    assert app.client.jobs.get(handle.id).error["fingerprint"] == alert.fingerprint
+    assert app.client.jobs.get(handle.id).error.fingerprint == alert.fingerprint
 
 
 async def test_a_worker_that_only_comes_by_tells_before_it_goes(app, told):
@@ -101,7 +102,7 @@ async def test_of_two_workers_one_tells_and_only_once(app, told):
 
 async def test_a_sink_that_fails_touches_neither_jobs_nor_other_sinks_and_is_tried_again(app, told, caplog):
     second = Told("second")
-    app.rules.alerts.append(second)
+    app.policies.registry.sinks.append(second)
     told.failure = OSError("password=hunter2hunter2 is wrong")
     await app.jobs["die"].aenqueue()
     well = await app.jobs["live"].aenqueue()
@@ -123,8 +124,7 @@ async def test_a_sink_that_fails_touches_neither_jobs_nor_other_sinks_and_is_tri
     assert app.client.alerts.list()[0].waiting == ()
 
 
-async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told, monkeypatch):
-    monkeypatch.setattr(alert_delivery, "_LIMIT_SECONDS", 0.1)
+async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told):
     over = threading.Event()
     calls: list[Alert] = []
 
@@ -136,7 +136,7 @@ async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told, monkeypatc
     try:
         await app.jobs["die"].aenqueue()
         began = time.monotonic()
-        await drain(app)
+        await drain(app, timings=Timings(sink=0.1))
         assert time.monotonic() - began < 5
         assert (len(told.alerts), len(calls)) == (1, 1)
         [waiting] = app.client.alerts.list()[0].waiting
@@ -161,21 +161,20 @@ async def test_what_was_sent_when_a_worker_ends_is_not_sent_again(app, told):
 
 
 async def test_without_sinks_nothing_is_done_and_what_died_is_told_to_the_first_one(app, told):
-    sinks = app.rules.alerts[:]
-    app.rules.alerts.clear()
+    sinks = app.policies.registry.sinks[:]
+    app.policies.registry.sinks.clear()
     await app.jobs["die"].aenqueue()
     await drain(app)
     assert list(app.client.alerts.list()) == []
-    app.rules.alerts.extend(sinks)
+    app.policies.registry.sinks.extend(sinks)
     await drain(app)
     assert len(told.alerts) == 1
 
 
 async def test_a_finding_of_the_doctor_is_told(app, told, monkeypatch):
-    monkeypatch.setattr(alerter, "_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(findings, "_RESTART", timedelta())
     await app.jobs["live"].using(queue="q:nobody").aenqueue()
-    async with app.worker(queues={"q:default": None}):
+    async with app.worker(queues={"q:default": None}, timings=Timings(check=0.0)):
         await until(lambda: told.alerts)
     alert = next(alert for alert in told.alerts if alert.kind == "unserved_queue")
     assert alert.fingerprint == "unserved_queue:q:nobody"
@@ -186,11 +185,10 @@ async def test_a_doctor_that_fails_keeps_no_death_from_being_told(app, told, mon
     async def check(_self, **_options) -> list[Finding]:
         raise KeyError("oops")
 
-    monkeypatch.setattr(alerter, "_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(AsyncDoctor, "check", check)
     await app.jobs["die"].aenqueue()
     with caplog.at_level(logging.WARNING, "onward.worker"):
-        async with app.worker():
+        async with app.worker(timings=Timings(check=0.0)):
             await until(lambda: told.alerts)
     assert [line for line in caplog.messages if "the doctor fails: KeyError" in line]
 
@@ -223,7 +221,7 @@ async def test_a_function_is_a_sink_also_an_async_one():
     def third(alert: Alert) -> None:
         told.append(alert)
 
-    for sink in app.rules.alerts:
+    for sink in app.policies.registry.sinks:
         await asyncio.to_thread(sink.send, alert())
     assert told == [alert()] * 3
 

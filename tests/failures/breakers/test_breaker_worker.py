@@ -1,7 +1,5 @@
 """What a worker does with jobs whose provider pushes back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import timedelta
@@ -9,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidSetting, Job, JobState, Onward, RateLimited
+from onward import Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
+from onward.results import Job
+from onward.worker.timings import Timings
 from onward.worker.worker import Worker
 from tests.failures.breakers import breaker_process_jobs as process_jobs
 from tests.failures.breakers.breaker_provider import fetch
@@ -44,7 +44,7 @@ async def test_one_call_at_first_then_more_and_a_well_provider_leaves_no_trace(a
         await until(lambda: app.client.jobs.count().total(JobState.SUCCEEDED) == 40)
     assert provider.most_at_once > 2
     assert set(states(app, jobs)) == {("succeeded", 1)}
-    assert app.client.breakers.list() == []
+    assert app.client.breakers.list().items == []
 
 
 async def test_a_worker_whose_jobs_name_no_provider_has_no_breakers(app):
@@ -130,7 +130,7 @@ async def test_a_name_that_is_none_fails_its_job_and_no_other(app, named):
     jobs = [await call.aenqueue(bad=bad) for bad in (True, False)]
     tally = await drain(app)
     assert (tally.succeeded, tally.retried) == (1, 1)
-    assert app.client.jobs.get(jobs[0].id).error["class"] in {"InvalidSetting", "InvalidJob"}
+    assert app.client.jobs.get(jobs[0].id).error.error_class in {"InvalidSetting", "InvalidJob"}
 
 
 async def test_a_queue_has_a_breaker_if_one_is_asked_for(app, provider):
@@ -239,7 +239,7 @@ async def test_two_workers_let_one_through_together(app, provider):
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 async def test_jobs_in_threads_and_processes_are_held_alike(postgres_url, tmp_path, provider, executor):
-    clients = Clients(f"sqlite:///{tmp_path}/onward.db", rules=process_jobs.app.rules)
+    clients = Clients(f"sqlite:///{tmp_path}/onward.db", policies=process_jobs.app.policies)
     job_type = process_jobs.call if executor == "thread" else process_jobs.call_from_process
     clients.sync.enqueue_many(job_type.build(url=provider.url) for _ in range(4))
     clients.sync.breakers.get("crm")
@@ -270,7 +270,7 @@ async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_
     async with app.worker() as worker:
         await until(lambda: provider.calls)
         jobs = [await one.aenqueue() for one in (in_thread, on_loop, in_thread, on_loop)]
-        await until(lambda: len(worker.parts.executor.runs) == 5)
+        await until(lambda: len(worker.parts.executor.running.runs) == 5)
         for job in jobs[:2]:
             app.client.jobs.cancel(job.id, reason="not any more")
         await until(lambda: states(app, jobs[:2]) == [("cancelled", 1)] * 2)
@@ -290,15 +290,14 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
     jobs = await app.aenqueue_many(call.build() for _ in range(5))
     worker = app.worker()
     async with worker:
-        await until(lambda: len(worker.parts.executor.runs) == 5 and provider.calls)
+        await until(lambda: len(worker.parts.executor.running.runs) == 5 and provider.calls)
         worker.stop()
-        await until(lambda: len(worker.parts.executor.runs) == 1)
+        await until(lambda: len(worker.parts.executor.running.runs) == 1)
         gate.set()
     assert sorted(states(app, jobs)) == [("queued", 0)] * 4 + [("succeeded", 1)]
 
 
-async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider, monkeypatch):
-    monkeypatch.setattr("onward.worker.attempts.provider_queue._IN_SLOT_SECONDS", 0.2)
+async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider):
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 
@@ -310,7 +309,7 @@ async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider, monkeypat
     async def other() -> None: ...
 
     await app.aenqueue_many(call.build() for _ in range(3))
-    async with app.worker(concurrency=2) as worker:
+    async with app.worker(concurrency=2, timings=Timings(provider=0.2)) as worker:
         await until(lambda: provider.calls)
         await other.aenqueue()
         await until(lambda: worker.tally.succeeded == 1)

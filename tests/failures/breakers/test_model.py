@@ -103,7 +103,7 @@ class History:
 
     def close(self) -> None:
         before = self.client.at(self.now).breakers.get(self.name)
-        assert self.client.at(self.now).breakers.close(self.name, reason="r") != before.clean
+        assert self.client.at(self.now).breakers.close(self.name, reason="r").changed != before.clean
         assert self.client.at(self.now).breakers.get(self.name).clean
         self.doubted, self.holder, self.turn_until, self.forced_until = False, None, None, None
 

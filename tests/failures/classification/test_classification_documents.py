@@ -11,7 +11,6 @@ from onward import (
     Client,
     Context,
     Failed,
-    Job,
     JobState,
     NewJob,
     Onward,
@@ -22,8 +21,9 @@ from onward import (
     Unrecoverable,
 )
 from onward.core.failures.classify import classify
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import MAX_RATE_LIMIT_WAITS
+from onward.results import Job
 from tests.failures.classification.test_classification_rules import NEVER, NOW, answered
 from tests.work.rules.test_lifecycle import job as claimed
 
@@ -70,7 +70,7 @@ def test_an_error_of_the_provider_and_a_time_out_are_tried_three_times(client, e
         assert job.run_at == now + MINUTE
         now, ran = job.run_at, ran + 1
     assert ran == 3
-    assert job.error["reason"] == "attempts_exhausted"
+    assert job.error.reason == "attempts_exhausted"
 
 
 def test_an_address_that_is_none_is_logged_and_failed_at_once(app: Onward, caplog):
@@ -85,7 +85,7 @@ def test_an_address_that_is_none_is_logged_and_failed_at_once(app: Onward, caplo
     with caplog.at_level(logging.ERROR, logger="onward.job"):
         assert app.tick().dead == 1
     dead = job.refresh()
-    assert (dead.attempt, dead.error["rule"]) == (1, "raised_unrecoverable")
+    assert (dead.attempt, dead.error.rule) == (1, "raised_unrecoverable")
     assert "no address: nobody" in caplog.text
 
 
@@ -94,7 +94,7 @@ def test_what_the_provider_does_not_allow_is_dead_at_once(client, error):
     # S3-22
     enqueue(client, "hubspot")
     dead = attempt(client, error, NOW)
-    assert (dead.state, dead.attempt, dead.error["reason"]) == (JobState.DEAD, 1, "unrecoverable")
+    assert (dead.state, dead.attempt, dead.error.reason) == (JobState.DEAD, 1, "unrecoverable")
 
 
 @pytest.mark.parametrize("error", [answered(429), ConnectionResetError(), answered(503)])
@@ -107,14 +107,14 @@ def test_what_may_pass_counts_and_waits_by_the_back_off_until_it_is_dead(client,
         assert job.attempt == len(waits)
         now = job.run_at
     assert waits == [2 * MINUTE, 4 * MINUTE, 8 * MINUTE, 16 * MINUTE, 32 * MINUTE]
-    assert (job.attempt, job.error["reason"]) == (6, "attempts_exhausted")
+    assert (job.attempt, job.error.reason) == (6, "attempts_exhausted")
 
 
 @pytest.mark.parametrize(("rule", "error"), NEVER)
 def test_what_can_not_pass_runs_once(rule, error):
     # S4-37, S4-38, S4-39
-    end = Rules().end_of(claimed(attempt=1), classify(error), 0.5)
-    assert (end.transition.state, end.transition.error["rule"]) == (JobState.DEAD, rule)
+    end = Policies().end_of(claimed(attempt=1), classify(error), 0.5)
+    assert (end.transition.state, end.transition.error.rule) == (JobState.DEAD, rule)
 
 
 def test_a_snooze_burns_nothing_and_a_skip_ends(client):
@@ -133,14 +133,14 @@ def test_a_rate_limit_burns_no_attempt_and_ends_after_a_hundred_waits(client):
         assert (job.attempt, job.run_at - now) == (0, MINUTE)
         now, waited = job.run_at, waited + 1
     assert waited == MAX_RATE_LIMIT_WAITS == 100
-    assert (job.error["reason"], job.error["rule"]) == ("rate_limited_too_often", "http_429")
+    assert (job.error.reason, job.error.rule) == ("rate_limited_too_often", "http_429")
 
 
 def test_a_rate_limit_without_a_time_waits_by_the_back_off_and_longer_each_time():
     # R12, S4-41
     def wait(category: str, **fields: int) -> timedelta:
         outcome = classify(answered(429), now=NOW)
-        return Rules().end_of(claimed(category=category, **fields), outcome, 1.0).transition.delay
+        return Policies().end_of(claimed(category=category, **fields), outcome, 1.0).transition.delay
 
     assert [wait("default", attempt=1, waits=waits).total_seconds() for waits in (0, 1, 2, 50)] == [
         5,
@@ -184,17 +184,17 @@ def test_a_deadline_ends_the_waiting_for_a_provider(app: Onward):
     assert (waiting.state, waiting.waits) == (JobState.SCHEDULED, 1)
     app.tick()
     dead = client.jobs.get(waiting.id)
-    assert (dead.state, dead.error["reason"]) == (JobState.DEAD, "deadline_passed")
-    assert (dead.error["rule"], ran) == ("deadline_passed", [])
+    assert (dead.state, dead.error.reason) == (JobState.DEAD, "deadline_passed")
+    assert (dead.error.rule, ran) == ("deadline_passed", [])
 
 
 def test_the_class_of_an_error_is_a_label_of_bounded_form():
     def label(kind: object) -> str | None:
-        return Rules().end_of(claimed(), Failed({"class": kind}), 0.5).transition.error_class
+        return Policies().end_of(claimed(), Failed({"error_class": kind}), 0.5).transition.error_class
 
     assert label("HTTPStatusError") == "HTTPStatusError"
     assert {label(odd) for odd in ("", "a b", "x" * 100, 'a"}', "é\n", 5, None)} == {"other"}
-    assert Rules().end_of(claimed(), Succeeded(1), 0.5).transition.error_class is None
+    assert Policies().end_of(claimed(), Succeeded(1), 0.5).transition.error_class is None
 
 
 def test_ends_that_no_rule_was_asked_about_have_a_name_too(app: Onward):
@@ -207,5 +207,5 @@ def test_ends_that_no_rule_was_asked_about_have_a_name_too(app: Onward):
     odd = nonsense.enqueue(1)
     wrong = app.client.enqueue(NewJob(job_type="nonsense", payload={"number": "x"}))
     app.tick()
-    assert (odd.refresh().error or {})["rule"] == "invalid_outcome"
-    assert app.client.jobs.get(wrong.id).error["rule"] == "invalid_arguments"
+    assert odd.refresh().error.rule == "invalid_outcome"
+    assert app.client.jobs.get(wrong.id).error.rule == "invalid_arguments"

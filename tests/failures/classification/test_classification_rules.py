@@ -26,14 +26,14 @@ import pytest
 import requests
 import sqlalchemy
 
-from onward import InvalidArguments, NotAllowed, RateLimited, Retry, RuleBroken, Skip, Snooze, Unrecoverable
+from onward import NotAllowed, RateLimited, Retry, RuleBroken, Skip, Snooze, Unrecoverable
 from onward.core.failures.classify import classify, judge
 from onward.core.failures.http_response import retry_after
 from onward.core.failures.known_errors import RULE_NAMES
 from onward.core.failures.verdict import HINTS, Verdict
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.lifecycle import Failed
-from onward.errors import StorageFull, StoreBusy, StoreUnreachable
+from onward.errors import InvalidArguments, StorageFull, StoreBusy, StoreUnreachable
 
 NOW = datetime(2026, 1, 2, 10, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -140,7 +140,7 @@ def test_what_can_not_pass_is_never_tried_again(rule, error):
     outcome = classify(error)
     assert isinstance(outcome, Failed)
     assert not outcome.retryable
-    assert outcome.error["rule"] == rule
+    assert outcome.error.rule == rule
 
 
 @pytest.mark.parametrize(("rule", "error"), PASSING, ids=shown(PASSING))
@@ -149,7 +149,7 @@ def test_what_may_pass_is_tried_again(rule, error):
     outcome = classify(error)
     assert isinstance(outcome, Failed)
     assert outcome.retryable
-    assert outcome.error["rule"] == rule
+    assert outcome.error.rule == rule
 
 
 def test_every_rule_has_a_name_that_is_kept_from_others():
@@ -299,7 +299,7 @@ def test_a_group_of_one_error_is_shown_and_ends_as_that_error():
     group = ExceptionGroup("unhandled errors in a TaskGroup", [ValueError("boom")])
     failed = classify(group)
     assert isinstance(failed, Failed)
-    assert (failed.error["class"], failed.error["message"]) == ("ValueError", "boom")
+    assert (failed.error.error_class, failed.error.message) == ("ValueError", "boom")
     assert isinstance(classify(ExceptionGroup("", [Skip("off")])), Skip)
     assert isinstance(classify(ExceptionGroup("", [Snooze(5), Skip("off")])), Snooze)
     assert isinstance(classify(ExceptionGroup("", [Skip("off"), ValueError()])), Failed)
@@ -311,11 +311,11 @@ def test_a_rate_limit_that_was_raised_keeps_what_it_was_given():
     outcome = classify(given)
     assert isinstance(outcome, RateLimited)
     assert (outcome.after, outcome.counted) == ("90s", True)
-    assert outcome.error["class"] == "HTTPStatusError"
-    assert (outcome.error["rule"], outcome.error["status"]) == ("raised_rate_limited", 429)
+    assert outcome.error.error_class == "HTTPStatusError"
+    assert (outcome.error.rule, outcome.error.status) == ("raised_rate_limited", 429)
     bare = classify(RateLimited())
     assert (bare.after, bare.counted) == (None, None)
-    assert (bare.error["class"], bare.error["message"]) == ("RateLimited", "rate limited")
+    assert (bare.error.error_class, bare.error.message) == ("RateLimited", "rate limited")
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_a_locked_file_of_sqlite_is_known(tmp_path: Path):
 
 def test_a_link_that_leads_elsewhere_than_to_the_web_is_dropped():
     def link(given: str) -> object:
-        return classify(Unrecoverable("x", link=given)).error.get("link")
+        return classify(Unrecoverable("x", link=given)).error.link
 
     assert link("https://a.example/x?y=1#z") == "https://a.example/x?y=1#z"
     for bad in ("javascript:alert(1)", "file:///etc/passwd", "https://", "https://a b", "http://a\n", "//a"):

@@ -17,6 +17,7 @@ import requests
 from onward import RateLimited, RetryPolicy
 from onward.core.failures.classify import describe, judge
 from onward.core.failures.verdict import Verdict
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import settle
 from tests.work.rules.test_lifecycle import CLAIMED
 
@@ -102,8 +103,8 @@ def test_an_error_of_the_application_that_has_a_status_is_no_answer_of_a_provide
 
 def test_an_error_with_a_description_of_its_own_is_shown_as_what_it_is():
     error = ValueError("an order")
-    error.described = {"colour": "red", "class": "Order"}  # type: ignore[attr-defined]
-    assert describe(error) == {"class": "ValueError", "message": "an order"}
+    error.described = {"colour": "red", "error_class": "Order"}  # type: ignore[attr-defined]
+    assert describe(error) == ErrorRecord("ValueError", "an order")
 
 
 def chain(length: int) -> BaseException:
@@ -118,8 +119,8 @@ def chain(length: int) -> BaseException:
 
 
 def test_of_an_endless_chain_only_the_last_error_is_shown():
-    assert describe(chain(3))["traceback"].count("direct cause") == 2
-    shown = describe(chain(20_000))["traceback"]
+    assert describe(chain(3)).traceback.count("direct cause") == 2
+    shown = str(describe(chain(20_000)).traceback)
     assert "direct cause" not in shown
     assert shown.endswith("ValueError: 19999\n")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -17,7 +16,8 @@ from onward import RateLimited, Unrecoverable
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.classify import classify, describe, judge
 from onward.core.failures.verdict import Verdict
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, Skip
 from onward.worker.children.protocol import Raised, rebuilt, to_answer
 from tests.work.rules.test_lifecycle import CLAIMED
@@ -102,8 +102,8 @@ errors = st.builds(made, st.sampled_from([Exception, OSError, ValueError, RateLi
 
 
 def stored(outcome: Outcome) -> None:
-    end = Rules().end_of(CLAIMED, outcome, 0.5)
-    json.dumps(end.transition.error)
+    end = Policies().end_of(CLAIMED, outcome, 0.5)
+    msgspec.json.encode(end.transition.error)
     assert end.transition.error_class is None or end.transition.error_class.isidentifier()
 
 
@@ -134,7 +134,7 @@ def test_causes_that_go_in_a_circle_come_to_an_end():
 def test_a_huge_message_is_cut():
     outcome = classify(made(ValueError, {}, "x" * 3_000_000))
     assert isinstance(outcome, Failed)
-    assert len(outcome.error["message"]) <= 10_000
+    assert len(str(ErrorRecord.of(outcome.error).message)) <= 10_000
 
 
 def test_a_long_chain_is_not_followed_for_ever():
@@ -163,7 +163,7 @@ def test_a_rule_and_a_description_survive_a_broken_traceback():
     with suppress(ValueError):
         raise error
     assert error.__traceback__ is not None
-    assert (describe(error)["message"], "traceback" in describe(error)) == ("boom", True)
+    assert (describe(error).message, describe(error).traceback is not None) == ("boom", True)
 
 
 @settings(max_examples=50, deadline=None)

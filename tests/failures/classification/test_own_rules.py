@@ -14,6 +14,7 @@ from onward import InvalidSetting, Onward, RateLimited, Retry, Skip, Snooze, Unr
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.classify import classify, judge
 from onward.core.failures.verdict import Verdict
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import settle
 from onward.core.work.retry import RetryPolicy
 from tests.failures.classification.test_classification_rules import answered, caused, on_hand
@@ -115,7 +116,7 @@ def test_a_function_that_fails_does_not_hurt_the_job(app: Onward, caplog):
     job = pay.enqueue()
     with caplog.at_level(logging.ERROR, logger="onward"):
         app.tick()
-    assert (job.refresh().error or {})["rule"] == "card"
+    assert job.refresh().error.rule == "card"
     assert "the rule broken of app.classify() failed and is passed over: SystemExit: oh" in caplog.text
     assert "the rule odd gave 'whatever'" in caplog.text
 
@@ -183,7 +184,7 @@ def test_a_function_that_can_not_be_given_an_error_is_no_rule(tmp_path):
             app.classify(rule, name="odd")
     fitting: list[Any] = [str, lambda error, job=None: None, lambda *errors: None, len]
     for number, fits in enumerate(fitting):
-        app.rules.classification.add_function(fits, f"rule_{number}")
+        app.policies.registry.classification.add_function(fits, f"rule_{number}")
 
 
 def test_a_delay_that_is_none_is_refused_where_it_is_said_and_the_job_is_tried_again(app):
@@ -201,8 +202,8 @@ def test_a_delay_that_is_none_is_refused_where_it_is_said_and_the_job_is_tried_a
     app.tick()
     for kind, job in jobs.items():
         error = job.refresh().error
-        assert (job.state, error["class"], error["rule"]) == ("scheduled", "InvalidSetting", "unclassified")
-        assert error["message"].startswith(f"{'delay' if kind == 'snooze' else 'after'} is 'soon'; give a ")
+        assert (job.state, error.error_class, error.rule) == ("scheduled", "InvalidSetting", "unclassified")
+        assert error.message.startswith(f"{'delay' if kind == 'snooze' else 'after'} is 'soon'; give a ")
 
 
 @pytest.mark.parametrize("raised", [Retry(after=-5), Snooze(-5), RateLimited(after=-5)])
@@ -254,9 +255,9 @@ def test_a_hint_is_for_a_class_a_name_or_a_rule_and_the_nearest_is_taken(app: On
 
     jobs = {how: fail.enqueue(how) for how in raised} | {"late": slow.enqueue()}
     app.tick()
-    errors = {how: job.refresh().error or {} for how, job in jobs.items()}
+    errors = {how: job.refresh().error or ErrorRecord() for how, job in jobs.items()}
     cards = "https://a.example/cards"
-    assert {how: (error.get("hint"), error.get("link")) for how, error in errors.items()} == {
+    assert {how: (error.hint, error.link) for how, error in errors.items()} == {
         "class": ("ask for a card", cards),
         "derived": ("look elsewhere", None),
         "rule first": ("another card", cards),

@@ -12,6 +12,7 @@ import pytest
 
 from onward import Onward, RetryPolicy
 from onward.core.jobs.job import WAITING
+from onward.core.work.error_record import ErrorRecord
 from tests.failures.classification.classification_provider import Provider, fetch, fetch_async, provider
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "failures.md"
@@ -74,7 +75,7 @@ def test_every_row_of_the_table_is_what_becomes_of_a_job(app: Onward, server: Pr
     wrong = {}
     for (client, row), handle in zip(calls, handles, strict=True):
         job = handle.refresh()
-        error = job.error or {}
+        error = job.error or ErrorRecord()
         # The back-off and a provider's wait are counted from the end of the attempt, by the database's clock.
         ended = app.client.jobs.attempts(job.id)[0].ended_at
         # One that waits for a second only may have become ready meanwhile.
@@ -82,12 +83,12 @@ def test_every_row_of_the_table_is_what_becomes_of_a_job(app: Onward, server: Pr
         wait = job.run_at - ended if waits and ended is not None else None
         shown = Row(
             row.answer,
-            error.get("rule"),
+            error.rule,
             "scheduled" if waits else job.state.value,
             None if wait is None else timedelta(seconds=round(wait.total_seconds())),
             job.attempt == 1,
         )
-        if shown != row or (error and row.answer[:3].isdigit() and error["status"] != int(row.answer[:3])):
+        if shown != row or (job.error and row.answer[:3].isdigit() and error.status != int(row.answer[:3])):
             wrong[client, row.answer] = (shown, error)
     assert wrong == {}
 
@@ -106,7 +107,7 @@ def test_what_can_not_pass_tells_the_operator_what_to_do(app: Onward, server: Pr
     app.hint("missing_scopes", "add the scopes", link="https://app.example/scopes")
     jobs = [call.enqueue(server.url(answer)) for answer in ("401", "403 MISSING_SCOPES")]
     app.tick()
-    refused, scopes = (job.refresh().error or {} for job in jobs)
-    assert refused["hint"].startswith("the provider refused the key")
-    assert "link" not in refused
-    assert (scopes["hint"], scopes["link"]) == ("add the scopes", "https://app.example/scopes")
+    refused, scopes = (job.refresh().error or ErrorRecord() for job in jobs)
+    assert str(refused.hint).startswith("the provider refused the key")
+    assert refused.link is None
+    assert (scopes.hint, scopes.link) == ("add the scopes", "https://app.example/scopes")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from onward import Client, Failed, Job, NewJob
+from onward import Client, Failed, NewJob
+from onward.results import Job
 from tests.work.leases.dying_processes import T, claim
 
 __all__ = ["SECOND", "die_of", "fails", "kill"]
@@ -18,7 +19,7 @@ def die_of(client: Client, message: str, *, error: str = "Bounced", now: datetim
     about: dict[str, Any] = options.pop("about", {})
     client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)))
     job = claim(client, now)
-    dead = Failed({"class": error, "message": message, **about}, retryable=False)
+    dead = Failed({"error_class": error, "message": message, **about}, retryable=False)
     client.at(now).worker.finish([job.end_with(dead)]).require()
     return job.id
 
@@ -37,6 +38,6 @@ def kill(client: Client, count: int, **options: Any) -> list[str]:
     ids = [made.id for made in client.at(T).enqueue_many(news)]
     for _ in range(0, count, 100):
         taken = client.at(T).worker.claim("q:default", 100, worker_id="w")
-        dead = Failed({"class": "Bounced", "message": "no such mailbox"}, retryable=False)
+        dead = Failed({"error_class": "Bounced", "message": "no such mailbox"}, retryable=False)
         client.at(T).worker.finish([job.end_with(dead) for job in taken]).require()
     return sorted(ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onward import Client
+from onward import Client, Edit
 from tests.failures.dead.dying import die_of, kill
 from tests.work.leases.dying_processes import waiting
 
@@ -47,12 +48,13 @@ def test_groups_are_listed_for_people_and_for_programs(onward, client):
     assert "AuthError: 1 invalid key" in second
     assert second.endswith(" ago")
     shown = json.loads(onward("dead", "list", "--json").out)
-    assert [group["count"] for group in shown["groups"]] == [1, 2]
-    assert (shown["groups"][0]["latest"], shown["next_cursor"]) == (newest, None)
-    assert second.split()[0] == shown["groups"][1]["fingerprint"]
+    assert [group["count"] for group in shown["items"]] == [1, 2]
+    assert (shown["items"][0]["latest"], shown["next_cursor"]) == (newest, None)
+    assert second.split()[0] == shown["items"][1]["fingerprint"]
     page = onward("dead", "list", "--limit", "1")
-    assert page.err == f"more: --cursor {newest}\n"
-    assert "mail" in onward("dead", "list", "--cursor", newest).out
+    found = re.fullmatch(r"more: --cursor (\S+)\n", page.err)
+    assert found is not None
+    assert "mail" in onward("dead", "list", "--cursor", found[1]).out
     assert onward("dead", "list", "--type", "none").err == "no dead letters\n"
 
 
@@ -63,7 +65,7 @@ def test_the_jobs_of_a_group_are_listed_by_the_beginning_of_its_name(onward, cli
     lines = onward("dead", "list", "--group", kind[:5]).out.splitlines()
     assert [line.split()[0] for line in lines] == ["JOB", *ids[::-1]]
     assert onward("dead", "list", "--group", ids[0]).code == 2
-    shown = json.loads(onward("dead", "list", "--jobs", "--json").out)["jobs"]
+    shown = json.loads(onward("dead", "list", "--jobs", "--json").out)["items"]
     assert len(shown) == 3
     assert shown[1]["job"]["payload"] == {"n": 1}
 
@@ -106,9 +108,9 @@ def test_what_a_message_holds_does_not_control_the_terminal(onward, client):
 
 
 def test_secrets_of_a_payload_are_not_shown(onward, client):
-    from onward.core.policy.rules import Rules
+    from onward.core.policy.policies import Policies
 
-    own = Client(store=client.store, rules=Rules(secrets="allow", secrets_reason="a test"))
+    own = Client(store=client.store, policies=Policies.of(secrets="allow", secrets_reason="a test"))
     job_id = die_of(own, "no", payload={"password": "hunter2hunter2"}, now=now())
     for command in (("show", job_id), ("show", job_id, "--json"), ("list", "--jobs", "--json")):
         assert "hunter2" not in onward("dead", *command).out
@@ -200,13 +202,13 @@ def test_a_job_is_fixed_by_a_patch_whose_diff_is_shown(onward, client, typed):
     # R8, S4-46
     job_id = die_of(client, "no", now=now())
     typed("y\n")
-    ran = onward("dead", "fix", job_id, "--patch", '{"to": "bob"}', "--note", "a typo")
+    ran = onward("dead", "fix", job_id, "--patch", '{"to": "bob"}', "--reason", "a typo")
     assert ran.code == 0
     assert '$.to: "ada" → "bob"' in ran.err
     successor = client.dead.get(job_id).successor_id
     assert ran.out == f"1 job fixed → {successor}\n"
     assert client.jobs.get(successor).payload == {"to": "bob"}
-    again = onward("dead", "fix", job_id, "--patch", '{"to": "eve"}', "--note", "n", "--yes")
+    again = onward("dead", "fix", job_id, "--patch", '{"to": "eve"}', "--reason", "n", "--yes")
     assert again.code == 4
 
 
@@ -218,7 +220,7 @@ def test_without_a_patch_the_payload_is_edited(onward, client, monkeypatch, fold
     )
     monkeypatch.setenv("VISUAL", "")
     monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
-    ran = onward("dead", "fix", job_id, "--note", "a typo", "--yes")
+    ran = onward("dead", "fix", job_id, "--reason", "a typo", "--yes")
     assert ran.code == 0, ran.err
     assert client.jobs.get(client.dead.get(job_id).successor_id).payload == {"to": "bob"}
 
@@ -226,20 +228,20 @@ def test_without_a_patch_the_payload_is_edited(onward, client, monkeypatch, fold
 def test_a_group_is_fixed_by_one_patch(onward, client):
     ids = kill(client, 3)
     kind = str(client.dead.get(ids[0]).fingerprint)
-    ran = onward("dead", "fix", kind, "--patch", '{"to": "bob"}', "--note", "n", "--yes")
+    ran = onward("dead", "fix", kind, "--patch", '{"to": "bob"}', "--reason", "n", "--yes")
     assert (ran.code, ran.out) == (0, "3 jobs fixed\n")
     assert waiting(client) == []
     other = str(client.dead.get(die_of(client, "other", now=now(), priority=1)).fingerprint)
     for wrong in (("--payload", "{}"), ()):
-        assert onward("dead", "fix", other, *wrong, "--note", "n", "--yes").code == 2
-    refused = onward("dead", "fix", other, "--patch", '{"to": "ada"}', "--note", "n", "--yes")
+        assert onward("dead", "fix", other, *wrong, "--reason", "n", "--yes").code == 2
+    refused = onward("dead", "fix", other, "--patch", '{"to": "ada"}', "--reason", "n", "--yes")
     assert (refused.code, refused.out) == (4, "0 jobs fixed\n")
 
 
 def test_what_is_no_json_is_blamed_on_where_it_came_from(onward, client):
     job_id = die_of(client, "no", now=now())
     for option in ("--patch", "--payload"):
-        ran = onward("dead", "fix", job_id, option, '{"what":', "--note", "n")
+        ran = onward("dead", "fix", job_id, option, '{"what":', "--reason", "n")
         assert ran.code == 2
         assert f"{option} is not JSON" in ran.err
 
@@ -257,14 +259,14 @@ def test_a_traceback_keeps_its_indentation(onward, client):
 
 def test_a_job_that_was_fixed_is_shown_with_what_was_changed(onward, client):
     job_id = die_of(client, "no", now=now())
-    client.dead.fix(job_id, patch={"to": "bob"}, note="a typo")
+    client.dead.fix(job_id, Edit(patch={"to": "bob"}), reason="a typo")
     assert '    $.to: "ada" → "bob"' in onward("dead", "show", job_id).out.splitlines()
 
 
 def test_the_copy_of_the_only_job_of_a_group_is_named(onward, client):
     job_id = die_of(client, "no", now=now())
     kind = str(client.dead.get(job_id).fingerprint)
-    ran = onward("dead", "fix", kind, "--patch", '{"to": "bob"}', "--note", "n", "--yes")
+    ran = onward("dead", "fix", kind, "--patch", '{"to": "bob"}', "--reason", "n", "--yes")
     assert ran.out == f"1 job fixed → {client.dead.get(job_id).successor_id}\n"
 
 
@@ -279,11 +281,11 @@ def test_a_group_that_is_resolved_is_told_as_such(onward, client):
 
 def test_what_changes_nothing_is_refused_by_the_same_code(onward, client, monkeypatch, folder):
     job_id = die_of(client, "no", now=now())
-    patched = onward("dead", "fix", job_id, "--patch", '{"to": "ada"}', "--note", "n", "--yes")
+    patched = onward("dead", "fix", job_id, "--patch", '{"to": "ada"}', "--reason", "n", "--yes")
     (folder / "editor.py").write_text("")
     monkeypatch.setenv("VISUAL", "")
     monkeypatch.setenv("EDITOR", f"{sys.executable} {folder / 'editor.py'}")
-    edited = onward("dead", "fix", job_id, "--note", "n", "--yes")
+    edited = onward("dead", "fix", job_id, "--reason", "n", "--yes")
     for ran in (patched, edited):
         assert (ran.code, ran.out) == (4, "")
         assert "refused: " in ran.err

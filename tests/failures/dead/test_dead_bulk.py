@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from onward import AlreadyResolved, Client, InvalidJob, InvalidSetting, JobNotFound, JobState, ResolvedMany
+from onward import Client, DeadFilter, Edit, InvalidJob, InvalidSetting, JobNotFound, JobState
 from onward.core.inputs.rate import interval
+from onward.core.page import read_cursor
+from onward.errors import AlreadyResolved
+from onward.operations import walk
 from onward.operations.failures import dead_bulk
+from onward.results import Bulk
 from tests.failures.dead.dying import SECOND, die_of, kill
 from tests.jobs.inspect.reading import rows
 from tests.work.leases.dying_processes import ADA, LATER, claim, events, waiting
@@ -25,7 +29,7 @@ def ada(client: Client) -> Client:
 @pytest.fixture
 def small_pages(monkeypatch) -> None:
     monkeypatch.setattr(dead_bulk, "AT_ONCE", 2)
-    monkeypatch.setattr(dead_bulk, "_COUNTED_AT_ONCE", 2)
+    monkeypatch.setattr(walk, "_COUNTED_AT_ONCE", 2)
 
 
 def test_an_operator_resets_the_dead_of_a_subject_and_type(client):
@@ -33,7 +37,7 @@ def test_an_operator_resets_the_dead_of_a_subject_and_type(client):
     chosen = [die_of(client, "no", subject="booking:42", job_type="invoice") for _ in range(2)]
     die_of(client, "no", subject="booking:42", job_type="mail")
     die_of(client, "no", subject="booking:43", job_type="invoice")
-    answer = ada(client).dead.replay_all(subject="booking:42", job_type="invoice", **WHY)
+    answer = ada(client).dead.replay_where(DeadFilter(subject="booking:42", job_type="invoice"), **WHY)
     assert (answer.found, answer.done, answer.refused, answer.next_cursor) == (2, 2, {}, None)
     for job_id in chosen:
         job = client.jobs.get(job_id)
@@ -49,16 +53,25 @@ def test_an_operator_resets_the_dead_of_a_subject_and_type(client):
     assert len(waiting(client)) == 2
 
 
-def test_at_a_rate_one_becomes_due_after_another_over_all_pages(client, small_pages):
+def in_one_call(client: Client, **how: Any) -> Bulk:
+    return client.dead.replay_where(DeadFilter(), **how)
+
+
+def in_calls_of_three(client: Client, **how: Any) -> Bulk:
+    first = client.dead.replay_where(DeadFilter(), limit=3, **how)
+    assert (first.found, first.done) == (3, 3)
+    return first.joined(client.dead.replay_where(DeadFilter(), limit=3, cursor=first.next_cursor, **how))
+
+
+@pytest.mark.parametrize("replayed", [in_one_call, in_calls_of_three])
+def test_at_a_rate_one_becomes_due_after_another_over_all_pages_and_calls(client, small_pages, replayed):
     # S4-46
     ids = kill(client, 5)
-    told: list[ResolvedMany] = []
-    answer = ada(client).dead.replay_all(rate="10/s", progress=told.append, **WHY)
+    answer = replayed(ada(client), rate="10/s", **WHY)
     jobs = [client.jobs.get(job_id) for job_id in ids]
     assert [job.run_at - LATER for job in jobs] == [n * SECOND / 10 for n in range(5)]
     assert [job.state for job in jobs] == [JobState.QUEUED, *[JobState.SCHEDULED] * 4]
-    assert (answer.found, answer.done) == (5, 5)
-    assert [(page.done, page.next_cursor) for page in told] == [(2, ids[1]), (4, ids[3]), (5, None)]
+    assert answer == Bulk(found=5, done=5)
     assert claim(client, LATER).id == ids[0]
     assert client.at(LATER).worker.claim("q:default", 9, worker_id="w") == []
     client.at(LATER + SECOND).worker.promote()
@@ -70,35 +83,39 @@ def test_at_a_rate_one_becomes_due_after_another_over_all_pages(client, small_pa
 def test_a_deadline_before_its_turn_does_not_kill_a_job_that_waits_for_it(client):
     soon = LATER + SECOND / 2
     kill(client, 3, deadline=soon)
-    ada(client).dead.replay_all(rate=1, **WHY)
+    ada(client).dead.replay_where(DeadFilter(), rate=1, **WHY)
     [deadlines] = zip(*rows(client, "SELECT deadline FROM {prefix}live ORDER BY id"), strict=True)
     assert [deadline is None for deadline in deadlines] == [False, True, True]
 
 
 def test_it_is_bounded_and_goes_on_where_it_ended(client, small_pages):
     ids = kill(client, 5)
-    first = ada(client).dead.discard_all(limit=3, **WHY)
-    assert (first.found, first.done, first.next_cursor) == (3, 3, ids[2])
+    first = ada(client).dead.discard_where(DeadFilter(), limit=3, **WHY)
+    assert (first.found, first.done) == (3, 3)
     assert waiting(client) == ids[:2:-1]
-    rest = ada(client).dead.discard_all(cursor=first.next_cursor, **WHY)
+    rest = ada(client).dead.discard_where(DeadFilter(), cursor=first.next_cursor, **WHY)
     assert (rest.done, rest.next_cursor, waiting(client)) == (2, None, [])
     assert [events(client, job_id)[-1] for job_id in ids] == ["job.discarded"] * 5
 
 
 def test_a_dry_run_only_counts(client, small_pages):
     ids = kill(client, 5)
-    for call in (ada(client).dead.replay_all, ada(client).dead.discard_all):
-        assert call(dry_run=True, **WHY) == ResolvedMany(found=5)
-        assert call(dry_run=True, limit=3, **WHY) == ResolvedMany(found=3, next_cursor=ids[2])
-    assert client.dead.fix_all(note="n", patch={"a": 1}, dry_run=True).found == 5
+    dead = ada(client).dead
+    for listing, call in (("dead.replay", dead.replay_where), ("dead.discard", dead.discard_where)):
+        assert call(DeadFilter(), dry_run=True, **WHY) == Bulk(found=5)
+        counted = call(DeadFilter(), dry_run=True, limit=3, **WHY)
+        assert (counted.found, counted.done) == (3, 0)
+        assert counted.next_cursor is not None
+        assert read_cursor(listing, counted.next_cursor, str, int) == [ids[2], 0]
+    assert client.dead.fix_where(DeadFilter(), Edit(patch={"a": 1}), reason="n", dry_run=True).found == 5
     assert len(waiting(client)) == 5
-    assert ada(client).dead.replay_all(job_type="none", **WHY) == ResolvedMany()
+    assert ada(client).dead.replay_where(DeadFilter(job_type="none"), **WHY) == Bulk()
 
 
 def test_who_can_not_be_replayed_is_told_and_does_not_hold_up_the_others(client, small_pages):
     older = [die_of(client, "no", key="k", unique="active") for _ in range(3)]
     other = die_of(client, "no")
-    answer = ada(client).dead.replay_all(**WHY)
+    answer = ada(client).dead.replay_where(DeadFilter(), **WHY)
     assert (answer.found, answer.done) == (4, 2)
     assert set(answer.refused) | {client.keys.get("k").job_id} == set(older)
     assert client.jobs.get(other).state == JobState.QUEUED
@@ -107,7 +124,7 @@ def test_who_can_not_be_replayed_is_told_and_does_not_hold_up_the_others(client,
 def test_a_group_is_replayed_and_no_other(client):
     one, other = die_of(client, "no row 1"), die_of(client, "no table 1")
     kind = client.dead.get(one).fingerprint
-    assert ada(client).dead.replay_all(group=kind, **WHY).done == 1
+    assert ada(client).dead.replay_where(DeadFilter(group=kind), **WHY).done == 1
     assert waiting(client) == [other]
 
 
@@ -117,12 +134,12 @@ def test_a_whole_group_is_fixed_by_one_patch(client, small_pages):
     odd = die_of(client, "no such mailbox", payload={"to": "fixed@example.com"})
     kind = client.dead.get(odd).fingerprint
     patch = {"to": "fixed@example.com"}
-    previews = client.dead.preview(group=kind, patch=patch, limit=2)
+    previews = client.dead.preview_where(DeadFilter(group=kind), Edit(patch=patch), limit=2)
     assert [preview.job_id for preview in previews] == [odd, ids[2]]
     assert "changes nothing" in str(previews[0].refused)
     assert previews[1].diff == [{"path": "$.to", "after": "fixed@example.com"}]
     assert len(waiting(client)) == 4, "a preview writes nothing"
-    answer = ada(client).dead.fix_all(group=kind, patch=patch, note="a typo")
+    answer = ada(client).dead.fix_where(DeadFilter(group=kind), Edit(patch=patch), reason="a typo")
     assert (answer.found, answer.done, set(answer.refused)) == (4, 3, {odd})
     for job_id in ids:
         letter = client.dead.get(job_id)
@@ -133,25 +150,25 @@ def test_a_whole_group_is_fixed_by_one_patch(client, small_pages):
         assert origin is not None
         assert origin.job.id == job_id
         with pytest.raises(AlreadyResolved):
-            client.dead.fix(job_id, note="again", patch=patch)
+            client.dead.fix(job_id, Edit(patch=patch), reason="again")
 
 
 def test_a_fix_of_one_can_be_previewed(client):
     job_id = die_of(client, "no")
-    [preview] = client.dead.preview(job_id, payload={"to": "bob"}, priority=1)
+    preview = client.dead.preview(job_id, Edit(payload={"to": "bob"}, priority=1))
     assert preview.diff == [
         {"path": "$.to", "before": "ada", "after": "bob"},
         {"path": "priority", "before": 5, "after": 1},
     ]
     client.dead.discard([job_id], reason="r")
     with pytest.raises(AlreadyResolved):
-        client.dead.preview(job_id, patch={"to": "bob"})
+        client.dead.preview(job_id, Edit(patch={"to": "bob"}))
     with pytest.raises(JobNotFound):
-        client.dead.preview("019b7c2e-9f00-7000-8000-000000000001", patch={"to": "bob"})
+        client.dead.preview("019b7c2e-9f00-7000-8000-000000000001", Edit(patch={"to": "bob"}))
     with pytest.raises(InvalidJob, match="patch is a list"):
-        client.dead.preview(patch=[1])
+        client.dead.preview_where(DeadFilter(), Edit(patch=cast("dict[str, Any]", [1])))
     with pytest.raises(InvalidJob, match="patch is a list"):
-        client.dead.fix_all(patch=[1], note="n")
+        client.dead.fix_where(DeadFilter(), Edit(patch=cast("dict[str, Any]", [1])), reason="n")
 
 
 @pytest.mark.parametrize(
@@ -166,18 +183,18 @@ def test_a_rate_is_written_as_people_say_it(rate, seconds):
 )
 def test_a_rate_that_is_none_is_refused(client, rate):
     with pytest.raises(InvalidSetting, match="rate is"):
-        client.dead.replay_all(rate=rate, reason="r")
+        client.dead.replay_where(DeadFilter(), rate=rate, reason="r")
 
 
 def test_nothing_waits_longer_than_a_year_for_its_turn():
     with pytest.raises(InvalidSetting, match="raise the rate"):
-        dead_bulk.turn_of(400, timedelta(days=1))
+        dead_bulk.delay_of(400, timedelta(days=1))
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_000_000, "5"])
 def test_a_limit_is_a_whole_number(client, limit):
     with pytest.raises(InvalidSetting, match="limit is"):
-        client.dead.discard_all(limit=limit, reason="r")
+        client.dead.discard_where(DeadFilter(), limit=limit, reason="r")
 
 
 async def test_an_async_client_does_the_same(anyio_backend, tmp_path):
@@ -187,8 +204,12 @@ async def test_an_async_client_does_the_same(anyio_backend, tmp_path):
         client.at(LATER).worker.register("w", lease=timedelta(days=3650))
         ids = [die_of(client, f"no {n}", now=LATER) for n in range(3)]
     async with AsyncClient(f"sqlite:///{tmp_path}/onward.db") as aclient:
-        [group] = (await aclient.dead.groups()).groups
+        [group] = await aclient.dead.groups()
         assert group.count == 3
-        answer = await aclient.dead.replay_all(group=group.fingerprint, rate="1/s", limit=2, reason="r")
-        assert (answer.done, answer.next_cursor) == (2, ids[1])
-        assert (await aclient.dead.fix_all(patch={"to": "bob"}, note="n")).done == 1
+        answer = await aclient.dead.replay_where(
+            DeadFilter(group=group.fingerprint), rate="1/s", limit=2, reason="r"
+        )
+        assert answer.done == 2
+        [left] = await aclient.dead.list()
+        assert left.job.id == ids[2]
+        assert (await aclient.dead.fix_where(DeadFilter(), Edit(patch={"to": "bob"}), reason="n")).done == 1

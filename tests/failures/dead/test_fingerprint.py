@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from onward.core.failures.fingerprint import fingerprint, normalised, recognised
+from onward.core.work.error_record import ErrorRecord
 
 SAME = [
     ("user 42 not found", "user 7 not found"),
@@ -37,9 +38,7 @@ SAME = [
 def test_messages_that_differ_in_particulars_are_the_same(one, other):
     # R8
     assert normalised(one) == normalised(other)
-    assert fingerprint("t", {"class": "E", "message": one}) == fingerprint(
-        "t", {"class": "E", "message": other}
-    )
+    assert fingerprint("t", ErrorRecord("E", one)) == fingerprint("t", ErrorRecord("E", other))
 
 
 @pytest.mark.parametrize(
@@ -65,27 +64,30 @@ def test_words_stay_readable():
 
 
 def test_an_http_status_is_no_particular_even_in_quotes():
-    told = {
-        "class": "HTTPStatusError",
-        "message": "Client error '401 Unauthorized' for url 'https://crm.example'",
-    }
-    assert fingerprint("t", {**told, "status": 401}) == fingerprint("t", {**told, "status": 401})
-    assert fingerprint("t", {**told, "status": 401}) != fingerprint("t", {**told, "status": 403})
+    message = "Client error '401 Unauthorized' for url 'https://crm.example'"
+    refused, forbidden = (ErrorRecord("HTTPStatusError", message, status=status) for status in (401, 403))
+    assert fingerprint("t", refused) == fingerprint("t", replace(refused))
+    assert fingerprint("t", refused) != fingerprint("t", forbidden)
 
 
 def test_type_class_and_message_make_the_fingerprint():
-    error = {"class": "E", "message": "m"}
+    error = ErrorRecord("E", "m")
     mine = fingerprint("t", error)
     assert re.fullmatch("[0-9a-f]{12}", mine)
-    assert mine == fingerprint("t", {**error, "traceback": "x", "reason": "r", "hint": "h"})
-    others = [fingerprint("u", error), fingerprint("t", {**error, "class": "F"}), fingerprint("t", {})]
+    assert mine == fingerprint("t", replace(error, traceback="x", reason="r", hint="h"))
+    others = [
+        fingerprint("u", error),
+        fingerprint("t", replace(error, error_class="F")),
+        fingerprint("t", ErrorRecord()),
+    ]
     assert len({mine, *others}) == 4
 
 
 @given(st.one_of(st.text(), st.none(), st.integers(), st.lists(st.text())), st.text())
 def test_whatever_the_error_holds_it_has_a_fingerprint(message, name):
-    assert len(fingerprint(name, {"class": name, "message": message})) == 12
-    assert len(normalised(message)) <= 300
+    error = ErrorRecord.of({"error_class": name, "message": message})
+    assert len(fingerprint(name, error)) == 12
+    assert len(normalised(error.message)) <= 300
 
 
 @pytest.mark.parametrize(
@@ -101,16 +103,22 @@ def test_a_hostile_message_takes_no_time(piece):
     ("last", "repeats"),
     [
         (None, 1),
-        ({"fingerprint": "of another"}, 1),
-        ({"repeats": 3}, 1),
+        ("another", 1),
+        ("none", 1),
         ("same", 4),
         ("spoilt", 1),
-        ([1], 1),
+        ("no object", 1),
     ],
 )
-def test_failures_in_a_row_are_counted_while_they_are_the_same(last: Any, repeats):
-    error = {"class": "E", "message": "no 1"}
+def test_failures_in_a_row_are_counted_while_they_are_the_same(last, repeats):
+    error = ErrorRecord("E", "no 1")
     mine = fingerprint("t", error)
-    before = {"same": {"fingerprint": mine, "repeats": 3}, "spoilt": {"fingerprint": mine, "repeats": "x"}}
-    told = recognised("t", error, before.get(last, last) if isinstance(last, str) else last)
-    assert told == {**error, "fingerprint": mine, "repeats": repeats}
+    texts = {
+        "same": f'{{"fingerprint": "{mine}", "repeats": 3}}',
+        "spoilt": f'{{"fingerprint": "{mine}", "repeats": "x"}}',
+        "no object": "[1]",
+        "another": '{"fingerprint": "of another"}',
+        "none": '{"repeats": 3}',
+    }
+    before = None if last is None else ErrorRecord.read(texts[last])
+    assert recognised("t", error, before) == replace(error, fingerprint=mine, repeats=repeats)

@@ -10,7 +10,8 @@ import pytest
 from onward import Category, Client, Failed, JobState, NewJob, Onward, RateLimited, RetryPolicy, Unrecoverable
 from onward.core.failures.fingerprint import fingerprint
 from onward.core.policy.category import category
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidSetting
 from tests.failures.dead.dying import SECOND, die_of, fails
 from tests.jobs.inspect.reading import rows
@@ -21,7 +22,7 @@ POISON = replace(category("default").retry, poison_after=3)
 
 def poisonous(client: Client, **options: object) -> Client:
     own = Category(name="default", retry=POISON)
-    return Client(store=client.store, rules=Rules.of(categories=[own]))
+    return Client(store=client.store, policies=Policies.of(categories=[own]))
 
 
 def test_a_job_that_fails_again_and_again_in_one_way_is_poison(client):
@@ -34,17 +35,17 @@ def test_a_job_that_fails_again_and_again_in_one_way_is_poison(client):
     assert (job.state, job.attempt) == (JobState.DEAD, 3)
     letter = client.dead.get(job.id)
     assert (letter.reason, letter.error_class) == ("poison", "ValueError")
-    assert letter.fingerprint == fingerprint("t", {"class": "ValueError", "message": "no row 0"})
+    assert letter.fingerprint == fingerprint("t", ErrorRecord("ValueError", "no row 0"))
     assert letter.job.error is not None
-    assert letter.job.error["repeats"] == 3
-    assert [run.error["repeats"] for run in client.jobs.attempts(job.id) if run.error] == [1, 2, 3]
+    assert letter.job.error.repeats == 3
+    assert [run.error.repeats for run in client.jobs.attempts(job.id) if run.error] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
     "errors",
     [
-        [{"class": "E", "message": text} for text in ("a", "b", "a", "b")],
-        [{"class": "E", "message": "a", "rule": "timeout"}] * 4,
+        [ErrorRecord("E", text) for text in ("a", "b", "a", "b")],
+        [ErrorRecord("E", "a", rule="timeout")] * 4,
     ],
     ids=["another each time", "known to pass"],
 )
@@ -65,7 +66,7 @@ def test_without_the_setting_only_the_attempts_count(client):
     for n in range(4):
         job = fails(client, job, ValueError("no"), T + n * SECOND)
     assert client.dead.get(job.id).reason == "attempts_exhausted"
-    assert client.jobs.get(job.id).error["repeats"] == 4
+    assert client.jobs.get(job.id).error.repeats == 4
 
 
 def test_rate_limits_have_a_fingerprint_and_are_never_poison(client):
@@ -77,8 +78,8 @@ def test_rate_limits_have_a_fingerprint_and_are_never_poison(client):
         client.at(now + SECOND).worker.promote()
     job = claim(client, T + 4 * SECOND)
     assert job.error is not None
-    assert job.error["fingerprint"] == fingerprint("t", {"message": "later"})
-    assert (job.error["repeats"], job.attempt) == (4, 1)
+    assert job.error.fingerprint == fingerprint("t", ErrorRecord(message="later"))
+    assert (job.error.repeats, job.attempt) == (4, 1)
 
 
 def test_the_strict_profile_knows_poison_for_job_types_too(tmp_path):
@@ -92,9 +93,9 @@ def test_the_strict_profile_knows_poison_for_job_types_too(tmp_path):
     @app.job(retry=replace(retry, poison_after=7))
     def other() -> None: ...
 
-    assert [app.rules.retries[name].poison_after for name in ("own", "other")] == [3, 7]
-    assert app.rules.category("default").retry.poison_after == 3
-    assert Onward(f"sqlite:///{tmp_path}/b.db").rules.category("default").retry.poison_after is None
+    assert [app.policies.registry.retries[name].poison_after for name in ("own", "other")] == [3, 7]
+    assert app.policies.category("default").retry.poison_after == 3
+    assert Onward(f"sqlite:///{tmp_path}/b.db").policies.category("default").retry.poison_after is None
     app.close()
 
 
@@ -121,7 +122,7 @@ def test_a_crash_loop_says_so_whichever_workers_were_lost(client):
     letter = client.dead.get(job_id)
     assert (letter.reason, letter.error_class, letter.job.crashes) == ("crash_loop", "WorkerLost", 3)
     assert letter.job.error is not None
-    assert letter.job.error["repeats"] == 3
+    assert letter.job.error.repeats == 3
 
 
 def test_one_crash_is_no_loop(client):
@@ -142,7 +143,7 @@ def test_a_row_that_can_not_be_read_has_a_fingerprint_too(tmp_path):
         job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id
         rows(client, "UPDATE {prefix}live SET tags = '{{'")
         assert client.at(T).worker.claim("q:default", worker_id="w") == []
-        [group] = client.dead.groups().groups
+        [group] = client.dead.groups().items
         assert (group.latest, group.error_class) == (job_id, "UnreadableJob")
 
 

@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from onward import Batch, Client, Failed, Job, JobFilter, NewJob, Outcome, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Succeeded
+from onward.results import Batch, Job
 
 __all__ = ["DEAD", "Crew", "new"]
 
-DEAD = Failed({"class": "Broken", "message": "no"}, retryable=False)
+DEAD = Failed({"error_class": "Broken", "message": "no"}, retryable=False)
 
 
 def new(name: str = "work", **fields: Any) -> NewJob:
@@ -59,5 +60,5 @@ class Crew:
     def called(self) -> list[str]:
         """Name the callbacks that were enqueued, in order of their names."""
         return sorted(
-            job.job_type for job in self.client.jobs.list(JobFilter(queue="q:after"), limit=100).jobs
+            job.job_type for job in self.client.jobs.list(JobFilter(queue="q:after"), limit=100).items
         )

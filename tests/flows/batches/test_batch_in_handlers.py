@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from onward import BatchClosed, Context, InvalidSetting, JobNotEnded, JobState
+from onward import BatchFailed, Context, InvalidSetting, JobNotEnded, JobState
+from onward.core.work.error_record import ErrorRecord
+from onward.errors import BatchClosed
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +29,7 @@ async def test_a_batch_grows_while_it_runs_and_its_callback_sees_all_of_it(app, 
         @app.job
         def after(ctx: Context) -> None:
             seen.append(
-                (ctx.batch.progress(), [job.payload for job in ctx.client.batches.jobs(ctx.batch.id).jobs])
+                (ctx.batch.refresh(), [job.payload for job in ctx.client.batches.jobs(ctx.batch.id).items])
             )
 
     else:
@@ -40,7 +42,7 @@ async def test_a_batch_grows_while_it_runs_and_its_callback_sees_all_of_it(app, 
         @app.job
         async def after(ctx: Context) -> None:
             jobs = await ctx.aclient.batches.jobs(ctx.batch.id)
-            seen.append((await ctx.batch.aprogress(), [job.payload for job in jobs.jobs]))
+            seen.append((await ctx.batch.arefresh(), [job.payload for job in jobs]))
 
     batch = await app.aenqueue_batch(
         [page.build(number=1, more=2), page.build(number=2, more=1)], on_complete=after.build(), name="pages"
@@ -49,8 +51,8 @@ async def test_a_batch_grows_while_it_runs_and_its_callback_sees_all_of_it(app, 
     [(counts, payloads)] = seen
     assert (counts.total, counts.succeeded, counts.waiting, counts.name) == (5, 5, 0, "pages")
     assert sorted(payload["number"] for payload in payloads) == [1, 2, 10, 11, 20]
-    assert (await batch.wait(1)).ended_at is not None
-    children = [job for job in app.client.batches.jobs(batch.id).jobs if job.payload["number"] == 10]
+    assert (await batch.aresult()).ended_at is not None
+    children = [job for job in app.client.batches.jobs(batch.id).items if job.payload["number"] == 10]
     assert children[0].parent_id is not None
 
 
@@ -77,7 +79,7 @@ async def test_a_job_of_no_batch_has_none(app):
     @app.job
     def alone(ctx: Context) -> None:
         with pytest.raises(InvalidSetting) as error:
-            ctx.batch.progress()
+            ctx.batch.refresh()
         told.append(str(error.value))
 
     await alone.aenqueue()
@@ -96,12 +98,12 @@ def test_a_block_fills_a_batch_and_closes_it(app):
         [handle] = batch.add(work.build(number=1))
         batch.add(work.build(number=2), work.build(number=3))
         work.using(batch=batch).enqueue(number=4)
-        assert batch.progress().open
+        assert batch.refresh().open
     assert handle.refresh().batch_id == batch.id
-    told = batch.progress()
+    told = batch.refresh()
     assert (told.total, told.open, told.name) == (4, False, "filled")
     with pytest.raises(JobNotEnded, match="has 4 of 4 jobs left after 0 s"):
-        batch.result()
+        batch.result(timeout=0)
     with pytest.raises(BatchClosed):
         work.using(batch=batch.id).enqueue(number=5)
 
@@ -119,11 +121,16 @@ def test_a_block_that_raises_cancels_what_it_added(app):
 
     with pytest.raises(LookupError):
         fill()
-    told = batch.result()
+    told = batch.join()
     assert (told.cancelled, told.total) == (2, 2)
     assert app.client.jobs.get(told.callbacks["on_failure"]).state == JobState.QUEUED
-    [job, _] = app.client.batches.jobs(batch.id).jobs
-    assert job.error == {"reason": "the block that filled it raised LookupError"}
+    [job, _] = app.client.batches.jobs(batch.id).items
+    assert job.error == ErrorRecord(reason="the block that filled it raised LookupError")
+    with pytest.raises(
+        BatchFailed, match=r"of 2 jobs of batch .*, 0 are dead and 2 cancelled; join\(\)"
+    ) as failed:
+        batch.result()
+    assert (failed.value.batch_id, failed.value.code) == (batch.id, "ON-BAT-003")
 
 
 async def test_the_same_awaited(app):
@@ -133,7 +140,7 @@ async def test_the_same_awaited(app):
     async with app.batch() as batch:
         [handle] = await batch.aadd(work.build())
     assert (await handle.arefresh()).batch_id == batch.id
-    assert (await batch.aprogress()).waiting == 1
+    assert (await batch.arefresh()).waiting == 1
     failed = app.batch()
 
     async def fill() -> None:
@@ -143,7 +150,9 @@ async def test_the_same_awaited(app):
 
     with pytest.raises(LookupError):
         await fill()
-    assert (await failed.wait(5)).cancelled == 1
+    assert (await failed.ajoin(5)).cancelled == 1
+    with pytest.raises(BatchFailed):
+        await failed.aresult(5)
     with pytest.raises(InvalidSetting, match="was made already"):
         async with batch:
             await asyncio.sleep(0)

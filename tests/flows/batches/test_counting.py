@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import JobFilter, Succeeded
+from onward import Edit, JobFilter, Succeeded
 from onward.operations.work import finish
 from tests.flows.batches.crew import DEAD, new
 
@@ -44,7 +44,7 @@ def test_callbacks_are_enqueued_when_the_last_job_has_ended(crew, outcomes, call
         crew.end(job_id, outcome=outcome)
     assert crew.called() == called
     batch = crew.read(batch_id)
-    after = crew.client.jobs.list(JobFilter(queue="q:after")).jobs
+    after = crew.client.jobs.list(JobFilter(queue="q:after")).items
     assert {job.id for job in after} == {batch.callbacks[name] for name in called}
     assert {(job.batch_id, job.correlation_id) for job in after} == {(batch_id, batch_id)}
     assert batch.total == 2, "callbacks are not counted"
@@ -116,7 +116,7 @@ def test_a_reset_by_its_key_takes_the_count_back_as_well(crew):
 def unsettled(crew, job_id, outcome):
     """End a job as a worker would that is killed right after."""
     client = crew.client
-    client.store.run(lambda: finish.finish([client.rules.end_of(crew.held.pop(job_id), outcome, 0.5)]))
+    client.store.run(lambda: finish.finish([client.policies.end_of(crew.held.pop(job_id), outcome, 0.5)]))
 
 
 def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_once(crew):
@@ -164,7 +164,7 @@ def test_deleted_jobs_keep_no_batch_from_its_end(crew):
     crew.end(first)
     assert crew.called() == []
     crew.client.worker.release([crew.held.popitem()[1].held_lease])
-    crew.client.jobs.drop_subject("booking:1", rule="delete")
+    crew.client.jobs.drop_subject("booking:1", policy="delete")
     assert crew.called() == ["on_complete", "on_success"]
     assert crew.read(batch_id).total == 1
 
@@ -172,8 +172,8 @@ def test_deleted_jobs_keep_no_batch_from_its_end(crew):
 def test_a_successor_of_a_dead_job_is_not_counted(crew):
     batch_id, [first] = crew.batch(1)
     crew.end(first, outcome=DEAD)
-    fixed = crew.client.dead.fix(first, note="mended", patch={"n": 1})
+    fixed = crew.client.dead.fix(first, Edit(patch={"n": 1}), reason="mended")
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)
     crew.end(str(fixed.successor_id))
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)
-    assert [job.id for job in crew.client.batches.jobs(batch_id).jobs] == [first]
+    assert [job.id for job in crew.client.batches.jobs(batch_id)] == [first]

@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import BatchClosed, BatchNotFound, Client, InvalidJob, InvalidSetting, NewJob
-from onward.core.policy.rules import Rules
+from onward import Client, InvalidJob, InvalidSetting, NewJob
+from onward.core.policy.policies import Policies
+from onward.errors import BatchClosed, BatchNotFound
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.flows.batches.crew import Crew, new
@@ -45,7 +46,7 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
         connection.rollback()
     with pytest.raises(BatchNotFound, match=made.id):
         crew.read(made.id)
-    assert crew.client.jobs.list().jobs == []
+    assert crew.client.jobs.list().items == []
 
 
 @pytest.mark.parametrize(
@@ -65,8 +66,8 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
 def test_what_is_wrong_is_refused_before_anything_is_stored(client, jobs, options, said):
     with pytest.raises(InvalidJob, match=said):
         client.batches.enqueue(jobs, **options)
-    assert client.jobs.list().jobs == []
-    assert client.batches.list().batches == []
+    assert client.jobs.list().items == []
+    assert client.batches.list().items == []
 
 
 def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app):
@@ -74,15 +75,15 @@ def test_the_arguments_of_a_callback_are_checked_where_its_job_type_is_known(app
     for payload in ({"z": 1}, {}):
         with pytest.raises(InvalidJob, match="argument"), app.batch(on_complete=new("need", payload=payload)):
             pass
-    assert app.client.batches.list().batches == []
+    assert app.client.batches.list().items == []
     with app.batch(on_complete=new("of another application", payload={"z": 1})) as batch:
-        assert batch.progress().open
+        assert batch.refresh().open
 
 
 def test_a_batch_is_not_used_before_its_block(app):
     step = app.job(name="step")(lambda: None)
     batch = app.batch()
-    for use in (lambda: batch.add(step.build()), batch.progress, lambda: step.using(batch=batch)):
+    for use in (lambda: batch.add(step.build()), batch.refresh, lambda: step.using(batch=batch)):
         with pytest.raises(InvalidSetting, match="use it in a `with`"):
             use()
     with pytest.raises(InvalidJob, match="'x' is not a batch id"):
@@ -107,12 +108,12 @@ def test_a_callback_is_enqueued_whoever_holds_its_key(crew):
 
 
 def test_where_every_job_needs_a_key_a_callback_has_one_of_its_own(tmp_path):
-    rules = Rules.of(contract="required", tenancy="off")
-    with Client(f"sqlite:///{tmp_path}/onward.db", rules=rules) as client:
+    policies = Policies.of(contract="required", tenancy="off")
+    with Client(f"sqlite:///{tmp_path}/onward.db", policies=policies) as client:
         about = {"actor_type": "user", "actor_id": "1", "request_id": "r"}
         for _ in range(2):
             client.batches.enqueue([], on_complete=new("after", **about))
-        assert len(client.jobs.list().jobs) == 2
+        assert len(client.jobs.list().items) == 2
 
 
 def test_an_open_batch_takes_jobs_until_it_is_closed(crew):
@@ -148,8 +149,8 @@ def test_a_batch_that_is_not_there_takes_nothing(client):
     ):
         with pytest.raises(BatchNotFound, match=f"no batch {NOBODY}"):
             call()
-    assert client.jobs.list().jobs == []
-    assert client.batches.jobs(NOBODY).jobs == []
+    assert client.jobs.list().items == []
+    assert client.batches.jobs(NOBODY).items == []
 
 
 def test_a_running_job_adds_to_its_batch_and_it_does_not_end_too_early(crew):
@@ -200,12 +201,12 @@ def postgres_crew(postgres_url: str) -> Any:
 def test_batches_are_listed_newest_first_and_by_what_they_are(crew):
     ids = [crew.batch(2 if at else [], name=f"n{at % 2}")[0] for at in range(4)]
     listed = crew.client.batches.list(limit=3)
-    assert [batch.id for batch in listed.batches] == ids[:0:-1]
-    assert [batch.total for batch in listed.batches] == [2, 2, 2]
+    assert [batch.id for batch in listed] == ids[:0:-1]
+    assert [batch.total for batch in listed] == [2, 2, 2]
     rest = crew.client.batches.list(limit=3, cursor=listed.next_cursor)
-    assert ([batch.id for batch in rest.batches], rest.next_cursor) == (ids[:1], None)
-    assert [batch.id for batch in crew.client.batches.list(ended=True).batches] == ids[:1]
-    assert [batch.id for batch in crew.client.batches.list(ended=False, name="n1").batches] == [
+    assert ([batch.id for batch in rest], rest.next_cursor) == (ids[:1], None)
+    assert [batch.id for batch in crew.client.batches.list(ended=True)] == ids[:1]
+    assert [batch.id for batch in crew.client.batches.list(ended=False, name="n1")] == [
         ids[3],
         ids[1],
     ]
@@ -216,9 +217,9 @@ def test_the_jobs_of_a_batch_are_listed_wherever_they_are(crew):
     crew.batch(1)
     crew.end(second)
     page = crew.client.batches.jobs(batch_id, limit=2)
-    assert [job.id for job in page.jobs] == [third, second]
+    assert [job.id for job in page] == [third, second]
     rest = crew.client.batches.jobs(batch_id, limit=2, cursor=page.next_cursor)
-    assert ([job.id for job in rest.jobs], rest.next_cursor) == ([first], None)
+    assert ([job.id for job in rest], rest.next_cursor) == ([first], None)
 
 
 def test_a_batch_of_an_org_takes_jobs_of_that_org_alone(client):

@@ -9,9 +9,6 @@ import pytest
 
 from onward import (
     AuditFilter,
-    BatchClosed,
-    BatchNotFound,
-    CancelledMany,
     Client,
     InvalidJob,
     InvalidSetting,
@@ -21,7 +18,9 @@ from onward import (
     NewJob,
     Released,
 )
+from onward.errors import BatchClosed, BatchNotFound
 from onward.operations.jobs import cancel
+from onward.results import Bulk
 from tests.flows.batches.crew import Crew, new
 
 ADA = "user:ada"
@@ -36,7 +35,7 @@ def crew(client: Client) -> Crew:
 
 def requests(client: Client) -> list[Any]:
     """Read what was asked for, oldest first."""
-    return client.audit.list(AuditFilter(event="jobs.cancel_requested")).records[::-1]
+    return list(client.audit.list(AuditFilter(event="jobs.cancel_requested")))[::-1]
 
 
 def states(client: Client, *ids: str) -> list[str]:
@@ -47,13 +46,13 @@ def states(client: Client, *ids: str) -> list[str]:
 def sizes_of_pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each transaction cancels from now on."""
     sizes: list[int] = []
-    page = cancel.cancel_page
+    stop = cancel.stop
 
-    def counted(request: Any, ids: Any, **options: Any) -> Any:
+    def counted(ids: Any, **options: Any) -> Any:
         sizes.append(len(ids))
-        return page(request, ids, **options)
+        return stop(ids, **options)
 
-    monkeypatch.setattr(cancel, "cancel_page", counted)
+    monkeypatch.setattr(cancel, "stop", counted)
     return sizes
 
 
@@ -65,7 +64,7 @@ def test_waiting_jobs_are_cancelled_and_running_ones_asked(crew):
     later = client.enqueue(new(delay=timedelta(hours=1))).id
     ready, other = client.enqueue(new()).id, client.enqueue(new("other")).id
     answer = client.acting_as(ADA).jobs.cancel_where(JobFilter(job_type="work"), **WHY)
-    assert answer == CancelledMany(found=3, cancelled=2, requested=1)
+    assert answer == Bulk(found=3, done=3, pending=1)
     assert states(client, running, later, ready, other) == ["running", "cancelled", "cancelled", "queued"]
     assert client.jobs.get(running).cancel_requested_at is not None
     # One that runs and gives way ends as cancelled; one that could not hear of it may still succeed.
@@ -83,7 +82,7 @@ def test_a_request_is_one_line_of_the_audit_besides_those_of_the_jobs(crew):
     [line] = requests(client)
     assert (line.actor_type, line.actor_id, line.job_type) == ("user", "ada", "work")
     assert line.detail == {
-        "asked": {"job_type": "work", "queue": "q:default"},
+        "where": {"job_type": "work", "queue": "q:default"},
         "jobs": 2,
         "reason": "stop it",
     }
@@ -94,9 +93,9 @@ def test_a_request_is_one_line_of_the_audit_besides_those_of_the_jobs(crew):
 
 def test_a_request_that_finds_nothing_is_audited_too(client):
     # S4-70
-    assert client.acting_as(ADA).jobs.cancel_subject("booking:1", **WHY) == CancelledMany()
+    assert client.acting_as(ADA).jobs.cancel_subject("booking:1", **WHY) == Bulk()
     [line] = requests(client)
-    assert line.detail == {"asked": {"subject": "booking:1"}, "jobs": 0, "reason": "stop it"}
+    assert line.detail == {"where": {"subject": "booking:1"}, "jobs": 0, "reason": "stop it"}
 
 
 def test_a_dry_run_counts_and_changes_nothing(client):
@@ -112,12 +111,12 @@ def test_many_are_cancelled_page_by_page_up_to_a_limit(client, monkeypatch):
     pages = sizes_of_pages(monkeypatch)
     answer = client.acting_as(ADA).jobs.cancel_where(JobFilter(job_type="work"), limit=5, **WHY)
     assert pages == [2, 2, 1]
-    assert (answer.found, answer.next_cursor) == (5, ids[4])
+    assert (answer.found, answer.done) == (5, 5)
     assert set(states(client, *ids[:5])) == {"cancelled"}, "oldest first"
     rest = client.acting_as(ADA).jobs.cancel_where(
         JobFilter(job_type="work"), cursor=answer.next_cursor, **WHY
     )
-    assert rest == CancelledMany(found=2, cancelled=2)
+    assert rest == Bulk(found=2, done=2)
     assert [line.detail["jobs"] for line in requests(client)] == [5, 2]
 
 
@@ -135,7 +134,7 @@ def test_a_filter_that_would_mean_too_much_or_nothing_is_refused(client, where, 
     client.enqueue(new())
     with pytest.raises(InvalidSetting, match=said):
         client.acting_as(ADA).jobs.cancel_where(where, **WHY)
-    assert client.jobs.list().jobs[0].state == JobState.QUEUED
+    assert client.jobs.list().items[0].state == JobState.QUEUED
 
 
 @pytest.mark.parametrize("reason", ["", None])
@@ -162,7 +161,7 @@ def test_a_secret_in_a_reason_is_not_kept(client):
 def test_the_jobs_of_a_subject_are_cancelled(client):
     mine = [client.enqueue(new(subject="booking:1", delay=timedelta(hours=at + 1))).id for at in range(2)]
     other = client.enqueue(new(subject="booking:2")).id
-    assert client.acting_as(ADA).jobs.cancel_subject("booking:1", **WHY).cancelled == 2
+    assert client.acting_as(ADA).jobs.cancel_subject("booking:1", **WHY).done == 2
     assert states(client, *mine, other) == ["cancelled", "cancelled", "queued"]
 
 
@@ -171,9 +170,7 @@ def test_a_batch_is_cancelled_and_ends_when_its_running_jobs_have_given_way(crew
     batch_id, [running] = crew.batch(1)
     crew.claim()
     added = client.enqueue(new(batch_id=batch_id, parent_id=running)).id
-    assert client.acting_as(ADA).batches.cancel(batch_id, **WHY) == CancelledMany(
-        found=2, cancelled=1, requested=1
-    )
+    assert client.acting_as(ADA).batches.cancel(batch_id, **WHY) == Bulk(found=2, done=2, pending=1)
     assert states(client, running, added) == ["running", "cancelled"]
     with pytest.raises(BatchClosed, match="was cancelled"):
         client.enqueue(new(batch_id=batch_id, parent_id=running))
@@ -182,7 +179,7 @@ def test_a_batch_is_cancelled_and_ends_when_its_running_jobs_have_given_way(crew
     assert crew.counts(batch_id) == (0, 0, 0, 0, 2)
     assert crew.called() == ["on_complete", "on_failure"]
     [line] = requests(client)
-    assert line.detail == {"asked": {"batch": batch_id}, "jobs": 2, "reason": "stop it"}
+    assert line.detail == {"where": {"batch": batch_id}, "jobs": 2, "reason": "stop it"}
 
 
 def test_an_open_batch_is_closed_when_it_is_cancelled(crew):
@@ -208,15 +205,13 @@ def test_a_flow_is_cancelled_with_all_that_waits_and_all_that_it_enqueued(crew):
     stranger = client.enqueue(new()).id
     assert client.acting_as(ADA).flows.cancel(root, dry_run=True, **WHY).found == 4
     answer = client.acting_as(ADA).flows.cancel(root, **WHY)
-    assert answer == CancelledMany(found=4, cancelled=3, requested=1)
+    assert answer == Bulk(found=4, done=4, pending=1)
     assert states(client, root, grandchild, waits, either, stranger) == [
         "running", "cancelled", "cancelled", "cancelled", "queued",
     ]  # fmt: skip
     [line] = requests(client)
-    assert (line.job_id, line.detail["asked"], line.detail["jobs"]) == (root, {"flow": root}, 4)
-    assert client.acting_as(ADA).flows.cancel(root, **WHY) == CancelledMany(), (
-        "who was asked is not asked again"
-    )
+    assert (line.job_id, line.detail["where"], line.detail["jobs"]) == (root, {"flow": root}, 4)
+    assert client.acting_as(ADA).flows.cancel(root, **WHY) == Bulk(), "who was asked is not asked again"
 
 
 def test_a_large_flow_is_cancelled_in_pages(client, monkeypatch):
@@ -243,7 +238,7 @@ def test_a_client_of_one_org_reaches_no_other(client):
     own = client.for_org("bolt").enqueue(NewJob(**about)).id
     theirs = client.for_org("acme").enqueue(NewJob(**about)).id
     confined = client.for_org("bolt").acting_as(ADA)
-    assert confined.jobs.cancel_subject("booking:1", **WHY).cancelled == 1
+    assert confined.jobs.cancel_subject("booking:1", **WHY).done == 1
     assert confined.jobs.cancel_where(JobFilter(job_type="work"), **WHY).found == 0
     assert confined.jobs.cancel_where(JobFilter(org_id="acme"), **WHY).found == 0
     with pytest.raises(JobNotFound):

@@ -46,7 +46,7 @@ def prepared(client: Client) -> int:
 
 
 def stored(client: Client) -> int:
-    return len(client.jobs.list().jobs)
+    return len(client.jobs.list().items)
 
 
 def test_once_it_came_five_times(client):
@@ -66,7 +66,7 @@ async def test_so_does_one_that_is_awaited(store):
         assert isinstance(own, AsyncPostgresStore)
         [connection] = own.pool._waiting
         assert await (await connection.execute(OURS)).fetchone() == (1,)
-        assert len((await client.jobs.list()).jobs) == 7
+        assert len(await client.jobs.list()) == 7
 
 
 def test_answers_and_values_are_those_of_a_cursor(client):

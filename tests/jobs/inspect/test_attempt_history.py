@@ -16,13 +16,15 @@ def at(seconds: float) -> datetime:
 def test_every_run_is_told_from_the_first_to_the_one_that_runs_now(client):  # I4, S4-44
     client.at(T).worker.register("w", lease=timedelta(days=1))
     job_id = client.at(T).enqueue(NewJob(job_type="t")).id
-    assert client.jobs.attempts(job_id) == []
+    assert client.jobs.attempts(job_id).items == []
     [job] = client.at(at(1)).worker.claim("q:default", worker_id="w")
     [now] = client.jobs.attempts(job_id)
     assert (now.lease, now.attempt, now.worker_id, now.started_at) == (job.lease, 1, "w", at(1))
     assert (now.ended_at, now.outcome, now.error, now.duration, now.error_class) == (None,) * 5
 
-    client.at(at(3)).worker.finish([job.end_with(Failed({"class": "KeyError", "message": "x"}, after=0))])
+    client.at(at(3)).worker.finish(
+        [job.end_with(Failed({"error_class": "KeyError", "message": "x"}, after=0))]
+    )
     [first] = client.jobs.attempts(job_id)
     assert (first.lease, first.attempt, first.outcome) == (job.lease, 1, "failed")
     assert (first.duration, first.error_class) == (timedelta(seconds=2), "KeyError")
@@ -40,7 +42,7 @@ def test_the_last_run_of_each_way_to_end_is_told_once(client):
     client.at(T).worker.register("w", lease=timedelta(days=1))
     outcomes = {
         "skipped": Skip("nothing to do"),
-        "failed": Failed({"class": "E"}, retryable=False),
+        "failed": Failed({"error_class": "E"}, retryable=False),
         "cancelled": Cancelled("enough"),
     }
     ids = {name: client.at(T).enqueue(NewJob(job_type=name)).id for name in outcomes}
@@ -61,13 +63,13 @@ def test_a_job_that_ended_while_it_waited_had_no_further_run(client):
         [job.end_with(outcome) for job, outcome in zip(claimed, outcomes, strict=True)]
     )
     for job_id in ids:
-        assert client.at(at(3)).jobs.cancel(job_id, reason="enough") == JobState.CANCELLED
+        assert client.at(at(3)).jobs.cancel(job_id, reason="enough").state == JobState.CANCELLED
     assert [[run.outcome for run in client.jobs.attempts(job_id)] for job_id in ids] == [
         ["released"], ["snoozed"], ["failed"],
     ]  # fmt: skip
     never = client.at(T).enqueue(NewJob(job_type="t")).id
     client.at(at(3)).jobs.cancel(never, reason="enough")
-    assert client.jobs.attempts(never) == []
+    assert client.jobs.attempts(never).items == []
 
 
 def test_runs_at_one_instant_are_told_apart_by_their_leases(client):
@@ -89,7 +91,7 @@ def test_an_error_is_kept_for_each_attempt_and_of_a_bounded_size(client):
     for number in range(2):
         [job] = client.at(at(number)).worker.claim("q:default", worker_id="w")
         error = {
-            "class": f"E{number}",
+            "error_class": f"E{number}",
             "message": "x" * 5_000_000,
             "traceback": "y" * 5_000_000 + "last line",
         }
@@ -97,6 +99,6 @@ def test_an_error_is_kept_for_each_attempt_and_of_a_bounded_size(client):
     for number, run in enumerate(client.jobs.attempts(job_id)):
         assert run.error_class == f"E{number}"
         assert run.error is not None
-        assert len(run.error["message"]) <= 20_000
-        assert run.error["traceback"].endswith("last line")
-        assert len(run.error["traceback"]) <= 20_000
+        assert len(run.error.message) <= 20_000
+        assert run.error.traceback.endswith("last line")
+        assert len(run.error.traceback) <= 20_000

@@ -11,14 +11,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skip, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Skip, Succeeded
 from onward.core.jobs.job import COLUMNS
+from onward.results import Job
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres.postgres_schema import clean_schema
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
-ERROR = {"class": "E", "message": "m"}
+ERROR = {"error_class": "E", "message": "m"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -74,7 +75,7 @@ def test_an_outcome_is_shown_by_its_name(database, outcome: Outcome, expected): 
     assert shown(ask, job.id) == ("running", "running")
     client.worker.finish([job.end_with(outcome)]).require()
     assert shown(ask, job.id) == expected
-    [listed] = client.jobs.list(JobFilter(state=expected[1])).jobs
+    [listed] = client.jobs.list(JobFilter(state=expected[1])).items
     assert listed.id == job.id
 
 
@@ -93,7 +94,7 @@ def test_a_job_whose_worker_is_gone_is_shown_as_stuck(database):  # R1
         "expired", [], lease=timedelta(seconds=1)
     )
     assert [shown(ask, job.id)[1] for job in (retired, expired, alive)] == ["stuck", "stuck", "running"]
-    stuck = client.jobs.list(JobFilter(state="stuck")).jobs
+    stuck = client.jobs.list(JobFilter(state="stuck")).items
     assert {job.id for job in stuck} == {retired.id, expired.id}
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Failed, InvalidJob, NewJob
+from onward import Client, Edit, Failed, InvalidJob, NewJob
 from tests.jobs.inspect.reading import rows
 from tests.tenancy.world import tables
 
@@ -18,11 +18,11 @@ ACTIONS: dict[str, Callable[[Client, str, str], object]] = {
     "resume": lambda c, _, why: (c.orgs.pause("acme", reason="r"), c.orgs.resume("acme", reason=why)),
     "close_gate": lambda c, _, why: c.gate.close(reason=why),
     "open_gate": lambda c, _, why: (c.gate.close(reason="r"), c.gate.open(reason=why)),
-    "drop_subject": lambda c, _, why: c.jobs.drop_subject("booking:42", rule="delete", reason=why),
+    "drop_subject": lambda c, _, why: c.jobs.drop_subject("booking:42", policy="delete", reason=why),
     "keys.forget": lambda c, _, why: c.keys.forget("k", reason=why),
     "dead.replay": lambda c, _, why: c.dead.replay([bury(c)], reason=why),
     "dead.discard": lambda c, _, why: c.dead.discard([bury(c)], reason=why),
-    "dead.fix": lambda c, _, why: c.dead.fix(bury(c), note=why, patch={"n": 2}),
+    "dead.fix": lambda c, _, why: c.dead.fix(bury(c), Edit(patch={"n": 2}), reason=why),
     "usage.set_budget": lambda c, _, why: c.usage.set_budget("o", limit_micros=1, period="day", reason=why),
     "usage.remove_budget": lambda c, _, why: (
         c.usage.set_budget("o", limit_micros=1, period="day"), c.usage.remove_budget("o", reason=why),

@@ -19,7 +19,8 @@ from onward import (
     category,
 )
 from onward.core.policy.category import CATEGORIES
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
@@ -49,7 +50,7 @@ def test_the_history_of_a_subject_is_listed(working):
     first = put(working, job("invoice"), job("mail"), job("mail", "booking:43"), job("mail", None))
     finish_all(working)
     later = put(working, job("refund"))
-    listed = working.jobs.list(JobFilter(subject="booking:42")).jobs
+    listed = working.jobs.list(JobFilter(subject="booking:42")).items
     assert [found.id for found in reversed(listed)] == [*first[:2], *later]
 
 
@@ -67,7 +68,7 @@ def test_cancelled_jobs_end_and_running_ones_are_asked_to_give_way(working):
     )
     [first, second] = working.at(T).worker.claim("q:default", 2, worker_id="w")
     working.at(T).worker.finish([first.end_with(Succeeded())])
-    dropped = working.at(T).acting_as("user:7").jobs.drop_subject("booking:42", rule="cancel")
+    dropped = working.at(T).acting_as("user:7").jobs.drop_subject("booking:42", policy="cancel")
     assert (dropped.cancelled, dropped.deleted, dropped.kept) == ({running, waiting}, set(), {done})
     assert second.id == running
     assert working.jobs.get(running).cancel_requested_at is not None
@@ -87,14 +88,14 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
         working.at(T).worker.finish([taken.end_with(Succeeded())])
     [waiting, running] = put(working, job("mail", priority=9), job("push", priority=1))
     [taken] = working.at(T).worker.claim("q:default", 1, worker_id="w")
-    dropped = working.at(T).jobs.drop_subject("booking:42", rule="delete", reason="GDPR")
+    dropped = working.at(T).jobs.drop_subject("booking:42", policy="delete", reason="GDPR")
     assert (dropped.deleted, dropped.cancelled) == ({ended, waiting}, {running})
     assert taken.id == running
     for gone in (ended, waiting):
         with pytest.raises(JobNotFound):
             working.jobs.get(gone)
         assert [event.event for event in working.jobs.events(gone)][-1] == "job.deleted"
-    assert working.keys.list().keys == []
+    assert working.keys.list().items == []
     # The subject may come again, and gets a job of its own.
     [answer] = [working.at(T).enqueue(new)]
     assert answer.created
@@ -108,7 +109,7 @@ def test_each_job_goes_by_its_category_within_one_transaction(working):
         "gone": Category(name="gone", retry=category("default").retry, on_subject_delete="delete"),
         "stopped": Category(name="stopped", retry=category("default").retry, on_subject_delete="cancel"),
     }
-    client = Client(store=working.store, rules=Rules(categories=categories))
+    client = Client(store=working.store, policies=Policies(registry=Registry(categories=categories)))
     kept, gone, stopped = put(client, *(job("t", category=name) for name in ("kept", "gone", "stopped")))
     with open_transaction(client) as tx:
         dropped = client.within(tx).at(T).jobs.drop_subject("booking:42")
@@ -120,13 +121,13 @@ def test_each_job_goes_by_its_category_within_one_transaction(working):
 
 def test_the_subject_of_one_org_is_not_that_of_another(working):
     mine, theirs = put(working, job("t", org_id="a"), job("t", org_id="b"))
-    assert working.at(T).jobs.drop_subject("booking:42", org_id="a", rule="delete").deleted == {mine}
+    assert working.at(T).for_org("a").jobs.drop_subject("booking:42", policy="delete").deleted == {mine}
     assert working.jobs.get(theirs).state == "queued"
 
 
 def test_a_rule_that_does_not_exist_is_refused(client):
     with pytest.raises(InvalidSetting, match="cascade"):
-        client.jobs.drop_subject("booking:42", rule="cascade")
+        client.jobs.drop_subject("booking:42", policy="cascade")
 
 
 def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_other(client):
@@ -137,7 +138,7 @@ def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_o
     def drop(_: int) -> None:
         for _ in range(rounds):
             with open_transaction(client) as tx:
-                client.within(tx).jobs.drop_subject("booking:42", rule="delete")
+                client.within(tx).jobs.drop_subject("booking:42", policy="delete")
                 tx.commit()
 
     def reset(_: int) -> None:
@@ -150,4 +151,4 @@ def test_dropping_a_subject_and_resetting_its_jobs_at_once_never_wait_for_each_o
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(drop, 0), pool.submit(reset, 0), pool.submit(reset, 1)]:
             done.result(60)
-    assert len(client.jobs.list(JobFilter(subject="booking:42")).jobs) <= 1
+    assert len(client.jobs.list(JobFilter(subject="booking:42")).items) <= 1

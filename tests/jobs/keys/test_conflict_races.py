@@ -39,7 +39,7 @@ def test_resets_that_race_with_the_end_of_a_run_lose_nothing(client):
             one.result(60)
         stop.set()
         working.result(60)
-    assert len(client.jobs.list(JobFilter(key="k")).jobs) == 1
+    assert len(client.jobs.list(JobFilter(key="k")).items) == 1
     assert seen[-1] in {129, 229, 329}
     events = [event.event for event in client.jobs.events(enqueued.id)]
     assert events.count("job.started") == events.count("job.succeeded") == len(seen)
@@ -55,7 +55,7 @@ def test_coalescing_threads_lose_no_payload(client):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add_ten, range(4)))
-    [job] = client.jobs.list().jobs
+    [job] = client.jobs.list().items
     assert job.payload == {"n": 40}
 
 

@@ -7,19 +7,8 @@ from typing import Any
 
 import pytest
 
-from onward import (
-    Cancelled,
-    Client,
-    DuplicateJob,
-    Enqueued,
-    Failed,
-    InvalidJob,
-    Job,
-    JobState,
-    NewJob,
-    Released,
-    Succeeded,
-)
+from onward import Cancelled, Client, DuplicateJob, Failed, InvalidJob, JobState, NewJob, Released, Succeeded
+from onward.results import Enqueued, Job
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
@@ -80,7 +69,7 @@ def test_replace_gives_a_waiting_job_the_new_payload_time_and_priority(working, 
     now = working.jobs.get(job.id)
     assert (now.payload, now.priority, now.run_at) == ({"n": 2}, 1, at(60))
     assert (now.attempt, now.error, now.lease) == (job.attempt, job.error, job.lease)
-    assert [job.id for job in working.jobs.list().jobs] == [job.id]
+    assert [job.id for job in working.jobs.list().items] == [job.id]
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded", "dead", "cancelled"])
@@ -181,7 +170,7 @@ def test_a_lost_run_of_a_job_that_was_reset_is_followed_by_the_one_more(client):
 def test_a_cancel_takes_back_the_one_more_run(working):
     job = bring(working, "running")
     ask(working, 2, on_conflict="reset", now=10)
-    assert working.at(at(11)).jobs.cancel(job.id, reason="stop") == "running"
+    assert working.at(at(11)).jobs.cancel(job.id, reason="stop").state == "running"
     working.at(at(12)).worker.finish([job.end_with(Cancelled("stop"))])
     assert working.jobs.get(job.id).state == "cancelled"
 
@@ -283,7 +272,7 @@ def test_a_mode_that_makes_no_sense_is_refused_before_anything_is_written(client
         ask(client, 1, **options)
     with pytest.raises(InvalidJob, match=rf"jobs\[1\].*{named}"):
         client.enqueue_many([NewJob(job_type="t"), NewJob(job_type="t", key="k", **options)])
-    assert client.jobs.list().jobs == []
+    assert client.jobs.list().items == []
 
 
 def test_a_merge_that_fails_leaves_the_job_as_it_was(working):

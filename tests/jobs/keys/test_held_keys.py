@@ -47,7 +47,7 @@ def test_whoever_waits_for_a_key_gets_it_when_the_winner_rolls_back(client, winn
     assert winner.created
     assert (loser.id == winner.id) is winner_commits
     assert loser.created is not winner_commits
-    assert [job.id for job in client.jobs.list(JobFilter(key="k")).jobs] == [loser.id]
+    assert [job.id for job in client.jobs.list(JobFilter(key="k")).items] == [loser.id]
 
 
 def test_sixteen_threads_and_fifty_keys_make_fifty_jobs(client):
@@ -66,7 +66,7 @@ def test_sixteen_threads_and_fifty_keys_make_fifty_jobs(client):
     assert len(answers) == 16 * 50
     assert Counter(key for key, _, created in answers if created) == Counter(keys)
     assert len({(key, job_id) for key, job_id, _ in answers}) == 50
-    jobs = client.jobs.list(limit=1000).jobs
+    jobs = client.jobs.list(limit=1000).items
     assert sorted(job.key for job in jobs) == sorted(keys)
     assert {(job.key, job.id) for job in jobs} == {(key, job_id) for key, job_id, _ in answers}
 
@@ -133,7 +133,7 @@ def test_a_duplicate_raises_where_that_was_asked_for_and_undoes_its_whole_call(c
         client.enqueue_many(
             [NewJob(job_type="t", key="new"), NewJob(job_type="t", key="k", on_conflict="raise")]
         )
-    assert [job.id for job in client.jobs.list().jobs] == [held.id]
+    assert [job.id for job in client.jobs.list().items] == [held.id]
     assert client.enqueue(NewJob(job_type="t", key="new")).created
 
 

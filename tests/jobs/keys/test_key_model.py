@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onward import Cancelled, Client, Failed, Job, JobState, NewJob, Outcome, Released, Snooze, Succeeded
+from onward import Cancelled, Client, Failed, JobState, NewJob, Outcome, Released, Snooze, Succeeded
+from onward.core.page import make_cursor
+from onward.results import Job
 from onward.stores import Store
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
@@ -153,12 +155,12 @@ class History:
 
     def forget(self, key: str) -> None:
         held = self.model.keys.pop(key, None)
-        forgotten = self.client.at(self.model.now).keys.forget(key, org_id=self.name, reason="asked to")
-        assert forgotten is (held is not None)
+        forgotten = self.client.at(self.model.now).for_org(self.name).keys.forget(key, reason="asked to")
+        assert forgotten.changed is (held is not None)
 
     def prune(self) -> None:
-        cursor = (self.name, "", "")
-        self.client.at(self.model.now).keys.prune(100_000, cursor=cursor)
+        cursor = make_cursor("keys.prune", self.name, "", "")
+        self.client.at(self.model.now).keys.prune(1000, cursor=cursor)
         self.model.prune()
 
     def compare(self) -> None:
@@ -171,7 +173,7 @@ class History:
             assert (found.state, found.payload["n"], found.attempt, now, found.rerun_requested) == wanted
             if job.state in {"scheduled", "queued"}:
                 assert found.run_at == job.run_at
-        ledger = {key.key: key for key in self.client.keys.list(org_id=self.name).keys}
+        ledger = {key.key: key for key in self.client.for_org(self.name).keys.list()}
         assert ledger.keys() == self.model.keys.keys()
         for key, held in self.model.keys.items():
             line = ledger[key]

@@ -7,7 +7,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, StoreBusy, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, Succeeded
+from onward.errors import StoreBusy
 from tests.extent import FULL
 
 SESSIONS, TURNS, KEYS = 12, 30 if FULL else 10, 20
@@ -36,7 +37,7 @@ def turn(client: Client, dice: random.Random, worker: str) -> None:
             ends: list[Outcome] = [Succeeded(), Failed("boom", retryable=False), Released()]
             client.worker.finish([job.end_with(dice.choice(ends)) for job in jobs])
         case "cancel":
-            for job in client.jobs.list(JobFilter(key=f"k{key}"), limit=1).jobs:
+            for job in client.jobs.list(JobFilter(key=f"k{key}"), limit=1).items:
                 client.jobs.cancel(job.id, reason="enough")
         case "prune":
             client.keys.prune()
@@ -62,9 +63,9 @@ def test_no_key_is_ever_held_by_two_live_jobs(client):
     live = [
         job
         for state in ("queued", "scheduled", "running")
-        for job in client.jobs.list(JobFilter(state=state), limit=1000).jobs
+        for job in client.jobs.list(JobFilter(state=state), limit=1000).items
     ]
     assert not [key for key, number in Counter(job.key for job in live).items() if number > 1]
-    holders = {key.key: key.job_id for key in client.keys.list(limit=1000).keys}
+    holders = {key.key: key.job_id for key in client.keys.list(limit=1000).items}
     assert {job.key: job.id for job in live}.items() <= holders.items()
     assert busy["times"] < SESSIONS * TURNS / 20

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onward import Client, Failed, InvalidJob, Job, NewJob, Succeeded
+from onward import Client, Failed, InvalidJob, NewJob, Succeeded
+from onward.results import Changed, Job
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
@@ -103,29 +104,30 @@ def test_a_key_lives_as_long_as_its_category_says(client, category, days):
 
 
 def test_keys_are_listed_by_org_project_and_key(client):
-    slots = [(None, None, "k"), ("a", None, "k"), ("a", "p", "j"), ("a", "p", "k"), ("b", None, "i")]
-    for org_id, project_id, key in reversed(slots):
+    scopes = [(None, None, "k"), ("a", None, "k"), ("a", "p", "j"), ("a", "p", "k"), ("b", None, "i")]
+    for org_id, project_id, key in reversed(scopes):
         ask(client, key, org_id=org_id, project_id=project_id)
     first = client.keys.list(limit=2)
     rest = client.keys.list(cursor=first.next_cursor)
-    listed = [(key.org_id, key.project_id, key.key) for key in [*first.keys, *rest.keys]]
-    assert listed == slots
+    listed = [(key.org_id, key.project_id, key.key) for key in [*first, *rest]]
+    assert listed == scopes
     assert rest.next_cursor is None
-    assert [key.key for key in client.keys.list(org_id="a").keys] == ["k", "j", "k"]
-    assert client.keys.get("k", org_id="a", project_id="p").project_id == "p"
+    assert [key.key for key in client.for_org("a").keys.list()] == ["k", "j", "k"]
+    assert client.for_org("a").for_project("p").keys.get("k").project_id == "p"
 
 
 def test_a_forgotten_key_is_free_at_once_and_that_is_audited(client):
     first = ask(client, org_id="a")
-    assert client.keys.forget("k", reason="wrong key") is False
-    assert client.at(at(5)).acting_as("user:42").keys.forget("k", org_id="a", reason="wrong key") is True
-    assert client.keys.get("k", org_id="a") is None
+    own = client.for_org("a")
+    assert client.keys.forget("k", reason="wrong key") == Changed(False)
+    assert own.at(at(5)).acting_as("user:42").keys.forget("k", reason="wrong key") == Changed(True)
+    assert own.keys.get("k") is None
     assert ask(client, org_id="a", now=6).created
     [event] = [event for event in client.jobs.events(first.id) if event.event == "key.forgotten"]
     assert (event.actor_type, event.actor_id, event.at) == ("user", "42", at(5))
     assert event.detail == {"key": "k", "reason": "wrong key"}
     with pytest.raises(InvalidJob, match="reason"):
-        client.keys.forget("k", org_id="a", reason="")
+        own.keys.forget("k", reason="")
 
 
 def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):
@@ -136,12 +138,9 @@ def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):
         ask(client, f"k{number}", unique="forever" if number == 3 else timedelta(seconds=10))
     running = client.at(at(1)).worker.claim("q:default", 9, worker_id="w")
     client.at(at(2)).worker.finish([job.end_with(Succeeded()) for job in running if job.key != "k5"])
-    removed, cursor, pages = 0, None, 0
-    while True:
-        number, cursor = client.at(at(60)).keys.prune(4, cursor=cursor)
-        removed, pages = removed + number, pages + 1
-        if cursor is None:
-            break
+    pages = [client.at(at(60)).keys.prune(4)]
+    while pages[-1].next_cursor is not None:
+        pages.append(client.at(at(60)).keys.prune(4, cursor=pages[-1].next_cursor))
     # The one for ever, the one whose job runs, and the one whose job waits.
-    assert {key.key for key in client.keys.list().keys} == {"k3", "k5", "k9"}
-    assert (removed, pages) == (7, 4)
+    assert {key.key for key in client.keys.list().items} == {"k3", "k5", "k9"}
+    assert (sum(page.done for page in pages), len(pages)) == (7, 4)

@@ -1,4 +1,4 @@
-"""Applications with rules for their queues, on both databases."""
+"""Applications with policies for their queues, on both databases."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def test_what_an_operator_sets_holds_until_it_is_reset(claims):
     assert claims.client.queues.get(Q).policy.concurrency == 4
     assert claims.client.queues.reset(Q, **WHY)
     assert not claims.client.queues.reset(Q, **WHY)
-    assert claims.client.queues.get(Q).policy.concurrency == 1
-    events = [record.event for record in claims.client.audit.list().records]
+    assert claims.client.queues.get(Q).rule.concurrency == 1
+    events = [record.event for record in claims.client.audit.list()]
     assert [event for event in events if event.startswith("queue.")] == [
         "queue.reset",
         "queue.limited",
@@ -134,7 +134,7 @@ def test_a_queue_of_which_nothing_was_said_has_no_rule(client: Client):
 def test_a_declaration_without_options_lifts_the_rule(claims):
     claims.app.queue(Q, concurrency=1)
     claims.client.worker.declare_queues()
-    claims.app.rules.queues.clear()
+    claims.app.policies.registry.queues.clear()
     claims.app.queue(Q)
     claims.client.worker.declare_queues()
     claims.put(None, 5)
@@ -199,7 +199,7 @@ async def test_a_worker_starts_no_more_than_the_rate_allows_and_wakes_for_the_ne
     await app.aclient.enqueue_many([NewJob(job_type="t", queue=Q) for _ in range(20)])
     await drain(app)
     page = await app.aclient.jobs.list(limit=100)
-    started = sorted(job.started_at for job in page.jobs)
+    started = sorted(job.started_at for job in page)
     assert record.done == 20
     gaps = [later - first for first, later in pairwise(started)]
     assert min(gaps) >= timedelta(milliseconds=20)

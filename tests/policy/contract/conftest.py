@@ -1,4 +1,4 @@
-"""Applications with rules, each on empty tables of its own, once for each database."""
+"""Applications with policies, each on empty tables of its own, once for each database."""
 
 from __future__ import annotations
 

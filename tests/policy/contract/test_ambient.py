@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from onward import AuditFilter, Context, ContractBroken, InvalidJob, NewJob, NotAllowed, Onward
+from onward import AuditFilter, Context, InvalidJob, NewJob, NotAllowed, Onward
+from onward.errors import ContractBroken
 from onward.origin import AMBIENT
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -156,7 +157,7 @@ async def test_a_job_that_a_handler_enqueues_is_its_child(family, parent):  # S4
     handle = await family.jobs[parent].using(**ALL).aenqueue()
     lonely = await family.jobs[parent].aenqueue()
     await family.worker(drain=True, max_jobs=2).run()
-    listed = (await family.aclient.jobs.list()).jobs
+    listed = (await family.aclient.jobs.list()).items
     children = {job.parent_id: job for job in listed if job.job_type == "child"}
     assert origin(children[handle.id]) == INHERITED
     assert children[lonely.id].correlation_id == lonely.id
@@ -190,7 +191,7 @@ async def test_no_handler_enqueues_for_another_org(app):  # S4-50
     assert (tally.dead, tally.succeeded) == (3, 1)
     for handle in handles:
         job = await handle.arefresh()
-        assert (job.error["class"], job.error["reason"], job.attempt) == ("NotAllowed", "not_allowed", 1)
+        assert (job.error.error_class, job.error.reason, job.attempt) == ("NotAllowed", "not_allowed", 1)
     children = [job for job in (await app.aclient.jobs.list()).jobs if job.job_type == "child"]
     assert [(job.org_id, job.parent_id) for job in children] == [("other", of_no_org.id)]
     await app.aclose()
@@ -227,4 +228,4 @@ def test_what_an_operator_does_is_done_by_whoever_acts_there(app):
         "42",
     )
     app.client.acting_as("system:cron").orgs.resume("acme")
-    assert app.client.audit.list(AuditFilter(event="org.resumed")).records[0].actor_id == "cron"
+    assert app.client.audit.list(AuditFilter(event="org.resumed"))[0].actor_id == "cron"

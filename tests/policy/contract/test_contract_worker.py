@@ -12,7 +12,6 @@ from onward import (
     Client,
     Context,
     InvalidSetting,
-    Job,
     JobState,
     NewJob,
     NotAllowed,
@@ -21,6 +20,7 @@ from onward import (
     Unrecoverable,
 )
 from onward.core.policy.category import CATEGORIES, Capability
+from onward.results import Job
 from tests.policy.contract import contract_process_jobs as process_jobs
 from tests.policy.contract.conftest import ORG
 
@@ -32,7 +32,7 @@ ONCE = RetryPolicy(kind="fixed", base=timedelta(hours=1), jitter=False, max_atte
 async def run_all(app: Onward) -> dict[str, Job]:
     """Run all that waits; gives the jobs by their type."""
     await app.worker(drain=True, concurrency=2).run()
-    jobs = (await app.aclient.jobs.list()).jobs
+    jobs = (await app.aclient.jobs.list()).items
     await app.aclose()
     return {job.job_type: job for job in jobs}
 
@@ -60,9 +60,9 @@ async def test_the_application_decides_who_may_run(app, kind):  # S4-38, S4-48
         "allowed": "succeeded", "unsaid": "succeeded", "refused": "dead", "raised": "dead",
     }  # fmt: skip
     assert sorted(ran) == ["allowed", "unsaid"]
-    assert {job.error["reason"] for job in jobs.values() if job.error} == {"not_authorised"}
-    assert jobs["refused"].error["class"] == "NotAuthorised"
-    assert (jobs["raised"].error["class"], jobs["raised"].error["message"]) == (
+    assert {job.error.reason for job in jobs.values() if job.error} == {"not_authorised"}
+    assert jobs["refused"].error.error_class == "NotAuthorised"
+    assert (jobs["raised"].error.error_class, jobs["raised"].error.message) == (
         "PermissionError",
         "not the owner",
     )
@@ -97,7 +97,7 @@ async def test_a_check_that_hangs_gives_way_to_a_timeout(app):
 
     await work.aenqueue()
     job = (await run_all(app))["work"]
-    assert (job.state, job.error["class"]) == (JobState.DEAD, "TimeoutError")
+    assert (job.state, job.error.error_class) == (JobState.DEAD, "TimeoutError")
 
 
 def test_one_check_decides(app):
@@ -115,7 +115,7 @@ async def test_where_orgs_are_required_a_job_without_one_never_runs(make_app):  
 
     before.client.enqueue(NewJob(job_type="work"))
     job = (await run_all(app))["work"]
-    assert (job.state, job.error["reason"], job.attempt) == (JobState.DEAD, "org_missing", 1)
+    assert (job.state, job.error.reason, job.attempt) == (JobState.DEAD, "org_missing", 1)
 
 
 async def test_an_audit_enrichment_can_write_nothing_but_audit_and_artifacts(strict, origin):  # S4-11
@@ -136,7 +136,7 @@ async def test_an_audit_enrichment_can_write_nothing_but_audit_and_artifacts(str
 
     await enrich.using(**origin).aenqueue()
     jobs = await run_all(strict)
-    assert (jobs["enrich"].state, jobs["enrich"].error["reason"]) == (JobState.DEAD, "not_allowed")
+    assert (jobs["enrich"].state, jobs["enrich"].error.reason) == (JobState.DEAD, "not_allowed")
     assert (refused, len(jobs)) == (["enqueue", "enqueue"], 1)
 
 
@@ -157,7 +157,7 @@ async def test_a_plan_succeeds_only_with_an_artifact_and_changes_nothing(strict,
     jobs = await run_all(strict)
     assert (jobs["plans"].state, jobs["plans"].result) == (JobState.SUCCEEDED, "planned")
     lost = jobs["forgets"]
-    assert (lost.state, lost.error["reason"], lost.attempt) == (JobState.DEAD, "artifact_missing", 1)
+    assert (lost.state, lost.error.reason, lost.attempt) == (JobState.DEAD, "artifact_missing", 1)
 
 
 async def test_a_plan_may_be_carried_out_where_the_policy_says_so(make_app, origin):  # S4-12
@@ -203,9 +203,9 @@ async def test_rules_hold_in_child_processes(make_app, origin):  # S4-11, S4-13
     assert jobs["child"].state == JobState.SUCCEEDED
     assert (jobs["child"].parent_id, jobs["child"].org_id) == (parent.id, ORG)
     assert (jobs["child"].request_id, jobs["child"].key is None) == ("r-1", False)
-    assert (jobs["enrich"].state, jobs["enrich"].error["reason"]) == (JobState.DEAD, "not_allowed")
-    listed = {job.id: job for job in (await app.aclient.jobs.list()).jobs if job.job_type == "plan"}
-    assert listed.pop(bare.id).error["reason"] == "artifact_missing"
+    assert (jobs["enrich"].state, jobs["enrich"].error.reason) == (JobState.DEAD, "not_allowed")
+    listed = {job.id: job for job in (await app.aclient.jobs.list()).items if job.job_type == "plan"}
+    assert listed.pop(bare.id).error.reason == "artifact_missing"
     assert [job.state for job in listed.values()] == [JobState.SUCCEEDED]
     await app.aclose()
     app.close()
@@ -240,7 +240,7 @@ async def test_a_payload_that_does_not_fit_is_not_tried_again(app):  # S4-37
     app.client.enqueue(NewJob(job_type="work", payload={"n": "three"}))
     await enqueues_nonsense.aenqueue()
     jobs = await run_all(app)
-    assert {name: (job.state, job.attempt, job.error["reason"]) for name, job in jobs.items()} == {
+    assert {name: (job.state, job.attempt, job.error.reason) for name, job in jobs.items()} == {
         "work": ("dead", 1, "invalid_arguments"),
         "enqueues_nonsense": ("dead", 1, "invalid_job"),
     }

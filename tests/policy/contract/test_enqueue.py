@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import ContractBroken, InvalidSetting, JobState, NewJob, Onward, Succeeded, job_key
+from onward import InvalidSetting, JobState, NewJob, Onward, Succeeded, job_key
 from onward.core.policy.category import CATEGORIES
+from onward.errors import ContractBroken
 from tests.policy.contract.conftest import ORG, PROJECT
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -59,7 +60,7 @@ def test_what_lacks_a_field_is_refused_by_every_way_before_anything_is_written(s
     for way in ways:
         with pytest.raises(ContractBroken, match=r"missing, and (tenancy|contract)='required'"):
             way()
-    assert strict.client.jobs.list().jobs == []
+    assert strict.client.jobs.list().items == []
 
 
 def test_a_refused_job_leaves_the_callers_transaction_usable(strict, origin, tmp_path):  # S4-10, S4-47

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
-from onward import ArtifactCorrupt, Client, InvalidSetting, MissingExtra, StoreUnreachable
+from onward import Client, InvalidSetting
 from onward.blobs import key_of, open_blobs
 from onward.blobs.content import Blob
 from onward.blobs.objects import ObjectBlobs
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.errors import ArtifactCorrupt, MissingExtra, StoreUnreachable
 from tests.records.artifacts.bucket import Bucket, bucket
 from tests.records.artifacts.files import LARGE
 
@@ -42,7 +43,7 @@ def s3(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def own(client: Client, s3: Bucket) -> Client:
-    return Client(store=client.store, rules=Rules(artifacts="s3://files/below/here"))
+    return Client(store=client.store, policies=Policies.of(artifacts="s3://files/below/here"))
 
 
 def test_an_object_is_put_read_in_pieces_and_removed_when_it_is_old(blobs):
@@ -70,7 +71,7 @@ def test_what_is_put_twice_is_one_object(blobs):
 
 
 def test_artifacts_are_kept_in_a_bucket(own, s3, kept):
-    artifact = own.artifacts.put("n", LARGE, org_id="acme")
+    artifact = own.for_org("acme").artifacts.put("n", LARGE)
     assert artifact.place == "s3://files/below/here"
     [key] = s3.objects
     assert key.startswith("below/here/")
@@ -102,7 +103,7 @@ def test_a_bucket_that_refuses_is_told_of_and_no_row_is_left(own, s3):
     ) as told:
         own.artifacts.put("n", LARGE)
     assert "not-a-secret" not in str(told.value)
-    assert own.artifacts.list().artifacts == ()
+    assert own.artifacts.list().items == []
 
 
 @pytest.mark.parametrize("place", ["ftp://host/x", "s3://", "s3://key:secret@bucket", "http://host/x"])

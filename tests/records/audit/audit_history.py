@@ -6,19 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count as counting
 from typing import Any
 
-from onward import (
-    Cancelled,
-    Client,
-    Failed,
-    Job,
-    NewJob,
-    Outcome,
-    RateLimited,
-    Released,
-    Skip,
-    Snooze,
-    Succeeded,
-)
+from onward import Cancelled, Client, Failed, NewJob, Outcome, RateLimited, Released, Skip, Snooze, Succeeded
+from onward.results import Job
 
 __all__ = ["NOW", "OUTCOMES", "WHO", "claimed", "finished", "stale"]
 
@@ -34,10 +23,10 @@ WHO: dict[str, Any] = {
 OUTCOMES: dict[str, Outcome] = {
     "job.succeeded": Succeeded({"n": 1}),
     "job.skipped": Skip("nothing to do"),
-    "job.failed": Failed({"class": "E", "message": "hush"}),
-    "job.deadlettered": Failed({"class": "E", "message": "hush"}, retryable=False),
+    "job.failed": Failed({"error_class": "E", "message": "hush"}),
+    "job.deadlettered": Failed({"error_class": "E", "message": "hush"}, retryable=False),
     "job.snoozed": Snooze(timedelta(minutes=1)),
-    "job.rate_limited": RateLimited(timedelta(minutes=1), {"class": "E"}),
+    "job.rate_limited": RateLimited(timedelta(minutes=1), {"error_class": "E"}),
     "job.released": Released(),
     "job.cancelled": Cancelled("gave way"),
 }

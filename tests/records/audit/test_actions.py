@@ -104,7 +104,7 @@ def test_a_line_under_a_stale_lease_is_refused_and_that_is_recorded(client):
         with pytest.raises(LeaseLost, match=job.id):
             client.worker.note(job.held_lease, "LATE", {"n": 1})
         assert client.jobs.get(job.id) == before
-        [record] = client.audit.list(limit=1).records
+        [record] = client.audit.list(limit=1)
         assert (record.event, record.lease, record.action) == ("job.stale_result_rejected", job.lease, None)
         assert {name: getattr(record, name) for name in WHO} == WHO
 
@@ -120,7 +120,7 @@ def test_a_refused_end_says_whose_job_it_was(client):
     for job in (stale(client), ended(client)):
         for outcome in (OUTCOMES["job.succeeded"], OUTCOMES["job.failed"]):
             assert client.worker.finish([job.end_with(outcome)]).lost == {job.id}
-            [record] = client.audit.list(limit=1).records
+            [record] = client.audit.list(limit=1)
             assert (record.event, record.job_type, record.attempt) == ("job.stale_result_rejected", "t", 1)
             assert {name: getattr(record, name) for name in WHO} == WHO
             assert (record.action, record.detail) == (None, None)

@@ -50,7 +50,7 @@ def test_the_end_of_the_chain_never_goes_back(client, change):
     with pytest.raises(REFUSED, match="never goes back"):
         rows(client, change.format("{prefix}sealing"))
     assert rows(client, "SELECT floor, position FROM {prefix}sealing") == before
-    assert client.audit.verify().whole
+    assert client.audit.verify().intact
 
 
 def test_the_end_of_the_chain_is_not_truncated(client):
@@ -99,11 +99,11 @@ def test_a_role_that_may_only_insert_and_select_can_work(postgres_url):
             [job] = claimed(client)
             client.worker.finish([job.end_with(Succeeded())]).require()
             client.worker.note(claimed(client)[0].held_lease, "NOTED")
-            assert [record.event for record in client.audit.list(limit=2).records] == [
+            assert [record.event for record in client.audit.list(limit=2)] == [
                 "job.noted",
                 "job.started",
             ]
-            assert client.audit.verify().whole
+            assert client.audit.verify().intact
             own.close()
             with psycopg.connect(url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(f"DELETE FROM {schema}.audit".encode())

@@ -51,19 +51,19 @@ def faults(client: Client) -> list[tuple[str, int | None]]:
 
 
 def numbers(client: Client) -> list[int]:
-    return [record.seq for record in client.audit.list(limit=1000, oldest_first=True).records]
+    return [record.seq for record in client.audit.list(limit=1000, oldest_first=True)]
 
 
 def test_what_happens_is_sealed_in_its_order_and_the_whole_is_verified(client):
     finished(client)
     found = client.audit.verify()
-    assert found.whole
+    assert found.intact
     assert (found.links, found.head.position) == (len(numbers(client)),) * 2
     finished(client)
     again = client.audit.verify(head=found.head)
-    assert again.whole
+    assert again.intact
     assert again.links == 2 * found.links
-    assert client.audit.verify(head=str(again.head)).whole
+    assert client.audit.verify(head=str(again.head)).intact
     assert [fault.what for fault in client.audit.verify(head=Head(found.links, "0" * 64)).faults] == [
         "broken"
     ]
@@ -72,7 +72,7 @@ def test_what_happens_is_sealed_in_its_order_and_the_whole_is_verified(client):
 
 
 def test_an_empty_audit_is_whole(client):
-    assert client.audit.verify().whole
+    assert client.audit.verify().intact
     assert client.audit.seal().count == 0
 
 
@@ -218,7 +218,7 @@ def test_many_sealers_at_once_make_one_chain(client):
         for _ in range(10):
             client.enqueue(NewJob(job_type="t"))
         total = sum(count.result() for count in counts)
-    assert client.audit.verify().whole
+    assert client.audit.verify().intact
     assert total <= len(numbers(client)) == client.audit.seal().head.position
 
 
@@ -239,7 +239,7 @@ def test_a_row_that_commits_late_is_sealed_later(postgres_server_url, worker_id)
         assert order == [(2,), (1,)]
         settle(client)
         assert client.audit.seal().floor == 2
-        assert client.audit.verify().whole
+        assert client.audit.verify().intact
 
 
 def test_a_worker_of_an_application_with_a_chain_seals(tmp_path):
@@ -260,11 +260,16 @@ def test_a_worker_of_an_application_with_a_chain_seals(tmp_path):
                     await asyncio.sleep(0.02)
 
     assert asyncio.run(work()) >= 3
-    assert app.client.audit.verify().whole
+    assert app.client.audit.verify().intact
     app.close()
 
 
-def test_a_walk_is_told_as_it_goes(sealed):
-    told: list[tuple[int, int]] = []
-    found = sealed.audit.verify(progress=lambda done, of: told.append((done, of)))
-    assert told == [(found.links, found.links)]
+def test_a_verification_in_steps_shows_how_far_it_is(sealed):
+    sealed.enqueue_many([NewJob(job_type="t")] * 1500)
+    steps = list(sealed.audit.verify_in_steps())
+    last = sealed.audit.verify()
+    assert [(step.links, step.total) for step in steps] == [
+        (1000, last.links),
+        *[(last.links, last.links)] * 2,
+    ]
+    assert steps[-1] == last

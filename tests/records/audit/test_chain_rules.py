@@ -13,10 +13,10 @@ from onward.core.records.chain import (
     FIRST,
     PRUNED,
     RECORD,
+    ChainCheck,
     ChainLink,
     Fault,
     Head,
-    Walk,
     digest_of,
     digest_of_all,
     links,
@@ -31,21 +31,21 @@ CHAIN = list(links(FIRST, ROWS))
 HEAD = Head(CHAIN[-1].position, CHAIN[-1].link)
 
 
-def whole() -> list[Pair]:
+def intact() -> list[Pair]:
     return list(zip(CHAIN, ROWS, strict=True))
 
 
 def walked(pairs: Sequence[Pair], *, head: Head = HEAD, kept: Head | None = None) -> list[Fault]:
-    walk = Walk(kept)
+    walk = ChainCheck(kept)
     found = list(walk.follow(pairs[:3]))
     found += walk.follow(pairs[3:])
     return [*found, *walk.end(head)]
 
 
-def test_an_untouched_chain_is_whole():
-    assert walked(whole()) == []
-    assert walked(whole(), kept=HEAD) == []
-    assert walked(whole(), kept=Head(3, CHAIN[2].link)) == []
+def test_an_untouched_chain_is_intact():
+    assert walked(intact()) == []
+    assert walked(intact(), kept=HEAD) == []
+    assert walked(intact(), kept=Head(3, CHAIN[2].link)) == []
 
 
 @pytest.mark.parametrize("column", range(1, len(RECORD)), ids=RECORD[1:])
@@ -53,21 +53,21 @@ def test_an_edit_of_any_column_of_any_row_is_found(column):
     for at, link in enumerate(CHAIN):
         edited = list(ROWS[at])
         edited[column] = "forged"
-        pairs = whole()
+        pairs = intact()
         pairs[at] = (link, edited)
         assert [(fault.what, fault.seq) for fault in walked(pairs)] == [("edited", link.seq)]
 
 
 def test_a_removed_row_is_found():
-    for at, (link, _) in enumerate(whole()):
-        pairs = whole()
+    for at, (link, _) in enumerate(intact()):
+        pairs = intact()
         pairs[at] = (link, None)
         assert [(fault.what, fault.seq) for fault in walked(pairs)] == [("removed", link.seq)]
 
 
 def test_two_rows_that_were_swapped_are_found():
     for at in range(len(ROWS) - 1):
-        pairs = whole()
+        pairs = intact()
         one, two = pairs[at][0], pairs[at + 1][0]
         # Each now has the content of the other under its own number.
         pairs[at] = (one, (one.seq, *ROWS[at + 1][1:]))
@@ -80,8 +80,8 @@ def test_two_rows_that_were_swapped_are_found():
 
 @pytest.mark.parametrize("change", [{"digest": "0" * 64}, {"link": "0" * 64}, {"seq": 99}, {"position": 42}])
 def test_an_edited_link_is_found(change):
-    for at, (link, row) in enumerate(whole()):
-        pairs = whole()
+    for at, (link, row) in enumerate(intact()):
+        pairs = intact()
         pairs[at] = (replace(link, **change), None if "seq" in change else row)
         assert walked(pairs)
 
@@ -91,7 +91,7 @@ def test_a_row_that_is_forged_together_with_its_link_is_found():
         forged = (*ROWS[at][:2], "job.forged", *ROWS[at][3:])
         before = Head(at, CHAIN[at - 1].link) if at else FIRST
         [link] = links(before, [forged])
-        pairs = whole()
+        pairs = intact()
         pairs[at] = (link, forged)
         # The next link does not follow; of the last one the head tells.
         assert walked(pairs)
@@ -99,7 +99,7 @@ def test_a_row_that_is_forged_together_with_its_link_is_found():
 
 def test_links_that_are_missing_or_cut_off_are_found():
     for at in range(len(ROWS)):
-        pairs = whole()
+        pairs = intact()
         del pairs[at]
         assert {fault.what for fault in walked(pairs)} & {"broken", "cut"}
 
@@ -111,7 +111,7 @@ def test_whoever_rewrites_the_whole_chain_is_found_by_a_head_that_was_kept():
     end = Head(rewritten[-1].position, rewritten[-1].link)
     assert walked(pairs, head=end) == []
     assert [fault.what for fault in walked(pairs, head=end, kept=HEAD)] == ["broken"]
-    assert [fault.what for fault in walked(whole(), kept=Head(99, "0" * 64))] == ["cut"]
+    assert [fault.what for fault in walked(intact(), kept=Head(99, "0" * 64))] == ["cut"]
 
 
 def pruned(rows: Sequence[int], **detail: Any) -> list[Pair]:
@@ -122,7 +122,7 @@ def pruned(rows: Sequence[int], **detail: Any) -> list[Pair]:
     [last] = links(HEAD, [event])
     kept: list[Pair] = [
         (replace(link, pruned=9), None) if at in rows else (link, row)
-        for at, (link, row) in enumerate(whole())
+        for at, (link, row) in enumerate(intact())
     ]
     return [*kept, (last, event)]
 
@@ -146,7 +146,7 @@ def test_exactly_the_rows_that_an_event_accounts_for_may_be_gone():
 
 
 def test_a_removal_that_names_no_event_is_found():
-    pairs = whole()
+    pairs = intact()
     pairs[2] = (replace(CHAIN[2], pruned=1), None)
     assert [fault.what for fault in walked(pairs)] == ["unaccounted"]
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from onward import Client, Failed, Job, JobState, NewJob, Outcome, Succeeded
+from onward import Client, Failed, JobState, NewJob, Outcome, Succeeded
+from onward.results import Job
 from tests.extent import FULL
 from tests.records.audit.audit_history import NOW, OUTCOMES, WHO
 
@@ -46,7 +47,7 @@ class Seen(NamedTuple):
 def seen(client: Client) -> dict[str, Seen]:
     return {
         job.id: Seen(job.state.value, job.cancel_requested_at is not None, job.lease)
-        for job in client.jobs.list(limit=1000).jobs
+        for job in client.jobs.list(limit=1000).items
     }
 
 
@@ -114,7 +115,7 @@ class History:
 
     def finish_late(self) -> None:
         """Write an end under a lease that is over, or was never given."""
-        if not (jobs := self.client.jobs.list(limit=1000).jobs):
+        if not (jobs := self.client.jobs.list(limit=1000).items):
             return
         job = self.dice.choice(jobs)
         stale = replace(job, lease=10_000, state=JobState.RUNNING)
@@ -123,7 +124,7 @@ class History:
         self.refused[job.id] += 1
 
     def cancel(self) -> None:
-        jobs = self.client.jobs.list(limit=1000).jobs
+        jobs = self.client.jobs.list(limit=1000).items
         if jobs:
             self.client.at(self.now).jobs.cancel(self.dice.choice(jobs).id, reason="no need")
 
@@ -153,4 +154,4 @@ def test_the_audit_of_a_random_history_equals_its_state_changes_one_to_one(clien
         )
     every = Counter(record.job_id for record in client.audit.export())
     assert set(every) == set(history.changes)
-    assert client.audit.verify().whole
+    assert client.audit.verify().intact

@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from onward import Client, JobState, NewJob, Onward, Succeeded
-from onward.core.policy.rules import AuditLevel, Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import AuditLevel
 from onward.errors import InvalidSetting
 from tests.records.audit.audit_history import OUTCOMES, claimed, finished, stale
 
@@ -30,7 +31,7 @@ ALWAYS = {*BY_OPERATORS, "job.stale_result_rejected"}
 @pytest.fixture
 def at(client: Client) -> AtLevel:
     """The same database, seen by a client of another level."""
-    return lambda level: Client(store=client.store, rules=Rules(audit=level))
+    return lambda level: Client(store=client.store, policies=Policies.of(audit=level))
 
 
 def written(client: Client) -> Counter[str]:
@@ -138,7 +139,7 @@ def test_an_old_and_the_newest_lease_in_one_batch_are_told_apart_at_every_level(
 def test_an_application_names_its_level(tmp_path):
     for level in ("full", "ends", "off"):
         app = Onward(f"sqlite:///{tmp_path}/{level}.db", audit=level)
-        assert app.client.rules.audit == level
+        assert app.client.policies.settings.audit == level
         app.client.enqueue(NewJob(job_type="t"))
         assert len(list(app.client.audit.export())) == (level == "full")
         app.close()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Category, Client, NewJob, Succeeded
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from tests.jobs.inspect.reading import rows
 from tests.records.audit.audit_history import NOW
@@ -18,15 +18,15 @@ LATER = NOW + 40 * DAY
 
 @pytest.fixture
 def kept(client: Client) -> Client:
-    """A client whose rules keep notifications for a week, all others for a month, and planning for ever."""
-    rules = Rules.of(
+    """A client that keeps notifications for a week, all others for a month, and planning for ever."""
+    policies = Policies.of(
         categories=[
             Category(name="default", audit_retention=30 * DAY),
             Category(name="notification", audit_retention=7 * DAY),
             Category(name="planning"),
         ]
     )
-    return Client(store=client.store, rules=rules)
+    return Client(store=client.store, policies=policies)
 
 
 def done(client: Client, category: str, *, days_ago: int, end: bool = True) -> str:
@@ -62,11 +62,11 @@ def test_each_category_keeps_its_lines_for_its_own_time(kept, chained):
     # Never of a job that lives; what belongs to no job goes with the default category.
     assert left(kept, *jobs) == [0, 3, 3, 0, 3, 2]
     assert pruned.count == 7
-    [event] = kept.audit.list(limit=1).records
+    [event] = kept.audit.list(limit=1)
     assert (event.event, event.actor_id, event.seq) == ("audit.pruned", "ada", pruned.seq)
     assert event.detail == {"count": 7, "digest": pruned.digest, "chained": chained}
     assert kept.at(LATER).audit.prune().count == 0
-    assert kept.audit.verify().whole
+    assert kept.audit.verify().intact
     if chained:
         marked = rows(kept, "SELECT count(*) FROM {prefix}chain WHERE pruned IS NOT NULL")
         assert marked == [(7,)]
@@ -78,7 +78,7 @@ def test_one_call_removes_no_more_than_it_is_asked_to_the_oldest_first(kept):
     assert [kept.at(LATER).audit.prune(limit=2).count for _ in range(4)] == [2, 2, 2, 0]
     assert left(kept, newer) == [0]
     assert len(list(kept.audit.export())) == 3
-    assert kept.audit.verify().whole
+    assert kept.audit.verify().intact
 
 
 def test_an_instant_and_categories_can_be_named(kept):
@@ -119,7 +119,7 @@ def test_a_prune_is_for_all_orgs_and_so_not_for_a_client_of_one(client):
 
 
 def test_what_is_still_to_come_is_not_pruned(kept):
-    with pytest.raises(InvalidSetting, match="to come"):
+    with pytest.raises(InvalidSetting, match="in the future"):
         kept.audit.prune(before=datetime.now(UTC) + DAY)
 
 

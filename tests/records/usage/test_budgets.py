@@ -100,7 +100,7 @@ def test_an_org_is_released_when_its_budget_is_raised_or_removed(client):
     assert client.at(NOON).usage.remove_budget("acme")
     assert not client.at(NOON).usage.remove_budget("acme")
     assert held(client) == frozenset()
-    assert client.at(NOON).usage.budgets() == []
+    assert list(client.at(NOON).usage.budgets()) == []
 
 
 def test_a_new_budget_counts_what_its_period_has_cost_already(client):
@@ -168,12 +168,15 @@ def test_many_orgs_are_charged_by_one_write(client):
             for number, job in enumerate(jobs)
         ]
     )
-    budgets = client.usage.budgets()
+    budgets = client.usage.budgets(limit=60)
     assert {budget.org_id: budget.spent_micros for budget in budgets} == {
         org: 2 * number + 1 for number, org in enumerate(orgs)
     }
     assert held(client, None) == {budget.org_id for budget in budgets if budget.spent_micros >= 30}
-    assert [budget.org_id for budget in client.usage.budgets(limit=2)] == orgs[:2]
+    page = client.usage.budgets(limit=2)
+    assert [budget.org_id for budget in page] == orgs[:2]
+    rest = client.usage.budgets(limit=58, cursor=page.next_cursor)
+    assert ([budget.org_id for budget in rest], rest.next_cursor) == (orgs[2:], None)
     assert [budget.org_id for budget in client.usage.budgets(orgs[9])] == [orgs[9]]
 
 
@@ -200,7 +203,7 @@ def test_a_budget_that_makes_no_sense_is_refused(client):
             client.usage.set_budget(asked.pop("org_id"), **asked)
     with pytest.raises(InvalidJob, match="actor_id"):
         client.acting_as("user:" + "x" * 256).usage.set_budget("acme", limit_micros=1, period="day")
-    assert client.usage.budgets() == []
+    assert list(client.usage.budgets()) == []
 
 
 def test_budgets_are_locked_in_the_order_of_their_orgs(postgres_url):

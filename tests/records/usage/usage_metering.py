@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from onward import Client, Job, NewJob, Outcome, Succeeded
+from onward import Client, NewJob, Outcome, Succeeded
 from onward.core.records.usage import Usage
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End
+from onward.results import Job
 
 __all__ = ["claimed", "end", "spend", "write"]
 
@@ -24,7 +25,7 @@ def claimed(client: Client, org: str | None = None, *, now: datetime | None = No
 
 def end(client: Client, job: Job, outcome: Outcome, *used: Usage) -> End:
     """What a run comes to that has used something."""
-    return End.of(job, outcome, client.rules.policy_of(job), 1.0, used)
+    return End.of(job, outcome, client.policies.policy_of(job), 1.0, used)
 
 
 def write(

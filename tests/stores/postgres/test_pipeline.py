@@ -8,15 +8,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import AsyncClient, Job, NewJob, Succeeded
+from onward import AsyncClient, NewJob, Succeeded
 from onward.connections.driver_calls import postgres_call
 from onward.connections.libpq.arrays import Array
 from onward.core.jobs.job import JobState
-from onward.core.policy.rules import DEFAULT_RULES, AuditLevel, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
+from onward.core.policy.settings import AuditLevel
 from onward.core.work.lifecycle import End, Transition
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable, WorkerLost
 from onward.operations.statement import Operation, Statement
 from onward.operations.work import claim, finish
+from onward.results import Job
 from onward.sql.catalogue import catalogue
 from onward.stores import open_async_store
 from onward.stores.postgres.pipeline import Pipeline
@@ -44,7 +46,7 @@ async def working(
     schema: PostgresStore, url: str | None = None, audit: AuditLevel = "full"
 ) -> AsyncIterator[AsyncClient]:
     store = open_async_store(url or schema.url, schema=schema.prefix.rstrip("."), steady=True)
-    async with AsyncClient(store=store, rules=Rules(audit=audit)) as client:
+    async with AsyncClient(store=store, policies=Policies.of(audit=audit)) as client:
         await client.worker.register("w1")
         yield client
 
@@ -56,7 +58,7 @@ def store_of(client: AsyncClient) -> PipelinedStore:
 
 async def given_back(client: AsyncClient) -> list[AsyncPooled]:
     """Have the connections of all pipelines given back; gives what waits in the pool."""
-    await store_of(client)._give_back()
+    await store_of(client)._close_unused()
     return store_of(client).pool._waiting
 
 
@@ -73,7 +75,7 @@ async def claimed_after_one(client: AsyncClient, count: int) -> list[Job]:
 
 
 def end(job: Job) -> list[End]:
-    return [End.of(job, Succeeded(), DEFAULT_RULES.policy_of(job))]
+    return [End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job))]
 
 
 @asynccontextmanager
@@ -225,7 +227,7 @@ async def test_a_network_that_swallows_the_answer_is_hung_up_on(schema):  # F17
 async def test_a_connection_that_breaks_while_something_is_sent_is_given_up_at_once(schema):  # F14
     async with working(schema) as client:
         first, second = await claimed_after_one(client, 2)
-        large = [End.of(second, Succeeded("x" * 100_000), DEFAULT_RULES.policy_of(second))]
+        large = [End.of(second, Succeeded("x" * 100_000), DEFAULT_POLICIES.policy_of(second))]
         async with held(schema, first) as lock:
             write = asyncio.create_task(client.worker.write(end(first)))
             await waiting(lock)
@@ -306,7 +308,7 @@ async def test_no_more_forms_of_a_statement_are_kept_than_are_common(schema, mon
     async with working(schema) as client:
         first, second = await claimed(client, 2)
         assert (await client.worker.write(end(first))).held == {first.id}
-        said = [End.of(second, Succeeded("done"), DEFAULT_RULES.policy_of(second))]
+        said = [End.of(second, Succeeded("done"), DEFAULT_POLICIES.policy_of(second))]
         assert (await client.worker.write(said)).held == {second.id}
         assert all(len(one.prepared or {}) <= 1 for one in await given_back(client))
 

@@ -16,7 +16,7 @@ from onward.clients.sync.client import Client
 from onward.connections.driver_calls import postgres_call
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.job import Job, NewJob
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import End, Failed, Succeeded
 from onward.operations.jobs import enqueue, inspect
 from onward.operations.statement import Operation, Statement
@@ -138,9 +138,9 @@ def crowded(client: Client, store: PostgresStore, connection: psycopg.Connection
 
 
 def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):  # S0-2, S0-17, S2-11
-    policy = DEFAULT_RULES.policy_of(crowded[0])
+    policy = DEFAULT_POLICIES.policy_of(crowded[0])
     ends = [End.of(job, Succeeded(), policy) for job in crowded[:50]]
-    ends += [End.of(job, Failed({"class": "E"}), policy) for job in crowded[50:]]
+    ends += [End.of(job, Failed({"error_class": "E"}), policy) for job in crowded[50:]]
     plans = {
         "claim": scans_of_live(plan_of(connection, store, claim.claim("q:default", 100, worker_id="w"))),
         "finish": scans_of_live(plan_of(connection, store, finish.finish(ends))),
@@ -179,7 +179,7 @@ def test_a_thousand_failures_are_not_compared_with_each_other(client, store, con
     connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
     client.enqueue_many([NewJob(job_type="t") for _ in range(1000)])
     jobs = client.worker.claim("q:default", 1000, worker_id="w")
-    policy = DEFAULT_RULES.policy_of(jobs[0])
+    policy = DEFAULT_POLICIES.policy_of(jobs[0])
     ends = [End.of(job, Failed("x"), policy, number / 1000) for number, job in enumerate(jobs)]
     read = [node for node in plan_of(connection, store, finish.finish(ends)) if node.get("Alias") == "live_1"]
     assert [node.get("Index Name") for node in read] == ["live_pkey"]

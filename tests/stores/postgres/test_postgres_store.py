@@ -12,17 +12,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import (
-    Client,
-    Failed,
-    JobFilter,
-    NewJob,
-    Released,
-    StoreBusy,
-    StoreClosed,
-    StoreUnreachable,
-    Succeeded,
-)
+from onward import Client, Failed, JobFilter, NewJob, Released, Succeeded
+from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.jobs.inspect import count
 from onward.stores import open_wakeups
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
@@ -64,7 +55,7 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip(
             "finish",
             lambda: client.worker.finish(
-                [jobs[0].end_with(Succeeded()), jobs[1].end_with(Failed({"class": "E"}))]
+                [jobs[0].end_with(Succeeded()), jobs[1].end_with(Failed({"error_class": "E"}))]
             ),
         )
         trip("finish stale", lambda: client.worker.finish([jobs[0].end_with(Succeeded())]))
@@ -232,7 +223,7 @@ def test_a_lost_deadlock_is_tried_again_and_never_reaches_the_caller(store, post
             rival.rollback()
         asking.join()
     assert len(answers) == 2
-    assert sorted(str(job.key) for job in client.jobs.list().jobs) == ["a", "b"]
+    assert sorted(str(job.key) for job in client.jobs.list().items) == ["a", "b"]
 
 
 def wait_for_a_lock(watcher: psycopg.Connection) -> None:

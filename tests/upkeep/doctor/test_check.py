@@ -12,8 +12,6 @@ from onward import (
     Category,
     Client,
     Failed,
-    Finding,
-    Job,
     NewJob,
     Onward,
     RateLimited,
@@ -23,8 +21,9 @@ from onward import (
 )
 from onward.clients.sync.client import Client as SyncClient
 from onward.core.plain import plain_time
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
+from onward.results import Finding, Job
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes, of
 
 # What is always told here: SQLite may be an old one, and workers that only a row stands for do not listen.
@@ -86,7 +85,7 @@ def test_a_spent_budget_is_told(client):
     client.usage.set_budget("acme", limit_micros=1, period="total")
     client.enqueue(NewJob(job_type="t", org_id="acme"))
     [job] = client.worker.claim("q:default", worker_id=alive(client, "v"))
-    client.worker.write([client.rules.end_of(job, Succeeded(), 0.5, (Usage("call", 1.0, 5),))]).require()
+    client.worker.write([client.policies.end_of(job, Succeeded(), 0.5, (Usage("call", 1.0, 5),))]).require()
     assert of(client.doctor.check(), "budget_spent").evidence["org_id"] == "acme"
 
 
@@ -235,8 +234,8 @@ def test_a_sink_that_does_not_take_its_message_is_told(client):
 
 
 def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
-    rules = Rules.of(categories=[Category(name="timely", slo=Slo(10 * SECOND, 0.9))])
-    timely = SyncClient(store=client.store, rules=rules)
+    policies = Policies.of(categories=[Category(name="timely", slo=Slo(10 * SECOND, 0.9))])
+    timely = SyncClient(store=client.store, policies=policies)
     for at in range(10):
         wait = MINUTE if at < 2 else timedelta()
         new = NewJob(job_type="t", category="timely", subject=str(at))
@@ -263,7 +262,7 @@ def test_a_clock_that_is_off_by_more_than_a_minute_is_told(client, now):  # R19
 
 
 def test_the_dry_run_is_told(client):
-    dry = SyncClient(store=client.store, rules=Rules(dry_run=True))
+    dry = SyncClient(store=client.store, policies=Policies.of(dry_run=True))
     assert of(dry.doctor.check(), "dry_run").severity == "warning"
 
 
@@ -294,7 +293,7 @@ async def test_an_async_client_is_told_the_same(client):
     assert isinstance(aclient, AsyncClient)
     async with aclient:
         assert codes(await aclient.doctor.check()) == codes(client.doctor.check())
-        [job] = (await aclient.jobs.list()).jobs
+        [job] = await aclient.jobs.list()
         assert codes(await aclient.doctor.explain(job.id)) == {"gate_closed"}
 
 

@@ -7,20 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward import (
-    Client,
-    Context,
-    Failed,
-    Job,
-    JobFilter,
-    JobNotFound,
-    NewJob,
-    Outcome,
-    Skip,
-    Succeeded,
-)
-from onward.core.policy.rules import Rules
+from onward import Client, Context, Failed, JobFilter, JobNotFound, NewJob, Outcome, Skip, Succeeded
+from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
+from onward.results import Job
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -125,7 +116,7 @@ def test_a_job_that_waits_to_run_again_is_told_with_its_error(client):
 
 def test_a_dead_job_is_told_with_its_class_hint_and_link_and_then_with_what_became_of_it(client):
     # S0-84: the job failed
-    error = {"class": "ResendError", "message": "422", "hint": "correct the address", "link": "https://x.y/z"}
+    error = ErrorRecord("ResendError", "422", hint="correct the address", link="https://x.y/z")
     job_id = ran(client, Failed(error, retryable=False))
     dead = told(client, job_id)["dead"]
     assert dead.severity == "problem"
@@ -139,7 +130,9 @@ def test_a_dead_job_is_told_with_its_class_hint_and_link_and_then_with_what_beca
 @pytest.mark.parametrize("rule", ["http_401", "http_403", "missing_scopes"])
 def test_a_key_that_the_provider_refused_is_told(client, rule):
     # S0-84: the API key is invalid
-    job_id = ran(client, Failed({"class": "AuthError", "message": "401", "rule": rule}, retryable=False))
+    job_id = ran(
+        client, Failed({"error_class": "AuthError", "message": "401", "rule": rule}, retryable=False)
+    )
     assert set(told(client, job_id)) == {"dead", "unauthorised"}
 
 
@@ -171,7 +164,7 @@ def test_an_effect_that_was_done_before_is_told_with_how_to_have_it_done_again(a
 
 def test_a_dry_run_is_told_of_a_job_that_succeeded_without_its_effect(client):
     # S0-84: e-mails are switched off
-    dry = Client(store=client.store, rules=Rules(dry_run=True))
+    dry = Client(store=client.store, policies=Policies.of(dry_run=True))
     assert set(told(dry, ran(dry, Succeeded()))) == {"succeeded", "dry_run"}
 
 
@@ -179,7 +172,7 @@ def test_a_job_is_found_by_its_subject_and_type_and_explained(client):  # S0-87
     ran(client, Failed("no key", retryable=False), job_type="send_customer_confirmation")
     enqueued(client, job_type="send_invoice")
     wanted = JobFilter(subject="booking:42", job_type="send_customer_confirmation")
-    [job] = client.jobs.list(wanted).jobs
+    [job] = client.jobs.list(wanted).items
     assert isinstance(job, Job)
     assert told(client, job.id)["dead"].evidence["subject"] == "booking:42"
 

@@ -40,14 +40,14 @@ def test_one_question_looks_at_the_jobs_the_cron_and_the_log(app, mail):  # S0-8
     dead = of(found, "all_dead")
     assert dead.evidence["types"][0]["job_type"] == "send_customer_confirmation"
     assert of(found, "workers").evidence["last_tick"] is not None
-    events = [record.event for record in app.client.audit.list().records]
+    events = [record.event for record in app.client.audit.list()]
     assert events == ["job.deadlettered", "job.started", "job.enqueued"]
 
 
 def test_it_can_be_verified_what_waits_what_failed_and_that_the_cron_ran(app, mail):  # S0-82
     found = app.client.doctor.check()
     assert of(found, "queues").title == "no job is ready and waits"
-    [letter] = app.client.dead.list().letters
+    [letter] = app.client.dead.list().items
     assert letter.job.subject == "booking:42"
     ticked = datetime.fromisoformat(of(found, "workers").evidence["last_tick"])
     assert abs((datetime.now(UTC) - ticked).total_seconds()) < 60
@@ -56,7 +56,7 @@ def test_it_can_be_verified_what_waits_what_failed_and_that_the_cron_ran(app, ma
 
 def test_after_the_cause_is_mended_the_dead_run_again(app, mail):  # S0-83
     client = app.client
-    [letter] = client.dead.list().letters
+    [letter] = client.dead.list().items
     mail.key_is_valid = True
     client.dead.replay([letter.job.id], reason="the key was renewed")
     later = datetime.now(UTC) + HOUR

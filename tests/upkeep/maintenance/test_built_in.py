@@ -108,10 +108,10 @@ async def test_no_rule_for_jobs_of_an_application_stops_them(tmp_path):
 async def test_it_works_in_rounds_with_pauses_and_goes_on_where_it_stopped(client):
     # S4-16
     from onward import AsyncClient
-    from onward.core.policy.rules import Rules
+    from onward.core.policy.policies import Policies
     from onward.stores import open_async_store
 
-    rules = Rules.of(retention=Retention(succeeded="1m"))
+    policies = Policies.of(retention=Retention(succeeded="1m"))
     old = [put_ended(client) for _ in range(6)]
     change_times(client, old)
     store = (
@@ -125,7 +125,7 @@ async def test_it_works_in_rounds_with_pauses_and_goes_on_where_it_stopped(clien
     async def sleep(length: float) -> None:
         pauses.append(length)
 
-    async with AsyncClient(store=store, rules=rules) as own:
+    async with AsyncClient(store=store, policies=policies) as own:
         with pytest.raises(Snooze):
             await prune_in_rounds(own, limit=1, clock=lambda: float(next(seconds)), sleep=sleep)
         gone = 6 - len(left(client, *old))

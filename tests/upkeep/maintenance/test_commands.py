@@ -35,7 +35,7 @@ def test_a_dry_run_counts_and_a_prune_removes(onward, client):
     ran = onward("prune", "--yes", "--actor", "user:ada")
     assert (ran.code, ran.out.split()) == (0, ["succeeded", "3", "removed"])
     assert left(client, *old, young) == [young]
-    [line] = client.audit.list(AuditFilter(event="jobs.pruned")).records
+    [line] = client.audit.list(AuditFilter(event="jobs.pruned"))
     assert (line.actor_type, line.actor_id) == ("user", "ada")
     assert onward("prune", "--yes").err == "nothing was kept for its time yet\n"
     assert json.loads(onward("prune", "--json", "--yes").out) == {"counts": {}, "more": False}

@@ -10,7 +10,7 @@ import pytest
 
 from onward import AuditFilter, Client, NewJob, Retention
 from onward.core.policy.category import category
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import Failed, Succeeded
 from onward.errors import InvalidSetting, NotAllowed
 from tests.records.usage.usage_metering import spend
@@ -25,9 +25,9 @@ from tests.upkeep.maintenance.maintenance_history import (
 )
 
 
-def with_rules(client: Client, **settings: object) -> Client:
-    """The same database, for an application with other rules."""
-    return Client(store=client.store, rules=Rules.of(**settings))  # type: ignore[arg-type]
+def with_settings(client: Client, **settings: object) -> Client:
+    """The same database, for an application with other policies."""
+    return Client(store=client.store, policies=Policies.of(**settings))  # type: ignore[arg-type]
 
 
 def test_jobs_go_by_the_state_that_they_ended_in(client):
@@ -56,12 +56,12 @@ def test_a_job_that_has_not_ended_never_goes(client):
 
 def test_a_queue_and_a_category_have_spans_of_their_own(client):
     # S4-16
-    rules = Retention(
+    retention = Retention(
         succeeded="1d",
         by_queue={"q:exports": {"succeeded": "90d"}},
         by_category={"planning": {"succeeded": None}},
     )
-    own = with_rules(client, retention=rules)
+    own = with_settings(client, retention=retention)
     plain, exported = put_ended(own), put_ended(own, queue="q:exports")
     planned = put_ended(own, category="planning")
     assert prune_all(own, later(2)) == {"succeeded": 1}
@@ -91,11 +91,11 @@ def test_everything_of_a_job_goes_with_it_but_the_audit_and_the_usage(client):
 def test_a_round_leaves_one_line_in_the_audit_with_who_asked(client):
     jobs = [put_ended(client) for _ in range(3)]
     client.at(later(8)).acting_as("system:me").maintenance.prune()
-    [line] = client.audit.list(AuditFilter(event="jobs.pruned")).records
+    [line] = client.audit.list(AuditFilter(event="jobs.pruned"))
     assert line.detail == {"succeeded": 3, "first": jobs[0], "last": jobs[2]}
     assert (line.actor_type, line.actor_id) == ("system", "me")
     client.at(later(8)).maintenance.prune()
-    assert len(client.audit.list(AuditFilter(event="jobs.pruned")).records) == 1
+    assert len(client.audit.list(AuditFilter(event="jobs.pruned"))) == 1
 
 
 def test_expired_keys_go_and_those_that_hold_stay(client):
@@ -141,28 +141,28 @@ def test_the_audit_stays_unless_the_rules_say_otherwise(client):
 def test_the_audit_goes_by_its_span_or_by_that_of_a_category_and_stays_verifiable(client):
     # S4-16
     lasting = replace(category("planning"), audit_retention=100 * DAY)
-    own = with_rules(client, retention=Retention(audit="10d"), categories=[lasting], audit_chain=True)
+    own = with_settings(client, retention=Retention(audit="10d"), categories=[lasting], audit_chain=True)
     plain, planned = put_ended(own), put_ended(own, category="planning")
     own.audit.seal()
     assert own.at(later(11)).maintenance.prune(dry_run=True).counts["audit"] == len(own.jobs.events(plain))
     prune_all(own, later(11))
-    assert own.jobs.events(plain) == []
+    assert own.jobs.events(plain).items == []
     # Only the job tells of which category its lines are: it stays as long as they do.
     assert left(own, plain, planned) == [planned]
     assert own.jobs.events(planned)
-    assert own.audit.verify().whole
+    assert own.audit.verify().intact
     prune_all(own, later(101))
-    assert own.jobs.events(planned) == []
-    assert own.audit.verify().whole
+    assert own.jobs.events(planned).items == []
+    assert own.audit.verify().intact
 
 
 def test_expired_artifacts_go(client, tmp_path):
-    own = with_rules(client, artifacts=str(tmp_path / "files"))
+    own = with_settings(client, artifacts=str(tmp_path / "files"))
     own.artifacts.put("a.txt", text="a", expires=timedelta(days=1))
     kept = own.artifacts.put("b.txt", text="b", expires=timedelta(days=9))
     assert own.at(later(2)).maintenance.prune(dry_run=True).counts == {"artifacts": 1}
     assert prune_all(own, later(2)) == {"artifacts": 1}
-    assert [found.id for found in own.artifacts.list().artifacts] == [kept.id]
+    assert [found.id for found in own.artifacts.list()] == [kept.id]
 
 
 def test_rounds_are_bounded_and_go_on_where_the_last_one_stopped(client):

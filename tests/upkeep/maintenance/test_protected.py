@@ -7,8 +7,8 @@ from typing import Any
 
 from onward import Client, JobState, NewJob, Retention
 from onward.core.flows.flow import Tie
+from onward.core.policy.policies import Policies
 from onward.core.policy.retention import RUNS_KEPT
-from onward.core.policy.rules import Rules
 from onward.core.work.lifecycle import Succeeded
 from tests.upkeep.maintenance.maintenance_history import (
     DAY,
@@ -91,10 +91,12 @@ def test_a_job_stays_until_what_follows_from_its_end_is_done(client):
 
 
 def test_a_dead_letter_that_waits_for_somebody_is_kept_for_the_time_of_the_dead(client):
-    own = Client(store=client.store, rules=Rules.of(retention=Retention(succeeded="1d", cancelled="1d")))
+    own = Client(
+        store=client.store, policies=Policies.of(retention=Retention(succeeded="1d", cancelled="1d"))
+    )
     waiting, replayed = put_ended(own, "dead"), put_ended(own, "dead")
     prune_all(own, later(89))
-    assert [letter.job.id for letter in own.dead.list().letters] == [replayed, waiting]
+    assert [letter.job.id for letter in own.dead.list().items] == [replayed, waiting]
     own.dead.replay([replayed], reason="mended")
     prune_all(own, later(91))
     assert left(own, waiting, replayed) == [replayed]

@@ -21,31 +21,31 @@ def ended(days_ago: float, state: str = "succeeded") -> EndedJob:
 @pytest.mark.parametrize(("state", "days"), [("succeeded", 7), ("cancelled", 30), ("dead", 90)])
 def test_each_state_has_a_time_of_its_own_by_default(state, days):
     # S4-16
-    rules = Retention()
-    assert not rules.is_over(ended(days - 0.01, state), NOW)
-    assert rules.is_over(ended(days, state), NOW)
+    retention = Retention()
+    assert not retention.is_over(ended(days - 0.01, state), NOW)
+    assert retention.is_over(ended(days, state), NOW)
 
 
 def test_none_is_for_ever():
-    rules = Retention(succeeded=None, cancelled=None, dead=None)
-    assert not rules.is_over(ended(100_000), NOW)
-    assert rules.shortest is None
+    retention = Retention(succeeded=None, cancelled=None, dead=None)
+    assert not retention.is_over(ended(100_000), NOW)
+    assert retention.shortest is None
 
 
 def test_a_queue_goes_before_a_category_and_both_before_the_rest():
-    rules = Retention(
+    retention = Retention(
         succeeded="1d",
         by_queue={"q:exports": {"succeeded": "90d"}},
         by_category={"planning": {"succeeded": None, "dead": "2d"}, "import_export": {"succeeded": "3d"}},
     )
-    assert rules.kept("succeeded", "default", "q:default") == DAY
-    assert rules.kept("succeeded", "planning", "q:default") is None
-    assert rules.kept("dead", "planning", "q:default") == 2 * DAY
-    assert rules.kept("succeeded", "import_export", "q:exports") == 90 * DAY
+    assert retention.kept("succeeded", "default", "q:default") == DAY
+    assert retention.kept("succeeded", "planning", "q:default") is None
+    assert retention.kept("dead", "planning", "q:default") == 2 * DAY
+    assert retention.kept("succeeded", "import_export", "q:exports") == 90 * DAY
     # What an override leaves out is as without it.
-    assert rules.kept("dead", "import_export", "q:exports") == 90 * DAY
-    assert rules.kept("cancelled", "planning", "q:exports") == 30 * DAY
-    assert rules.shortest == DAY
+    assert retention.kept("dead", "import_export", "q:exports") == 90 * DAY
+    assert retention.kept("cancelled", "planning", "q:exports") == 30 * DAY
+    assert retention.shortest == DAY
 
 
 def test_the_shortest_time_may_be_that_of_a_queue():
@@ -71,8 +71,8 @@ def test_what_is_no_span_is_refused_by_its_name(given, said):
 
 def test_an_application_says_how_long_and_whether(tmp_path):
     app = Onward(f"sqlite:///{tmp_path}/o.db", retention=Retention(succeeded="1d"), maintenance=False)
-    assert app.rules.retention.span_of("succeeded") == DAY
-    assert not app.rules.maintenance
+    assert app.policies.settings.retention.span_of("succeeded") == DAY
+    assert not app.policies.settings.maintenance
     with pytest.raises(InvalidSetting, match="retention is '1d'"):
         Onward(f"sqlite:///{tmp_path}/o.db", retention="1d")  # type: ignore[arg-type]
     with pytest.raises(InvalidSetting, match="planning"):

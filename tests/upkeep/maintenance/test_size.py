@@ -15,7 +15,7 @@ import pytest
 from onward import Client, NewJob
 from onward.connections.driver_calls import postgres_call
 from onward.core.jobs.ids import first_id_at
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import Succeeded
 from onward.operations.statement import Statement
 from onward.operations.upkeep.prune import KINDS, PruneStep
@@ -141,7 +141,7 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 
 def plans(store: PostgresStore, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every node of the plan of each statement of a step, run and rolled back."""
-    walk = KINDS[kind](Rules(), PruneStep(NOW, limit=1000))
+    walk = KINDS[kind](Policies(), PruneStep(NOW, limit=1000))
     with psycopg.connect(store.url) as connection:
         statement = next(walk)
         try:
@@ -184,7 +184,7 @@ def test_a_page_of_a_walk_costs_the_same_wherever_it_begins(store):
     costs = []
     for begin in ("", first_id_at(OLD + timedelta(seconds=15))):
         page = PruneStep(NOW, begin, limit=100)
-        walk = KINDS["jobs"](Rules(), page)
+        walk = KINDS["jobs"](Policies(), page)
         statement = next(walk)
         assert isinstance(statement, Statement)
         query, values = postgres_call(

@@ -30,8 +30,8 @@ def test_a_dry_run_calls_nothing_records_nothing_and_says_so(opened, caplog):  #
     [record] = caplog.records
     assert (record.event, record.effect, record.job_id) == ("effect.skipped", "send", ctx.job.id)
     assert "dry run" in record.getMessage()
-    assert runs.client.effects.list(ctx.job.id) == []
-    [line] = runs.client.audit.list(AuditFilter(action="effect.skipped_dry_run")).records
+    assert runs.client.effects.list(ctx.job.id).items == []
+    [line] = runs.client.audit.list(AuditFilter(action="effect.skipped_dry_run"))
     assert (line.job_id, line.attempt, line.detail) == (ctx.job.id, 1, {"effect": "send"})
 
 
@@ -39,7 +39,7 @@ def test_a_step_of_a_dry_run_is_computed_and_not_remembered(opened):
     runs = Runs(opened(dry_run=True))
     ctx = runs.start()
     assert ctx.step("receipt", lambda: {"of": ctx.once("charge", pytest.fail)}) == {"of": None}
-    assert runs.client.effects.list(ctx.job.id) == []
+    assert runs.client.effects.list(ctx.job.id).items == []
     real = Runs(opened()).retry(ctx)
     assert real.step("receipt", lambda: {"of": real.once("charge", lambda: 5)}) == {"of": 5}
     assert runs.retry(real).step("receipt", pytest.fail) == {"of": 5}
@@ -76,7 +76,7 @@ def test_the_environment_decides_where_the_application_does_not(
     monkeypatch.delenv("ONWARD_DRY_RUN", raising=False)
     if said is not None:
         monkeypatch.setenv("ONWARD_DRY_RUN", said)
-    assert opened(dry_run=given).rules.dry_run is dry
+    assert opened(dry_run=given).policies.settings.dry_run is dry
 
 
 def test_a_switch_that_says_neither_is_refused(monkeypatch, opened):

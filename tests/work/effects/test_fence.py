@@ -9,7 +9,7 @@ from tests.work.effects.effect_provider import charge
 
 
 def refusals(runs, job_id: str) -> list[object]:
-    found = runs.client.audit.list(AuditFilter(job_id=job_id, event="job.stale_result_rejected")).records
+    found = runs.client.audit.list(AuditFilter(job_id=job_id, event="job.stale_result_rejected"))
     return [(record.lease, record.detail) for record in found]
 
 
@@ -19,7 +19,7 @@ def test_a_worker_that_lost_its_lease_begins_nothing(runs):
     for take in (ctx.once, ctx.step):
         with pytest.raises(LeaseLost, match=f"job {ctx.job.id}: lease 1 is not the newest, so effect 'send'"):
             take("send", lambda: "late")
-    assert runs.client.effects.list(ctx.job.id) == []
+    assert runs.client.effects.list(ctx.job.id).items == []
     assert refusals(runs, ctx.job.id) == [(1, {"effect": "send"})] * 2
     assert again.once("send", lambda: "in time") == "in time"
 
@@ -60,5 +60,5 @@ def test_what_is_recorded_in_the_callers_transaction_shares_its_fate(runs, own_c
         effects.remember(ctx.job, "step", 5)
         assert effects.read(ctx.job.id, "step").result == 5
         rollback()
-    assert runs.client.effects.list(ctx.job.id) == []
+    assert runs.client.effects.list(ctx.job.id).items == []
     assert runs.client.enqueue(NewJob(job_type="t")).created

@@ -127,7 +127,7 @@ def test_a_function_that_cannot_be_called_so_is_refused_before_anything_is_recor
             ctx.once("send", function)
     with pytest.raises(InvalidSetting, match="needs key; give one that takes no argument"):
         ctx.step("send", lambda key: key)
-    assert runs.client.effects.list(ctx.job.id) == []
+    assert runs.client.effects.list(ctx.job.id).items == []
 
 
 @pytest.mark.anyio
@@ -305,7 +305,7 @@ def test_a_job_of_an_org_records_for_its_org_alone(runs):
     ctx.once("send", lambda: 1)
     job_id = ctx.job.id
     assert [effect.name for effect in runs.client.for_org("acme").effects.list(job_id)] == ["send"]
-    assert runs.client.for_org("bolt").effects.list(job_id) == []
+    assert runs.client.for_org("bolt").effects.list(job_id).items == []
 
 
 def test_the_effects_of_a_job_are_deleted_with_it(runs):
@@ -313,6 +313,6 @@ def test_the_effects_of_a_job_are_deleted_with_it(runs):
     for one in (ctx, other):
         one.once("send", lambda: 1)
         runs.end(one)
-    runs.client.jobs.drop_subject("booking:1", rule="delete")
-    assert runs.client.effects.list(ctx.job.id) == []
+    runs.client.jobs.drop_subject("booking:1", policy="delete")
+    assert runs.client.effects.list(ctx.job.id).items == []
     assert len(runs.client.effects.list(other.job.id)) == 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onward import AuditFilter, EffectNotFound, InvalidJob, NewJob
+from onward import AuditFilter, InvalidJob, NewJob
+from onward.errors import EffectNotFound
 
 
 class Provider:
@@ -31,7 +32,7 @@ def test_a_reset_has_the_effect_done_again_under_a_new_key(runs):  # S0-88
     assert runs.retry(again).once("send", pytest.fail) == {"n": 2}
     assert len(set(send.keys)) == 2
     assert send.keys[1] == reset.key
-    [record] = runs.client.audit.list(AuditFilter(event="effect.reset")).records
+    [record] = runs.client.audit.list(AuditFilter(event="effect.reset"))
     assert (record.job_id, record.org_id, record.actor_type, record.actor_id) == (
         ctx.job.id, "acme", "user", "ada",
     )  # fmt: skip
@@ -73,12 +74,12 @@ def test_a_reset_names_an_effect_that_is_there_and_says_why(runs):
         reset(ctx.job.id, "send", reason="")
     with pytest.raises(InvalidJob, match=r"effect .* NUL"):
         reset(ctx.job.id, "a\0b", reason="r")
-    assert runs.client.audit.list(AuditFilter(event="effect.reset")).records == []
+    assert list(runs.client.audit.list(AuditFilter(event="effect.reset"))) == []
 
 
 def test_a_secret_in_the_reason_is_not_kept(runs):
     ctx = runs.start()
     ctx.once("send", lambda: None)
     runs.client.effects.reset(ctx.job.id, "send", reason="password=hunter2hunter2")
-    [record] = runs.client.audit.list(AuditFilter(event="effect.reset")).records
+    [record] = runs.client.audit.list(AuditFilter(event="effect.reset"))
     assert "hunter2" not in str(record.detail)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onward import NewJob, PayloadRejected, PayloadTooLarge
+from onward import NewJob, PayloadRejected
 from onward.core.work.effect import MAX_RESULT_BYTES
+from onward.errors import PayloadTooLarge
 
 
 def test_steps_are_computed_once_and_may_build_on_each_other(runs):
@@ -38,7 +39,7 @@ def test_a_step_that_failed_left_nothing_and_is_computed_again(runs):
     ctx = runs.start()
     with pytest.raises(ZeroDivisionError):
         ctx.step("total", lambda: 1 // 0)
-    assert runs.client.effects.list(ctx.job.id) == []
+    assert runs.client.effects.list(ctx.job.id).items == []
     assert runs.retry(ctx).step("total", lambda: 1) == 1
 
 
@@ -56,7 +57,7 @@ def test_a_result_that_cannot_be_remembered_is_refused_and_nothing_recorded(runs
         ctx.step("bad", object)
     with pytest.raises(PayloadTooLarge, match="the result of step 'bad' takes"):
         ctx.step("bad", lambda: "x" * MAX_RESULT_BYTES)
-    assert runs.client.effects.list(ctx.job.id) == []
+    assert runs.client.effects.list(ctx.job.id).items == []
 
 
 def test_another_payload_computes_it_anew(runs):

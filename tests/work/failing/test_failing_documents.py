@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Failed, Job, JobFilter, JobState, NewJob, Succeeded
+from onward import Client, Failed, JobFilter, JobState, NewJob, Succeeded
+from onward.results import Job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -24,7 +25,7 @@ def fail(client: Client, now: datetime, message: str = "broken") -> Job:
     client.at(now).worker.promote()
     [job] = client.at(now).worker.claim("q:default", worker_id="w")
     client.at(now).worker.finish(
-        [job.end_with(Failed({"class": "ProviderError", "message": message}))]
+        [job.end_with(Failed({"error_class": "ProviderError", "message": message}))]
     ).require()
     return client.jobs.get(job.id)
 
@@ -79,9 +80,9 @@ def test_a_retry_keeps_the_error_and_when_it_happened(client):
     # S0-57: {error, retriedAt}. S1-28: {message, attemptedAt}.
     job_id = enqueue(client, "booking")
     job = fail(client, NOW, "register closed")
-    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).jobs] == [job_id]
+    assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).items] == [job_id]
     assert job.error is not None
-    assert job.error["message"] == "register closed"
+    assert job.error.message == "register closed"
     [first] = client.jobs.attempts(job_id)
     assert (first.attempt, first.outcome, first.ended_at) == (1, "failed", NOW)
 
@@ -91,7 +92,7 @@ def test_the_end_keeps_the_error_and_when_it_happened(client):
     enqueue(client, "booking")
     _, dead = fail_until_dead(client)
     assert dead.error is not None
-    assert (dead.error["message"], dead.error["reason"]) == ("broken", "attempts_exhausted")
+    assert (dead.error.message, dead.error.reason) == ("broken", "attempts_exhausted")
     assert dead.ended_at == NOW + 120 * SECOND
 
 

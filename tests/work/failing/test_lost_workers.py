@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from onward import Category, Client, JobState, NewJob
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ def test_a_recovered_job_has_its_attempt_counted_and_waits_five_minutes(client):
     assert (job.state, job.attempt, job.crashes) == (JobState.SCHEDULED, 1, 1)
     assert job.run_at == found + 5 * MINUTE
     assert job.error is not None
-    assert job.error["class"] == "WorkerLost"
+    assert job.error.error_class == "WorkerLost"
 
 
 def test_a_worker_that_retires_is_not_waited_for(client):
@@ -107,8 +107,8 @@ def test_many_jobs_of_a_long_lease_do_not_hide_the_others(client):
 
 @pytest.mark.parametrize("name", ["plain", 'with "quotes"', "with.dots", "$.x", "ünicode"])
 def test_an_own_category_may_have_a_lease_whatever_its_name(client, name):
-    rules = Rules.of(categories=[Category(name=name, lease=5 * MINUTE)])
-    mine = Client(store=client.store, rules=rules)
+    policies = Policies.of(categories=[Category(name=name, lease=5 * MINUTE)])
+    mine = Client(store=client.store, policies=policies)
     [job_id] = claimed(mine, name)
     assert mine.at(NOW + 4 * MINUTE).worker.rescue().held == frozenset()
     assert mine.at(NOW + 5 * MINUTE).worker.rescue().held == {job_id}

@@ -24,6 +24,6 @@ async def test_a_handler_that_returns_what_nobody_awaited_has_not_succeeded(app)
         job = await handle.arefresh()
         assert job.state == JobState.DEAD
         assert job.error is not None
-        assert job.error["rule"] == "not_awaited"
-        assert "return await" in job.error["message"]
+        assert job.error.rule == "not_awaited"
+        assert "return await" in job.error.message
     await app.aclose()

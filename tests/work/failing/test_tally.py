@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onward import JobState, Skip, Unrecoverable
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Transition
 from onward.worker.tally import Failure, Tally
 from tests.work.rules.test_lifecycle import job
@@ -39,7 +40,7 @@ async def test_failures_are_counted_by_job_type_queue_and_error_class(app):
 def test_the_kinds_of_failures_are_bounded():
     tally = Tally()
     for number in range(2000):
-        error = {"class": f"Made{number}"}
+        error = ErrorRecord(f"Made{number}")
         tally.add(job(), Transition(JobState.DEAD, "job.deadlettered", "dead", 1, 0, 0, error=error))
     assert len(tally.failures) <= 1001
     assert sum(tally.failures.values()) == 2000

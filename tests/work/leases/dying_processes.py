@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import AlreadyResolved, Client, Failed, Job, JobNotFound, NewJob, Resolved
+from onward import Client, DeadFilter, Edit, Failed, JobNotFound, NewJob
+from onward.errors import AlreadyResolved
+from onward.results import Bulk, Job
 
 __all__ = [
     "DEAD",
@@ -24,7 +26,7 @@ __all__ = [
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = T + timedelta(hours=1)
-DEAD = Failed({"class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
+DEAD = Failed({"error_class": "Bounced", "message": "no such mailbox", "hint": "ask"}, retryable=False)
 ADA = "user:ada"
 
 
@@ -41,16 +43,16 @@ def die(client: Client, outcome: Failed = DEAD, now: datetime = T, **options: An
     return job
 
 
-def replay(client: Client, *ids: str, **options: Any) -> Resolved:
+def replay(client: Client, *ids: str, **options: Any) -> Bulk:
     return client.at(LATER).acting_as(ADA).dead.replay(ids, reason="the server is back", **options)
 
 
-def discard(client: Client, *ids: str) -> Resolved:
+def discard(client: Client, *ids: str) -> Bulk:
     return client.at(LATER).acting_as(ADA).dead.discard(ids, reason="not needed")
 
 
 def waiting(client: Client, **where: Any) -> list[str]:
-    return [letter.job.id for letter in client.dead.list(**where).letters]
+    return [letter.job.id for letter in client.dead.list(DeadFilter(**where))]
 
 
 def events(client: Client, job_id: str) -> list[str]:
@@ -59,7 +61,7 @@ def events(client: Client, job_id: str) -> list[str]:
 
 def fixes(client: Client, job_id: str, to: str = "bob") -> bool:
     try:
-        client.at(LATER).dead.fix(job_id, note="n", patch={"to": to})
+        client.at(LATER).dead.fix(job_id, Edit(patch={"to": to}), reason="n")
     except (AlreadyResolved, JobNotFound):
         return False
     return True

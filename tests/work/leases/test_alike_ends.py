@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from onward import Cancelled, Client, Failed, Job, Limit, NewJob, Released, Skip, Succeeded
-from onward.core.policy.rules import AuditLevel, Rules
+from onward import Cancelled, Client, Failed, Limit, NewJob, Released, Skip, Succeeded
+from onward.core.policy.policies import Policies
+from onward.core.policy.registry import Registry
+from onward.core.policy.settings import AuditLevel, Settings
 from onward.core.work.lifecycle import Outcome
+from onward.results import Job
 
 OUTCOMES = [
     Succeeded(),
@@ -84,7 +87,10 @@ def told(client: Client, jobs: dict[str, Job], batches: list[list[str]], outcome
 def test_what_is_written_together_comes_to_the_same_as_one_by_one(
     client: Client, outcome: Outcome, audit: AuditLevel
 ):
-    own = Client(store=client.store, rules=Rules(limits={"few": Limit(5, name="few")}, audit=audit))
+    own = Client(
+        store=client.store,
+        policies=Policies(Settings(audit=audit), Registry(limits={"few": Limit(5, name="few")})),
+    )
     own.worker.limits.declare()
     own.worker.register("w")
     kinds = []

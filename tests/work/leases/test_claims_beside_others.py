@@ -8,8 +8,9 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from onward import Client, NewJob, QueuePosition
+from onward import Client, NewJob
 from onward.core.jobs.job import Job
+from onward.core.work.claim import QueuePosition
 from tests.stores.postgres.postgres_schema import fresh_schema
 
 

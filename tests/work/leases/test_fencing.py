@@ -12,27 +12,26 @@ from onward import (
     Client,
     Failed,
     InvalidSetting,
-    Job,
     JobState,
     LeaseLost,
-    Lost,
     NewJob,
-    QueuePosition,
     RateLimited,
     Released,
     Skip,
     Snooze,
     Succeeded,
-    WorkerLost,
 )
+from onward.core.work.claim import QueuePosition
+from onward.errors import WorkerLost
+from onward.results import Job, Lost
 
 OUTCOMES = [
     Succeeded({"done": True}),
     Skip("no need"),
     Snooze(timedelta(minutes=1)),
-    Failed({"class": "E", "message": "boom"}),
-    Failed({"class": "E"}, retryable=False),
-    RateLimited(timedelta(minutes=1), {"class": "E"}),
+    Failed({"error_class": "E", "message": "boom"}),
+    Failed({"error_class": "E"}, retryable=False),
+    RateLimited(timedelta(minutes=1), {"error_class": "E"}),
     Cancelled("asked to"),
     Released(),
     Lost(),
@@ -68,7 +67,7 @@ def test_a_stale_lease_cannot_finish_fail_or_release_the_job(client, stale, outc
 
 def test_a_stale_lease_cannot_be_extended(client, stale):
     client.worker.register("third")
-    [current] = [job for job in client.jobs.list().jobs if job.id == stale.id]
+    [current] = [job for job in client.jobs.list().items if job.id == stale.id]
     assert client.worker.extend("second", [current.held_lease]).held == {stale.id}
     assert client.worker.extend("second", [stale.held_lease]).lost == {stale.id}
     assert client.worker.extend("third", [current.held_lease]).lost == {stale.id}
@@ -83,7 +82,7 @@ def test_a_worker_that_was_declared_lost_can_neither_extend_nor_claim(client, st
         client.worker.claim("q:default", worker_id="never registered")
 
 
-@pytest.mark.parametrize("given_back_by", [Released(), Snooze(timedelta()), Failed({"class": "E"})])
+@pytest.mark.parametrize("given_back_by", [Released(), Snooze(timedelta()), Failed({"error_class": "E"})])
 def test_a_lease_ends_when_the_job_is_given_back(client, given_back_by):
     # Nobody has claimed it since, but its last holder no longer holds it.
     client.worker.register("w")
@@ -108,14 +107,14 @@ def test_a_second_finish_of_the_same_lease_is_refused(client):
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
     client.worker.finish([job.end_with(Succeeded({"n": 1}))]).require()
-    assert client.worker.finish([job.end_with(Failed({"class": "E"}))]).lost == {job.id}
+    assert client.worker.finish([job.end_with(Failed({"error_class": "E"}))]).lost == {job.id}
     ended = client.jobs.get(job.id)
     assert (ended.state, ended.result) == (JobState.SUCCEEDED, {"n": 1})
 
 
 def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
-    from onward.core.policy.rules import DEFAULT_RULES
+    from onward.core.policy.policies import DEFAULT_POLICIES
     from onward.core.work.lifecycle import End
     from onward.operations.work.finish import finish
     from onward.operations.work.rescue import find_lost
@@ -126,7 +125,7 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     later = datetime.now(UTC) + timedelta(minutes=1)
     [chosen] = client.at(later)._binding.run(find_lost)
     client.worker.finish([job.end_with(Succeeded())]).require()
-    late = End.of(chosen, Lost(), DEFAULT_RULES.policy_of(chosen))
+    late = End.of(chosen, Lost(), DEFAULT_POLICIES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}
     assert client.jobs.get(job.id).state == JobState.SUCCEEDED
 
@@ -146,7 +145,7 @@ def test_a_crash_loop_ends_in_the_dead_letter(client):
         assert client.jobs.get(job.id).state == expected
     dead = client.jobs.get(job.id)
     assert dead.error is not None
-    assert dead.error["reason"] == "crash_loop"
+    assert dead.error.reason == "crash_loop"
     assert [attempt.outcome for attempt in client.jobs.attempts(job.id)] == ["lost", "lost", "lost"]
 
 
@@ -154,9 +153,9 @@ def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(clien
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
-    assert client.acting_as("user:ada").jobs.cancel(job.id, reason="not needed") == JobState.RUNNING
+    assert client.acting_as("user:ada").jobs.cancel(job.id, reason="not needed").state == JobState.RUNNING
     assert client.worker.extend("w", [job.held_lease]).cancel_requested == {job.id}
-    client.worker.finish([job.end_with(Failed({"class": "E"}))]).require()
+    client.worker.finish([job.end_with(Failed({"error_class": "E"}))]).require()
     assert client.jobs.get(job.id).state == JobState.CANCELLED
     assert [event.event for event in client.jobs.events(job.id)][-2:] == [
         "job.cancel_requested",
@@ -183,7 +182,7 @@ def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(cl
 
 
 def test_an_old_and_the_newest_lease_of_a_job_in_one_batch_are_told_apart(client, stale):
-    [newest] = client.jobs.list().jobs
+    [newest] = client.jobs.list().items
     client.worker.finish([stale.end_with(Succeeded("old")), newest.end_with(Succeeded("new"))])
     assert client.jobs.get(stale.id).result == "new"
 
@@ -192,8 +191,11 @@ def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale
     client.enqueue_many([NewJob(job_type="t", correlation_id=f"c{n}") for n in range(len(OUTCOMES) + 1)])
     jobs = client.worker.claim("q:default", 100, worker_id="second")
     client.jobs.cancel(jobs[-1].id, reason="not needed")
-    ends = [*zip(jobs, [*OUTCOMES, Failed({"class": "E"})], strict=True), (stale, Failed({"class": "E"}))]
-    answer = client.worker.finish([job.end_with(outcome) for job, outcome in ends])
+    ends = [
+        *zip(jobs, [*OUTCOMES, Failed({"error_class": "E"})], strict=True),
+        (stale, Failed({"error_class": "E"})),
+    ]
+    answer = client.worker.finish(ends)
     assert (answer.held, answer.lost) == ({job.id for job in jobs}, {stale.id})
     assert answer.cancel_requested == {jobs[-1].id}
     written = [client.jobs.events(job.id)[-1] for job, _ in ends]

@@ -159,7 +159,7 @@ def test_the_jobs_of_a_worker_that_is_known_to_be_dead_come_back_in_one_call(cli
     with pytest.raises(InvalidSetting, match="how it died"):
         client.at(NOW).worker.rescue_worker("dead", how=9)
     leases = client.at(NOW).worker.rescue_worker("dead", how="was ended by SIGKILL")
-    assert client.jobs.get(held[1].id).error["message"] == "worker 'dead' was ended by SIGKILL"
+    assert client.jobs.get(held[1].id).error.message == "worker 'dead' was ended by SIGKILL"
     assert leases.held == {job.id for job in held}
     assert (leases.lost, leases.cancel_requested) == (frozenset(), {held[0].id})
     states = [client.jobs.get(job.id).state for job in [*held, *others]]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import ENDED, Job, JobState
 from onward.core.policy.category import category
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import (
     MAX_RATE_LIMIT_WAITS,
     MOVES,
@@ -31,7 +32,7 @@ from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 
 SECOND = timedelta(seconds=1)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ERROR = {"class": "TimeoutError", "message": "no answer"}
+ERROR = ErrorRecord("TimeoutError", "no answer")
 POLICY = RetryPolicy(kind="exponential", base=10 * SECOND, jitter=False)
 
 S = JobState
@@ -168,11 +169,11 @@ def test_the_hubspot_preset_waits_five_minutes_after_a_crash():  # R6, S3-12
 def test_a_lost_job_tells_which_worker_lost_it():
     to = settle(job(worker_id="host-7"), Lost(), POLICY)
     assert to.error is not None
-    assert (to.error["class"], to.error["rule"]) == ("WorkerLost", "worker_lost")
-    assert to.error["message"] == "worker 'host-7' stopped renewing its lease"
+    assert (to.error.error_class, to.error.rule) == ("WorkerLost", "worker_lost")
+    assert to.error.message == "worker 'host-7' stopped renewing its lease"
     to = settle(job(worker_id="host-7"), Lost("was ended by SIGKILL"), POLICY)
     assert to.error is not None
-    assert to.error["message"] == "worker 'host-7' was ended by SIGKILL"
+    assert to.error.message == "worker 'host-7' was ended by SIGKILL"
 
 
 def test_a_dead_job_keeps_its_error_and_the_reason_of_its_end():  # S0-25, S2-22
@@ -182,13 +183,13 @@ def test_a_dead_job_keeps_its_error_and_the_reason_of_its_end():  # S0-25, S2-22
         "rate_limited_too_often": settle(job(waits=100), RateLimited(SECOND, ERROR), POLICY),
     }
     for reason, to in reasons.items():
-        assert to.error == {**ERROR, "reason": reason}
-    assert settle(LAST, Lost(), POLICY).error["reason"] == "attempts_exhausted"
+        assert to.error == msgspec.structs.replace(ERROR, reason=reason)
+    assert settle(LAST, Lost(), POLICY).error.reason == "attempts_exhausted"
 
 
 def test_an_error_may_bring_its_own_reason():
     to = settle(CLAIMED, Failed({"reason": "unknown_job_type"}, retryable=False), POLICY)
-    assert to.error == {"reason": "unknown_job_type"}
+    assert to.error == ErrorRecord(reason="unknown_job_type")
 
 
 def test_a_provider_that_says_later_for_ever_is_believed_a_hundred_times():  # R12
@@ -205,9 +206,9 @@ def test_a_skipped_job_tells_why():  # R11
 
 
 def test_a_cancelled_job_tells_why():
-    assert settle(CLAIMED, Cancelled("booking was refunded"), POLICY).error == {
-        "reason": "booking was refunded"
-    }
+    assert settle(CLAIMED, Cancelled("booking was refunded"), POLICY).error == ErrorRecord(
+        reason="booking was refunded"
+    )
 
 
 def test_a_result_is_written_as_it_is():

@@ -6,15 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from onward import (
-    Category,
-    Context,
-    JobState,
-    Onward,
-    TransactionNotOpen,
-    TransactionOpen,
-    UnsupportedConnection,
-)
+from onward import Category, Context, JobState, Onward
+from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnection
 from tests.work.transactions.books import Books
 from tests.worker.waiting import drain
 
@@ -37,7 +30,7 @@ async def test_a_transaction_is_for_categories_that_may_change_the_domain(app, b
     strict.close()
     assert books.rows() == []
     assert app.client.jobs.get(job.id).state == JobState.DEAD
-    assert "which may not: domain" in app.client.jobs.get(job.id).error["message"]
+    assert "which may not: domain" in app.client.jobs.get(job.id).error.message
 
 
 async def test_a_job_that_owes_an_artifact_does_not_commit_without_it(app, books):
@@ -64,7 +57,7 @@ async def test_a_job_that_owes_an_artifact_does_not_commit_without_it(app, books
     for job in forgetful:
         dead = app.client.jobs.get(job.id)
         assert dead.state == JobState.DEAD
-        assert "must leave an artifact" in dead.error["message"]
+        assert "must leave an artifact" in str(dead.error.message)
 
 
 async def test_one_transaction_ends_a_job_and_another_is_refused(app, books):
@@ -125,7 +118,7 @@ async def test_an_async_handler_is_told_to_await_its_transaction(app, books):
 
     job = await work.aenqueue()
     await drain(app)
-    assert "use `async with ctx.transaction()`" in app.client.jobs.get(job.id).error["message"]
+    assert "use `async with ctx.transaction()`" in app.client.jobs.get(job.id).error.message
     assert books.rows() == []
 
 
@@ -162,8 +155,8 @@ async def test_a_handler_that_commits_the_connection_it_was_lent_is_told_so(tmp_
     await drain(app)
     for job in jobs:
         error = app.client.jobs.get(job.id).error
-        assert error["class"] == TransactionNotOpen.__name__
-        assert error["message"].startswith("the handler has ended its transaction itself")
+        assert error.error_class == TransactionNotOpen.__name__
+        assert error.message.startswith("the handler has ended its transaction itself")
     app.close()
     await app.aclose()
 
@@ -184,8 +177,8 @@ async def test_a_sqlite_block_that_commits_by_itself_is_told_so(tmp_path, caplog
     job = await work.aenqueue()
     await drain(app)
     dead = app.client.jobs.get(job.id)
-    assert dead.error["class"] == TransactionNotOpen.__name__
-    assert "with connection:" in dead.error["message"]
+    assert dead.error.error_class == TransactionNotOpen.__name__
+    assert "with connection:" in str(dead.error.message)
     # What the block had committed itself can't be taken back; the rest was.
     assert books.rows() == [1]
     app.close()

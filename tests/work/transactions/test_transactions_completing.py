@@ -7,16 +7,7 @@ import logging
 
 import pytest
 
-from onward import (
-    Context,
-    JobFilter,
-    JobState,
-    LeaseLost,
-    NewJob,
-    Onward,
-    Retry,
-    Unrecoverable,
-)
+from onward import Context, JobFilter, JobState, LeaseLost, NewJob, Onward, Retry, Unrecoverable
 from onward.worker.worker import Worker
 from tests.worker.waiting import SOON, drain, until
 
@@ -25,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 def children(app: Onward, job_id: str) -> list[str]:
     """The types of the jobs that a job has left."""
-    return sorted(job.job_type for job in app.client.jobs.list().jobs if job.parent_id == job_id)
+    return sorted(job.job_type for job in app.client.jobs.list().items if job.parent_id == job_id)
 
 
 async def test_effects_follow_up_jobs_and_the_end_are_one_change(app, books):
@@ -80,7 +71,7 @@ async def test_effects_follow_up_jobs_and_the_end_are_one_change(app, books):
         assert await job.aresult() == {"booked": n}
         events = [event.event for event in app.client.jobs.events(job.id)]
         assert events == ["job.enqueued", "job.started", "job.succeeded"]
-        [one, two] = app.client.jobs.list(JobFilter(job_type="follow"), limit=2).jobs
+        [one, two] = app.client.jobs.list(JobFilter(job_type="follow"), limit=2).items
         assert one.correlation_id == two.correlation_id == job.id
 
 
@@ -103,7 +94,7 @@ async def test_an_invoice_its_result_and_the_mail_about_it_are_stored_together(a
     await drain(app)
     assert books.rows() == [107]
     assert await job.aresult() == {"invoice": 107}
-    [mail] = app.client.jobs.list(JobFilter(job_type="notify")).jobs
+    [mail] = app.client.jobs.list(JobFilter(job_type="notify")).items
     assert (mail.parent_id, mail.org_id, mail.state) == (job.id, "acme", "succeeded")
 
 
@@ -136,7 +127,7 @@ async def test_an_error_in_the_block_undoes_all_of_it(app, books, awaited):
     assert books.rows() == []
     assert children(app, job.id) == []
     assert "half way" not in [event.event for event in app.client.jobs.events(job.id)]
-    assert app.client.jobs.get(job.id).error["message"] == "no such account"
+    assert app.client.jobs.get(job.id).error.message == "no such account"
 
 
 async def test_who_has_lost_its_lease_can_commit_nothing(app, books):  # R7
@@ -272,7 +263,7 @@ async def test_a_follow_up_job_wakes_an_idle_worker(app, books):
         await until(lambda: waiting.parts.keeper.marked_idle)
         job = await work.aenqueue()
         await until(lambda: children(app, job.id) == ["follow"])
-        [child] = app.client.jobs.list(JobFilter(job_type="follow")).jobs
+        [child] = app.client.jobs.list(JobFilter(job_type="follow")).items
         await until(lambda: app.client.jobs.get(child.id).state == JobState.SUCCEEDED)
 
 

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from onward import JobState, Onward
+from onward.clients.jobs.jobs import AsyncJobs
 from onward.core.work.lifecycle import Transition
-from onward.worker.finishing.finisher import Finisher
 from onward.worker.tally import Tally
 from onward.worker.worker import Worker
 from tests.work.transactions import transactions_process_jobs as process_jobs
@@ -32,8 +32,8 @@ async def drain(app: Onward, told: list[Transition]) -> Tally:
 
 async def test_a_process_completes_its_job_together_with_what_it_wrote(app, books, monkeypatch):
     told: list[Transition] = []
-    # It has said so, and nobody has to ask the database.
-    monkeypatch.delattr(Finisher, "_unwritten")
+    # The commit is confirmed, so the worker need not ask the database for it.
+    monkeypatch.delattr(AsyncJobs, "get_many")
     job = app.client.enqueue(process_jobs.book.build(books.insert, 7))
     tally = await drain(app, told)
     assert books.rows() == [7]
@@ -41,7 +41,7 @@ async def test_a_process_completes_its_job_together_with_what_it_wrote(app, book
     assert (found.state, found.attempt, found.result["booked"]) == (JobState.SUCCEEDED, 2, 7)
     assert (tally.succeeded, tally.retried, tally.refused) == (2, 1, 0)
     assert found.result in [to.result for to in told]
-    assert [child.parent_id for child in app.client.jobs.list().jobs].count(job.id) == 1
+    assert [child.parent_id for child in app.client.jobs.list().items].count(job.id) == 1
     # Of the run that failed and of the one that committed.
     used = [(event.attempt, event.amount) for event in app.client.usage.events(job.id)]
     assert used == [(1, 2.0), (2, 2.0)]
@@ -58,7 +58,7 @@ async def test_a_process_that_dies_around_its_commit_has_written_all_or_nothing(
     with caplog.at_level(logging.WARNING):
         tally = await drain(app, told)
         if runs == 2:
-            assert app.client.jobs.get(job.id).error["class"] == "ProcessDied"
+            assert app.client.jobs.get(job.id).error.error_class == "ProcessDied"
             app.client.at(app.client.jobs.get(job.id).run_at).worker.promote()
             await drain(app, told)
     assert books.rows() == [7]

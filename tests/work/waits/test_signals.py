@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from onward import Client, ContractBroken, InvalidJob, JobState, NewJob, NotAllowed, Onward, SecretInPayload
+from onward import Client, InvalidJob, JobState, NewJob, NotAllowed, Onward
 from onward.connections import begin
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.wait import NEVER, Parked, place_of
+from onward.errors import ContractBroken, SecretInPayload
+from onward.origin import ambient
 from tests.work.waits.wait_runs import NOW, Runs
 
 DAY = timedelta(days=1)
@@ -27,7 +29,7 @@ def test_a_signal_of_one_org_wakes_no_job_of_another_nor_one_of_none(runs):
         ctx = runs.start(org_id=org)
         runs.leave(ctx, lambda ctx=ctx: ctx.wait_for("approved", "order:42"))
         waiting[org] = ctx.job.id
-    assert runs.client.signals.send("approved", "order:42", org_id="acme").woken == 1
+    assert runs.client.for_org("acme").signals.send("approved", "order:42").woken == 1
     assert runs.client.worker.signals.wake() == 0
     states = {org: runs.client.jobs.get(job_id).run_at < NEVER for org, job_id in waiting.items()}
     assert states == {"acme": True, "bolt": False, None: False}
@@ -39,7 +41,7 @@ def test_a_signal_inherits_the_org_and_the_actor_of_where_it_is_sent(app):
     [signal] = app.client.signals.list()
     assert (signal.org_id, signal.actor_type, signal.actor_id) == ("acme", "user", "42")
     app.signal("approved", org_id="bolt", actor="user:7")
-    assert app.client.signals.list(org_id="bolt")[0].actor_id == "7"
+    assert app.client.for_org("bolt").signals.list()[0].actor_id == "7"
 
 
 def test_a_client_of_one_org_signals_within_it_alone(runs):
@@ -49,12 +51,16 @@ def test_a_client_of_one_org_signals_within_it_alone(runs):
     # It makes no jobs ready, so that is left to the workers.
     job = runs.client.jobs.get(ctx.job.id)
     assert (job.state, job.run_at < NEVER) == (JobState.SCHEDULED, True)
+    with ambient(org_id="bolt"):
+        sent = runs.client.for_org("acme").signals.send("approved")
+    assert runs.client.signals.list()[0] == runs.client.for_org("acme").signals.list()[0]
+    assert (sent.woken, runs.client.for_org("bolt").signals.list().items) == (0, [])
     with pytest.raises(NotAllowed, match="confined"):
-        runs.client.for_org("acme").signals.send("approved", org_id="bolt")
+        runs.client.for_org("acme").for_org("bolt")
 
 
 def test_a_signal_without_an_org_is_refused_where_each_job_has_one(client):
-    strict = Client(store=client.store, rules=Rules(tenancy="required"))
+    strict = Client(store=client.store, policies=Policies.of(tenancy="required"))
     with pytest.raises(ContractBroken, match="org_id is missing"):
         strict.signals.send("approved")
 
@@ -62,9 +68,11 @@ def test_a_signal_without_an_org_is_refused_where_each_job_has_one(client):
 def test_signals_are_listed_newest_first_and_by_page(client):
     for n in range(3):
         client.signals.send("paid", f"order:{n}", {"n": n})
-    newest, second = client.signals.list("paid", limit=2)
-    assert [newest.payload, second.payload] == [{"n": 2}, {"n": 1}]
-    [oldest] = client.signals.list(cursor=second.id)
+    page = client.signals.list("paid", limit=2)
+    assert [signal.payload for signal in page] == [{"n": 2}, {"n": 1}]
+    rest = client.signals.list(limit=2, cursor=page.next_cursor)
+    [oldest] = rest
+    assert rest.next_cursor is None
     assert (oldest.key, oldest.expires_at - oldest.at) == ("order:0", 7 * DAY)
     assert [one.key for one in client.signals.list("paid", "order:1")] == ["order:1"]
 
@@ -74,12 +82,12 @@ def test_who_waits_is_listed_with_until_when(runs):
     until = runs.leave(ctx, lambda: ctx.wait_for("approved", "order:42", timeout="2d")).until
     [waits] = runs.client.signals.awaited("approved")
     assert (waits.job_id, waits.org_id, waits.key, waits.until) == (ctx.job.id, "acme", "order:42", until)
-    assert runs.client.signals.awaited("refused") == []
+    assert list(runs.client.signals.awaited("refused")) == []
 
 
 def test_a_signal_leaves_a_line_in_the_audit(client):
-    client.acting_as("user:7").signals.send("approved", "order:42", org_id="acme")
-    [line] = [one for one in client.audit.list().records if one.event == "signal.sent"]
+    client.acting_as("user:7").for_org("acme").signals.send("approved", "order:42")
+    [line] = [one for one in client.audit.list() if one.event == "signal.sent"]
     assert (line.actor_id, line.org_id) == ("7", "acme")
     assert line.detail == {"event": "approved", "key": "order:42"}
 
@@ -92,7 +100,7 @@ def test_the_same_secrets_are_refused_as_in_a_payload(client):
     assert "job type" not in str(told.value)
     with pytest.raises(SecretInPayload):
         client.signals.send("approved", payload="sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc")
-    assert client.signals.list() == []
+    assert list(client.signals.list()) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +117,7 @@ def test_the_same_secrets_are_refused_as_in_a_payload(client):
 def test_a_signal_that_makes_no_sense_is_refused(client, said, message):
     with pytest.raises(InvalidJob, match=message):
         client.signals.send(**said)
-    assert client.signals.list() == []
+    assert list(client.signals.list()) == []
 
 
 def test_an_option_that_does_not_exist_is_refused(app):
@@ -142,7 +150,7 @@ def test_a_signal_in_a_transaction_that_is_rolled_back_was_never_sent(runs):
         client.within(connection).signals.send("approved")
         raise ZeroDivisionError
     connection.close()
-    assert client.signals.list() == []
+    assert list(client.signals.list()) == []
 
 
 @one_may_be_open
@@ -212,14 +220,14 @@ def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
         thread.join()
     app.client.worker.signals.wake()
     app.client.worker.promote()
-    assert app.client.signals.awaited(limit=100) == []
+    assert list(app.client.signals.awaited(limit=100)) == []
     assert app.client.jobs.count().total(JobState.QUEUED) == count
 
 
 def test_prune_removes_what_is_no_longer_kept(client):
     client.at(NOW - DAY).signals.send("old", keep="1h")
     client.signals.send("new", keep="1h")
-    assert client.signals.prune() == 1
+    assert client.signals.prune().done == 1
     assert [signal.event for signal in client.signals.list()] == ["new"]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from onward import InvalidJob, InvalidSetting, JobState, NewJob, Onward, Parked, WaitTimedOut
+from onward import InvalidJob, InvalidSetting, JobState, NewJob, Onward, WaitTimedOut
 from onward.connections import begin
+from onward.core.bulk import Bulk
 from onward.core.work.wait import NEVER
 from onward.errors import TransactionOpen
+from onward.results import Parked
 from tests.work.waits.wait_runs import NOW, Runs
 
 HOUR = timedelta(hours=1)
@@ -49,7 +51,7 @@ def test_how_long_a_job_sleeps_counts_from_when_it_first_came_there(runs):
     until = runs.leave(ctx, lambda: ctx.sleep_for("2d")).until
     assert isinstance(until, datetime)
     early = runs.retry(runs.claim(until), until)
-    assert early.sleep_for("2d") is None
+    early.sleep_for("2d")
     assert runs.leave(early, lambda: early.sleep_for("2d"), until).until >= until
 
 
@@ -59,7 +61,7 @@ def test_a_sleep_that_has_a_name_is_known_by_it_wherever_it_stands(runs):
     back = runs.claim(until)
     with pytest.raises(Parked):
         back.sleep_for("9d")
-    assert back.sleep_for("2d", name="cooling") is None
+    back.sleep_for("2d", name="cooling")
 
 
 def test_a_wait_lasts_no_longer_than_to_the_deadline_of_its_job(runs):
@@ -115,7 +117,7 @@ def test_what_a_wait_gave_is_remembered_also_when_its_signal_is_gone(runs):
     ctx = runs.start()
     assert runs.client.worker.signals.find(ctx.job, "approved", "order:42") is not None
     assert ctx.wait_for("approved", "order:42") == "yes"
-    assert runs.client.at(NOW + DAY).signals.prune() == 1
+    assert runs.client.at(NOW + DAY).signals.prune().done == 1
     assert runs.retry(ctx).wait_for("approved", "order:42") == "yes"
 
 
@@ -195,7 +197,7 @@ def test_a_job_that_is_cancelled_while_it_runs_does_not_park(runs):
     runs.client.jobs.cancel(ctx.job.id, reason="no longer wanted")
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
     assert runs.client.jobs.get(ctx.job.id).state == JobState.CANCELLED
-    assert runs.client.signals.awaited() == []
+    assert list(runs.client.signals.awaited()) == []
 
 
 def test_a_parked_job_that_is_cancelled_is_not_called_back(runs):
@@ -213,7 +215,7 @@ def test_what_is_left_of_waits_that_are_over_is_pruned(runs):
     runs.client.jobs.cancel(goes.job.id, reason="no longer wanted")
     dry = runs.client.maintenance.prune(dry_run=True)
     assert (dry.counts, dry.more) == ({"waits": 1}, False)
-    assert [runs.client.maintenance.prune().counts, runs.client.signals.prune()] == [{"waits": 1}, 0]
+    assert [runs.client.maintenance.prune().counts, runs.client.signals.prune()] == [{"waits": 1}, Bulk()]
     assert [one.job_id for one in runs.client.signals.awaited("approved")] == [stays.job.id]
 
 
@@ -224,7 +226,7 @@ def test_a_job_that_was_reset_while_it_ran_starts_again_instead_of_parking(runs)
     runs.leave(ctx, lambda: ctx.wait_for("approved"))
     job = runs.client.jobs.get(ctx.job.id)
     assert (job.state, job.run_at, job.payload) == (JobState.SCHEDULED, NOW + DAY, {"n": 2})
-    assert runs.client.signals.awaited() == []
+    assert list(runs.client.signals.awaited()) == []
 
 
 def test_a_run_whose_lease_was_lost_parks_nothing(runs):
@@ -233,7 +235,7 @@ def test_a_run_whose_lease_was_lost_parks_nothing(runs):
     assert runs.client.at(NOW).worker.finish([ctx.job.end_with(Parked(None, "approved"))]).lost == {
         ctx.job.id
     }
-    assert runs.client.signals.awaited() == []
+    assert list(runs.client.signals.awaited()) == []
 
 
 def test_a_job_parks_with_what_it_waits_for_or_not_at_all(runs):
@@ -262,5 +264,5 @@ def test_without_a_wait_a_dry_run_remembers_nothing_but_with_one_it_ends(request
     runs = Runs(app)
     ctx = runs.start()
     until = runs.leave(ctx, lambda: ctx.sleep_for("2d")).until
-    assert runs.claim(until).sleep_for("2d") is None
+    runs.claim(until).sleep_for("2d")
     app.close()

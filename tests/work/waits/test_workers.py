@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from onward import Context, Job, JobState, Onward, Retry
+from onward import Context, JobState, Onward, Retry
 from onward.connections import begin_async
 from onward.core.work.lifecycle import Transition
+from onward.results import Job
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.work.waits.waiting_jobs import approve, approve_in_a_process
 
@@ -35,7 +36,7 @@ def test_an_async_handler_leaves_its_slot_and_goes_on_from_what_it_remembers(app
     async def order(ctx: Context) -> list[Any]:
         began.append(await ctx.astep("began", lambda: len(began)))
         try:
-            return [began, await ctx.wait_for("approved", "order:42"), ctx.job.attempt]
+            return [began, await ctx.await_for("approved", "order:42"), ctx.job.attempt]
         except Exception:  # noqa: BLE001 - what a handler may do: a wait is no error
             return ["swallowed"]
 
@@ -68,7 +69,7 @@ def test_a_wait_in_a_task_group_parks_the_job(app):
     @app.job
     async def order(ctx: Context) -> list[Any]:
         async with asyncio.TaskGroup() as group:
-            both = [group.create_task(ctx.wait_for("approved", key)) for key in ("a", "b")]
+            both = [group.create_task(ctx.await_for("approved", key)) for key in ("a", "b")]
         return [task.result() for task in both]
 
     handle = order.enqueue()
@@ -92,7 +93,7 @@ def test_a_time_out_that_nobody_catches_ends_the_job_at_once(app):
         if handle.refresh().state != JobState.SCHEDULED:
             break
     job = handle.refresh()
-    assert (job.state, job.error["reason"], job.attempt) == (JobState.DEAD, "wait_timed_out", 1)
+    assert (job.state, job.error.reason, job.attempt) == (JobState.DEAD, "wait_timed_out", 1)
 
 
 def test_a_handler_in_a_process_of_its_own_parks_and_comes_back(app):
@@ -151,7 +152,7 @@ async def test_a_worker_calls_back_what_was_signalled_in_a_transaction(app):
 
 async def wait_for_approval(ctx: Context) -> None:
     """Wait for one order."""
-    await ctx.wait_for("approved", "order:42")
+    await ctx.await_for("approved", "order:42")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -182,7 +183,7 @@ def test_a_worker_that_dies_beside_a_wait_loses_neither_the_job_nor_its_signal(a
 def test_a_retry_after_a_wait_does_not_wait_again(app):
     @app.job
     async def order(ctx: Context) -> Any:
-        said = await ctx.wait_for("approved")
+        said = await ctx.await_for("approved")
         if ctx.job.attempt == 1:
             raise Retry("no luck", after=0)
         return said

@@ -18,7 +18,7 @@ async def approve(ctx: Context, order: str) -> Any:
     await ctx.astep("began", lambda: 1)
     if os.environ.get("WAITS_DIE") == "before":
         os._exit(9)
-    said = await ctx.wait_for("approved", order)
+    said = await ctx.await_for("approved", order)
     if os.environ.get("WAITS_DIE") == "after":
         os._exit(9)
     return said

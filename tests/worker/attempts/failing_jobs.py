@@ -1,4 +1,4 @@
-"""Job types that fail in a child process, in an application with rules of its own."""
+"""Job types that fail in a child process, in an application with policies of its own."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _limited(secret: str) -> None:
 
 
 def _limited_by(secret: str) -> None:
-    raise RateLimited(after=0, error={"class": "E", "about": [{"said": secret}]}, counted=True)
+    raise RateLimited(after=0, error={"error_class": "E", "about": [{"said": secret}]}, counted=True)
 
 
 def _cut(secret: str) -> None:

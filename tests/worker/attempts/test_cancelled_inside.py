@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from onward import Job
+from onward.results import Job
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio
@@ -56,4 +56,4 @@ async def test_what_was_cancelled_inside_of_a_handler_is_a_failure_and_costs_no_
     tally = await drain(app, concurrency=2, max_jobs=4)
     assert (tally.retried, tally.succeeded) == (3, 1)
     found = app.client.jobs.get_many([job.id for job in jobs]).values()
-    assert {(job.error["class"], job.error["rule"]) for job in found} == {("CancelledError", "unclassified")}
+    assert {(job.error.error_class, job.error.rule) for job in found} == {("CancelledError", "unclassified")}

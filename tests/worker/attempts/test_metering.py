@@ -65,7 +65,7 @@ async def test_a_handler_that_meters_nonsense_fails_at_once_and_keeps_what_it_me
 
     job = await work.aenqueue(1)
     await drain(app)
-    assert app.client.jobs.get(job.id).error["class"] == "InvalidSetting"
+    assert app.client.jobs.get(job.id).error.error_class == "InvalidSetting"
     assert used(app, job.id) == {(1, "mail"): (1.0, 5)}
 
 
@@ -89,7 +89,7 @@ async def test_what_a_process_used_before_it_was_ended_is_counted(app, tmp_path)
     await running
     assert app.client.jobs.get(hung.id).state == JobState.CANCELLED
     assert used(app, hung.id) == {(1, "cpu"): (3.0, 7)}
-    assert app.client.jobs.get(refused.id).error["class"] == "InvalidSetting"
+    assert app.client.jobs.get(refused.id).error.error_class == "InvalidSetting"
     assert used(app, refused.id) == {}
 
 
@@ -186,17 +186,17 @@ async def test_a_spent_budget_holds_one_org_until_it_is_raised(app):  # R24
     app.client.usage.set_budget("poor", limit_micros=10, period="day")
     async with app.worker() as worker:
         first = await charge(org_id="poor").aenqueue()
-        await first.wait(timeout=SOON)
+        await first.ajoin(timeout=SOON)
         await until(lambda: app.client.worker.instructions(worker.worker_id).paused("budget") == {"poor"})
         # The worker has heard it, too, once it has asked twice.
-        await until(lambda: worker.parts.claimer.controls.held_orgs == {"poor"})
+        await until(lambda: worker.parts.exclusions.controls.held_orgs == {"poor"})
         held = await charge(org_id="poor").aenqueue()
         for org in ("rich", None):
             other = await charge(org_id=org).aenqueue()
-            assert (await other.wait(timeout=SOON)).state == JobState.SUCCEEDED
+            assert (await other.ajoin(timeout=SOON)).state == JobState.SUCCEEDED
         assert app.client.jobs.get(held.id).state == JobState.QUEUED
         app.client.usage.set_budget("poor", limit_micros=1000, period="day")
-        assert (await held.wait(timeout=SOON)).state == JobState.SUCCEEDED
+        assert (await held.ajoin(timeout=SOON)).state == JobState.SUCCEEDED
 
 
 def test_a_tick_passes_over_who_has_spent_its_budget(app):

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from onward import Context, JobState, RetryPolicy
+from onward.core.work.error_record import ErrorRecord
 from tests.failures.classification.classification_provider import Provider, fetch, fetch_async, provider
 from tests.worker.attempts import failing_jobs
 from tests.worker.waiting import drain, until
@@ -61,7 +62,7 @@ async def test_calls_that_are_used_up_end_the_attempt_as_a_rate_limit(app, serve
     job = await push.aenqueue(server.url(f"{'429|' * 6}{answers}"))
     await drain(app)
     found = await job.arefresh()
-    assert (found.state, found.attempt, found.error["rule"]) == (JobState.SCHEDULED, 1, "http_429")
+    assert (found.state, found.attempt, found.error.rule) == (JobState.SCHEDULED, 1, "http_429")
     assert server.calls[f"{'429|' * 6}{answers}"] == 6
     [run] = [run for run in await app.aclient.jobs.attempts(job.id) if run.ended_at]
     assert found.run_at - run.ended_at == timedelta(minutes=2)
@@ -77,7 +78,7 @@ async def test_an_error_that_is_no_rate_limit_reaches_the_provider_once(app, ser
 
     job = await push.aenqueue(server.url(answers))
     await drain(app)
-    assert ((await job.arefresh()).error["rule"], server.calls[answers]) == ("http_5xx", 1)
+    assert ((await job.arefresh()).error.rule, server.calls[answers]) == ("http_5xx", 1)
 
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
@@ -107,7 +108,7 @@ async def test_a_wait_for_a_provider_gives_way(app, server, kind):
 
 async def test_what_is_raised_in_a_child_process_is_judged_by_the_same_rules(app, server):
     app.handlers.update(failing_jobs.app.handlers)
-    app.rules.categories.update(failing_jobs.app.rules.categories)
+    app.policies.registry.categories.update(failing_jobs.app.policies.registry.categories)
     urls = {answer: server.url(answer) for answer in ("401", "429 Retry-After: 120", "503 Retry-After: 30")}
     calls = {answer: failing_jobs.call.build("httpx", url) for answer, url in urls.items()}
     how = {name: failing_jobs.fail.build(name) for name in failing_jobs.ERRORS}
@@ -116,8 +117,8 @@ async def test_what_is_raised_in_a_child_process_is_judged_by_the_same_rules(app
     jobs = dict(zip((*calls, *how), [await app.aclient.jobs.get(one.id) for one in enqueued], strict=True))
     shown = {}
     for name, job in jobs.items():
-        error = job.error or {}
-        shown[name] = (job.state.value, error.get("rule"), error.get("status"), error.get("hint"))
+        error = job.error or ErrorRecord()
+        shown[name] = (job.state.value, error.rule, error.status, error.hint)
     assert shown == {
         "401": ("dead", "http_401", 401, "the provider refused the key or token; renew it, then replay"),
         "429 Retry-After: 120": ("scheduled", "http_429", 429, None),

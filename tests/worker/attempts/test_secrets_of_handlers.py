@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidArguments, JobFailed, JobState, Onward, Redaction, SecretInPayload
-from onward.core.policy.rules import Rules
+from onward import Context, JobFailed, JobState, Onward, Redaction
+from onward.core.policy.policies import Policies
+from onward.errors import InvalidArguments, SecretInPayload
 from onward.worker.worker import Worker
 from tests.extent import FULL
 from tests.jobs.inspect.reading import rows
@@ -68,7 +69,7 @@ def shown(app: Onward, job_id: str) -> dict[str, str]:
     """What the client's own listings and exports tell."""
     client = app.client
     job = client.jobs.get(job_id)
-    listed = [one for one in client.jobs.list().jobs if one.id == job_id]
+    listed = [one for one in client.jobs.list().items if one.id == job_id]
     return {
         "job": repr((job.error, job.result, job.outcome)),
         "listing": repr([(one.error, one.result) for one in listed]),
@@ -105,8 +106,8 @@ async def test_a_spilled_secret_is_nowhere(app, executor, secret, caplog, capfd)
 @pytest.mark.parametrize("secret", [PLAIN, STRIPE] if FULL else [PLAIN])
 async def test_a_secret_that_is_spilled_in_a_child_process_is_nowhere(app, secret, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    allowed = Rules(secrets="allow", secrets_reason="to see what becomes of it")
-    app.clients.rules = allowed
+    allowed = Policies.of(secrets="allow", secrets_reason="to see what becomes of it")
+    app.clients.policies = allowed
     build = secret_jobs.in_a_process.build
     jobs = await app.aclient.enqueue_many([build(way, secret) for way in WAYS])
     told: list[Any] = []
@@ -144,14 +145,14 @@ async def test_a_handler_that_enqueues_a_secret_is_refused_and_dies_without_tell
     job = await passes_on.aenqueue()
     await drain(app)
     error = app.client.jobs.get(job.id).error
-    assert (error["class"], error["reason"]) == (SecretInPayload.__name__, "invalid_job")
-    assert "$.auth.password" in error["message"]
+    assert (error.error_class, error.reason) == (SecretInPayload.__name__, "invalid_job")
+    assert "$.auth.password" in error.message
     assert spilled({**all_texts(app), "logs": caplog.text}, "correct-horse") == []
 
 
 async def test_what_an_application_adds_to_the_list_is_hidden_in_its_errors_and_logs(app, caplog):
     own = Redaction(names=["pin"], patterns=[r"cust-\d{5}"])
-    app.clients.rules = Rules(redact=own)
+    app.clients.policies = Policies.of(redact=own)
     log = logging.getLogger("onward.job")
 
     @app.job(max_attempts=1)
@@ -162,7 +163,7 @@ async def test_what_an_application_adds_to_the_list_is_hidden_in_its_errors_and_
     job = await fails.aenqueue()
     await drain(app)
     error = app.client.jobs.get(job.id).error
-    assert error["message"] == "pin=[redacted] of [redacted]"
+    assert error.message == "pin=[redacted] of [redacted]"
     assert "pin=[redacted] of [redacted]" in caplog.text
     assert "98765" not in caplog.text + repr(all_texts(app))
     assert log.filters

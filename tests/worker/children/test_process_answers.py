@@ -88,7 +88,7 @@ async def enqueue_by_context(client: Client, url: str, schema: str) -> None:
         (
             "limited",
             RateLimited,
-            {"after": "2s", "error": {"class": "HandlersOwn", "message": "slow down"}, "counted": True},
+            {"after": "2s", "error": {"error_class": "HandlersOwn", "message": "slow down"}, "counted": True},
         ),
         ("cancelled", Cancelled, {"reason": "gave way"}),
         ("retry", Retry, {"args": ("again",), "after": timedelta(seconds=7)}),
@@ -106,9 +106,9 @@ async def test_any_other_exception_comes_back_described(shared):  # A14
     with pytest.raises(ChildError, match="HandlersOwn: no é") as caught:
         await run(shared, jobs.end, how="own")
     described = describe(caught.value)
-    assert described["class"] == "HandlersOwn"
-    assert described["message"] == "no é \ufffd more"
-    assert described["traceback"].splitlines()[1].endswith("in end")
+    assert described.error_class == "HandlersOwn"
+    assert described.message == "no é \ufffd more"
+    assert described.traceback.splitlines()[1].endswith("in end")
 
 
 async def test_a_derived_exception_keeps_its_name_and_its_meaning(shared):
@@ -117,8 +117,8 @@ async def test_a_derived_exception_keeps_its_name_and_its_meaning(shared):
     outcome = classify(caught.value)
     assert isinstance(outcome, Failed)
     assert not outcome.retryable
-    assert outcome.error["class"] == "HandlersFatal"
-    assert outcome.error["link"] == "https://example.com/keys"
+    assert outcome.error.error_class == "HandlersFatal"
+    assert outcome.error.link == "https://example.com/keys"
 
 
 async def test_an_exit_of_the_handler_fails_its_job_and_spares_the_child(shared):
@@ -190,7 +190,7 @@ def test_a_script_that_enqueues_when_it_is_imported_is_told_so_and_multiplies_no
         "    return n * n\n"
         "job = square.enqueue(4)\n"
         "asyncio.run(app.worker(drain=True).run())\n"
-        "print(job.refresh().error['message'])\n"
+        "print(job.refresh().error.message)\n"
         "print(sum(app.client.jobs.count().ended.values()))\n"
     )
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)

@@ -10,11 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import (
-    Context,
-    JobState,
-)
-from onward.worker.attempts import executor
+from onward import Context, JobState
+from onward.core.work.error_record import ErrorRecord
+from onward.worker.timings import Timings
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio
@@ -59,13 +57,12 @@ async def test_a_job_that_runs_too_long_fails(app, kind):
     job = await slow.aenqueue()
     assert (await drain(app)).retried == 1
     error = app.client.jobs.get(job.id).error
-    assert (error["class"], error["message"]) == ("TimeoutError", "ran longer than its time-out")
-    assert error["rule"] == "job_timeout"
+    assert (error.error_class, error.message) == ("TimeoutError", "ran longer than its time-out")
+    assert error.rule == "job_timeout"
 
 
-async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app, monkeypatch, caplog):
+async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app, caplog):
     # F12.
-    monkeypatch.setattr(executor, "_PATIENCE", 0.05)
     release = threading.Event()
 
     @app.job(timeout="50ms")
@@ -78,11 +75,11 @@ async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app,
 
     job = await deaf.aenqueue()
     other = await hears.using(priority=9).aenqueue()
-    tally = await drain(app, concurrency=1)
+    tally = await drain(app, concurrency=1, timings=Timings(stop=0.05))
     release.set()
     assert (tally.retried, tally.succeeded) == (1, 1)
     assert await other.aresult() == "here"
-    assert app.client.jobs.get(job.id).error["class"] == "TimeoutError"
+    assert app.client.jobs.get(job.id).error.error_class == "TimeoutError"
     assert f"job deaf {job.id} ignores" in caplog.text
 
 
@@ -95,7 +92,7 @@ async def test_a_job_whose_deadline_has_passed_is_dead_without_having_run(app):
 
     job = await late.using(deadline=datetime.now(UTC) - timedelta(seconds=1)).aenqueue()
     assert (await drain(app)).dead == 1
-    assert app.client.jobs.get(job.id).error["reason"] == "deadline_passed"
+    assert app.client.jobs.get(job.id).error.reason == "deadline_passed"
     assert not ran
 
 
@@ -126,7 +123,10 @@ async def test_a_running_job_is_cancelled_on_request(app, kind):
         app.client.jobs.cancel(job.id, reason="a customer changed her mind")
         await until(lambda: worker.tally.cancelled == 1)
     found = app.client.jobs.get(job.id)
-    assert (found.state, found.error) == (JobState.CANCELLED, {"reason": "a customer changed her mind"})
+    assert (found.state, found.error) == (
+        JobState.CANCELLED,
+        ErrorRecord(reason="a customer changed her mind"),
+    )
 
 
 async def test_a_stopped_worker_finishes_what_it_can_and_gives_back_the_rest(app):

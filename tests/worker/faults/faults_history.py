@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
-from onward import Client, Job, JobState
+from onward import Client, JobState
 from onward.core.jobs.history import Attempt, Event
 from onward.core.jobs.job import ENDED
+from onward.results import Job, Page
 
 __all__ = ["broken", "longest_wait", "lost_jobs"]
 
@@ -73,7 +74,7 @@ def _read(client: Client, ids: Collection[str]) -> dict[str, Job]:
     return found
 
 
-def _flaws(job: Job, events: list[Event], attempts: list[Attempt]) -> Iterator[str]:
+def _flaws(job: Job, events: Page[Event], attempts: Page[Attempt]) -> Iterator[str]:
     yield from _second_ends(events)
     yield from _bad_records(job, events, attempts)
     if [event.event for event in events].count("job.enqueued") != 1 or events[0].event != "job.enqueued":
@@ -83,7 +84,7 @@ def _flaws(job: Job, events: list[Event], attempts: list[Attempt]) -> Iterator[s
         yield f"I5 the audit tells {_told_state(events)}, the job is {job.state}"
 
 
-def _second_ends(events: list[Event]) -> Iterator[str]:
+def _second_ends(events: Page[Event]) -> Iterator[str]:
     ends = [event for event in events if event.event in STATE_AFTER]
     if len(ends) > 1:
         yield f"I2 ended {len(ends)} times"
@@ -93,7 +94,7 @@ def _second_ends(events: list[Event]) -> Iterator[str]:
             yield f"I2 lease {lease} was settled {times} times"
 
 
-def _bad_records(job: Job, events: list[Event], attempts: list[Attempt]) -> Iterator[str]:
+def _bad_records(job: Job, events: Page[Event], attempts: Page[Attempt]) -> Iterator[str]:
     if job.attempt > job.max_attempts:
         yield f"I4 attempt {job.attempt} of {job.max_attempts}"
     started = [event.lease or 0 for event in events if event.event == "job.started"]
@@ -109,7 +110,7 @@ def _bad_records(job: Job, events: list[Event], attempts: list[Attempt]) -> Iter
             yield f"I4 the record of lease {run.lease} does not tell why"
 
 
-def _told_state(events: list[Event]) -> JobState:
+def _told_state(events: Page[Event]) -> JobState:
     """Tell the state that the audit leads to; queued stands for scheduled too."""
     state = JobState.QUEUED
     for event in events:
@@ -122,5 +123,5 @@ def _told_state(events: list[Event]) -> JobState:
     return state
 
 
-def _story(events: list[Event]) -> str:
+def _story(events: Page[Event]) -> str:
     return " → ".join(f"{event.event.removeprefix('job.')}({event.lease})" for event in events)

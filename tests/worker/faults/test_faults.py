@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def running_in(place: Place, pid: int) -> list[str]:
     """Give the running jobs that a process holds."""
     page = place.client.jobs.list(JobFilter(state="running"), limit=1000)
-    return [job.id for job in page.jobs if pid_of(job.worker_id) == pid]
+    return [job.id for job in page if pid_of(job.worker_id) == pid]
 
 
 def kill_in_the_middle(place: Place, lease: float, *, seconds: float) -> float:
@@ -77,7 +77,7 @@ def test_jobs_of_a_killed_process_under_a_supervisor_run_again_within_3_seconds(
 
         def busy() -> list[int]:
             page = place.client.jobs.list(JobFilter(state="running"), limit=1000)
-            return sorted({pid_of(job.worker_id) for job in page.jobs})
+            return sorted({pid_of(job.worker_id) for job in page})
 
         until(lambda: len(busy()) == 2 and place.ended() >= 20)
         killed = busy()[0]
@@ -135,7 +135,7 @@ def test_a_frozen_worker_finds_its_results_refused_and_works_on_under_another_id
             other.wait_for("  worker ")
             place.freeze(frozen)
             until(lambda: place.state(taken) == JobState.SUCCEEDED, about=place.client.jobs.count)
-            until(lambda: place.client.jobs.cancel(cancelled, reason="tests") == JobState.CANCELLED)
+            until(lambda: place.client.jobs.cancel(cancelled, reason="tests").state == JobState.CANCELLED)
             gate.touch()
             frozen.send(signal.SIGCONT)
             frozen.wait_for("lost its lease")
@@ -219,7 +219,7 @@ def test_poison_is_dead_after_its_attempts_while_other_jobs_flow(place):  # F07
     assert broken(place.client, [killer, *beside, *after], running=twice) == []
     dead = place.client.jobs.get(killer)
     assert (dead.state, dead.attempt, dead.crashes) == (JobState.DEAD, 2, 2)
-    assert (dead.error["reason"], dead.error["class"]) == ("crash_loop", "WorkerLost")  # R6
+    assert (dead.error.reason, dead.error.error_class) == ("crash_loop", "WorkerLost")  # R6
     assert {place.state(job_id) for job_id in set(beside) - set(twice)} == {JobState.SUCCEEDED}
     assert supervisor.output.count("was ended by SIGKILL") == 2
 
@@ -262,7 +262,7 @@ def test_cancellation_and_pause_are_seen_within_a_second(place, tmp_path):  # F4
             worker.wait_for("began waits")
         asked = time.monotonic()
         for job_id in cancelled:
-            assert place.client.jobs.cancel(job_id, reason="tests") == JobState.RUNNING
+            assert place.client.jobs.cancel(job_id, reason="tests").state == JobState.RUNNING
         until(lambda: place.ended() == 2)
         assert time.monotonic() - asked < 1.0
         assert {place.state(job_id) for job_id in cancelled} == {JobState.CANCELLED}

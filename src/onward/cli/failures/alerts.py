@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.find_app import load_app
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.operator_options import (
+    AS_JSON,
+    PLACE,
+    WHO,
+    given,
+    open_client,
+    open_operator,
+    page_options,
+    say_more,
+)
 from onward.cli.times import read_length
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
+    from onward.core.bulk import Changed
     from onward.core.failures.alert import GroupedAlert
 
 _LONGEST = 200
@@ -27,29 +37,33 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--kind", metavar="KIND", help="Only of this kind, such as job_dead.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
-@given(*AS_JSON, *PLACE)
-def list_(*, kind: str | None, limit: int, as_json: bool, app: str | None, url: str | None) -> None:
+@given(*page_options(50), *AS_JSON, *PLACE)
+def list_(
+    *, kind: str | None, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
+) -> None:
     """List alerts, the most recent first."""
     with open_client(app, url) as client:
-        found = client.alerts.list(kind=kind, limit=limit)
+        page = client.alerts.list(kind=kind, limit=limit, cursor=cursor)
     if as_json:
-        click.echo(shown_json({"alerts": found}))
+        click.echo(shown_json(page))
         return
-    for alert in found:
+    for alert in page:
         click.echo(_line(alert))
         for send in alert.waiting:
             state = "given up" if send.next_at is None else f"tried {_often(send.tries)}"
-            said = f": {send.error}" if send.error else ""
-            click.echo(f"  {clean(f'{send.sink}: {state}{said}', _LONGEST)}")
-    if not found:
+            error = f": {send.error}" if send.error else ""
+            click.echo(f"  {clean(f'{send.sink}: {state}{error}', _LONGEST)}")
+    if not page:
         say("no alerts", timed=False)
+    say_more(page)
 
 
 @command.command("mute")
 @click.argument("fingerprint")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept with it and in the audit.")
-@click.option("--for", "for_", metavar="TIME", help="So long, such as 8h or 7d; else until it is unmuted.")
+@click.option(
+    "--for", "for_", metavar="TIME", help="For this long, such as 8h or 7d; else until it is unmuted."
+)
 @given(*WHO, *PLACE)
 def mute(
     *, fingerprint: str, reason: str, for_: str | None, actor: str | None, app: str | None, url: str | None
@@ -57,8 +71,8 @@ def mute(
     """Mute an alert: it is still counted, but sent to no sink."""
     length = None if for_ is None else read_length("--for", for_)
     with open_operator(app, url, actor) as client:
-        done = client.alerts.mute(fingerprint, reason=reason, for_=length)
-    _answer(fingerprint, "muted", done=done)
+        changed = client.alerts.mute(fingerprint, reason=reason, for_=length)
+    _answer(fingerprint, "muted", changed)
 
 
 @command.command("unmute")
@@ -70,8 +84,8 @@ def unmute(
 ) -> None:
     """Unmute an alert: it is sent again from its next occurrence on."""
     with open_operator(app, url, actor) as client:
-        done = client.alerts.unmute(fingerprint, reason=reason)
-    _answer(fingerprint, "unmuted", done=done)
+        changed = client.alerts.unmute(fingerprint, reason=reason)
+    _answer(fingerprint, "unmuted", changed)
 
 
 @command.command("test")
@@ -80,25 +94,25 @@ def test(*, app: str) -> None:
     """Send a test alert to each sink of APP and print the results; exit with 1 if a sink failed."""
     from onward.core.failures.alert import error_text, sample
 
-    rules = load_app(app).rules
-    if not rules.alerts:
+    policies = load_app(app).policies
+    if not policies.registry.sinks:
         say("the app has no sinks; give it some: Onward(alerts=[LogSink()])", timed=False)
     failed = False
     now = datetime.now(UTC)
-    for sink in rules.alerts:
+    for sink in policies.registry.sinks:
         try:
             sink.send(sample(f"test.{int(now.timestamp() * 1000)}", now))
         except Exception as error:  # noqa: BLE001 - whatever a sink may raise
             failed = True
-            click.echo(clean(f"✗ {sink.name}: {error_text(error, rules.redact)}"))
+            click.echo(clean(f"✗ {sink.name}: {error_text(error, policies.settings.redact)}"))
         else:
             click.echo(clean(f"✓ {sink.name}"))
     if failed:
         sys.exit(1)
 
 
-def _answer(fingerprint: str, what: str, *, done: bool) -> None:
-    if not done:
+def _answer(fingerprint: str, what: str, changed: Changed) -> None:
+    if not changed:
         advice = "onward alerts list shows them" if what == "muted" else "it was not muted"
         say(f"nothing {what}: {clean(fingerprint)}; {advice}", timed=False)
         sys.exit(1)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.operator_options import (
+    AS_JSON,
+    PLACE,
+    WHO,
+    given,
+    open_client,
+    open_operator,
+    page_options,
+    say_more,
+)
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
@@ -15,7 +24,7 @@ from onward.core.inputs.plain_text import one_line as clean
 if TYPE_CHECKING:
     from onward.core.failures.breaker import Breaker
 
-_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit."),)
 
 
 @click.group("breakers")
@@ -24,24 +33,25 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*AS_JSON, *PLACE)
-def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+@given(*page_options(1000), *AS_JSON, *PLACE)
+def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """List the breakers of providers that have pushed back, and those opened by hand."""
     with open_client(app, url) as client:
-        found = client.breakers.list()
+        page = client.breakers.list(limit=limit, cursor=cursor)
     if as_json:
-        click.echo(shown_json({"breakers": found}))
+        click.echo(shown_json(page))
         return
-    for breaker in found:
+    for breaker in page:
         click.echo(_line(breaker))
-    if not found:
-        say("no provider has ever pushed back, and nobody has opened a breaker", timed=False)
+    if not page:
+        say("no provider has ever pushed back, and no breaker was opened by hand", timed=False)
+    say_more(page)
 
 
 @command.command("open")
 @click.argument("name")
 @given(*_REASON)
-@click.option("--for", "for_", metavar="TIME", help="For so long, such as 10m; else until it is closed.")
+@click.option("--for", "for_", metavar="TIME", help="For this long, such as 10m; else until it is closed.")
 @click.option("--until", metavar="TIME", help="Until this time, such as 2026-01-31T18:00+01:00.")
 @given(*WHO, *PLACE)
 def open_(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,35 +16,56 @@ from onward.cli.failures.dead_lines import (
     letter_table,
     say_preview,
 )
-from onward.cli.failures.dead_target import REFUSED, DeadTarget, confirmed, find_target, report
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.failures.dead_target import (
+    REFUSED,
+    DeadTarget,
+    confirmed,
+    count_jobs,
+    find_target,
+    page_by_page,
+    report,
+)
+from onward.cli.operator_options import (
+    AS_JSON,
+    PLACE,
+    WHO,
+    given,
+    open_client,
+    open_operator,
+    page_options,
+    say_more,
+)
 from onward.cli.views.text import say, shown_json
 
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
-    from onward.operations.failures.dead_bulk import ResolvedMany
+    from onward.core.bulk import Bulk
+    from onward.core.failures.dead_letter import DeadFilter, Edit
+    from onward.core.page import Page
 
 _SHOWN = 5
 
 _NARROWING = (
     click.option("--type", "job_type", metavar="TYPE", help="Only jobs of this type."),
     click.option("--org", "org_id", metavar="ORG", help="Only jobs of this org."),
-    click.option("--class", "error_class", metavar="CLASS", help="Only those of this error class."),
+    click.option("--class", "error_class", metavar="CLASS", help="Only jobs that died of this error class."),
 )
-_SUBJECT = (click.option("--subject", metavar="SUBJECT", help="Only jobs about this."),)
-_PAGE = (
-    click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="So many."),
-    click.option("--cursor", metavar="ID", help="Go on after this one."),
+_SUBJECT = (click.option("--subject", metavar="SUBJECT", help="Only jobs of this subject."),)
+_LIMIT = (
+    click.option(
+        "--limit",
+        type=click.IntRange(1, 1_000_000),
+        default=10_000,
+        show_default=True,
+        help="At most this many jobs.",
+    ),
 )
+_YES = (click.option("--yes", is_flag=True, help="Do not ask for confirmation."),)
 _MANY = (
-    click.option(
-        "--all", "all_", is_flag=True, help="All that the options above leave, not a group or a job."
-    ),
-    click.option(
-        "--limit", type=click.IntRange(1), default=10_000, show_default=True, help="At most so many."
-    ),
-    click.option("--dry-run", is_flag=True, help="Only count."),
-    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option("--all", "all_", is_flag=True, help="All jobs that match the options above."),
+    *_LIMIT,
+    click.option("--dry-run", is_flag=True, help="Only count the jobs."),
+    *_YES,
 )
 _REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit."),)
 _NAME = (click.argument("name", metavar="GROUP|JOB", required=False),)
@@ -57,7 +80,7 @@ def command() -> None:
 @given(*_NARROWING)
 @click.option("--group", metavar="GROUP", help="The jobs of this group, instead of the groups.")
 @click.option("--jobs", is_flag=True, help="The jobs instead of their groups.")
-@given(*_PAGE, *AS_JSON, *PLACE)
+@given(*page_options(50, most=200), *AS_JSON, *PLACE)
 def list_(
     *,
     group: str | None,
@@ -70,29 +93,28 @@ def list_(
     **where: Any,
 ) -> None:
     """List unresolved dead jobs, grouped by the error that they died of, the newest first."""
-    from onward.core.plain import plain
+    from onward.core.failures.dead_letter import DeadFilter
 
+    page: Page[Any]
     with open_client(app, url) as client:
         if jobs or group:
-            named = find_target(client, group).where if group else {}
-            if group and not named:
-                raise click.UsageError("--group is a job; onward dead show tells of one")
-            letters = client.dead.list(limit=limit, cursor=cursor, **where, **named)
-            shown: dict[str, Any] = {"jobs": plain(letters.letters, client.rules.redact)}
-            lines, next_cursor = letter_table(letters.letters), letters.next_cursor
+            fingerprint = find_target(client, group).fingerprint if group else None
+            if group and fingerprint is None:
+                raise click.UsageError("--group names a job; show it with onward dead show")
+            page = client.dead.list(DeadFilter(group=fingerprint, **where), limit=limit, cursor=cursor)
+            lines = letter_table(page.items)
         else:
-            groups = client.dead.groups(limit=limit, cursor=cursor, **where)
-            shown = {"groups": groups.groups}
-            lines, next_cursor = group_table(groups.groups), groups.next_cursor
+            page = client.dead.groups(DeadFilter(**where), limit=limit, cursor=cursor)
+            lines = group_table(page.items)
+        redaction = client.policies.settings.redact
     if as_json:
-        click.echo(shown_json({**shown, "next_cursor": next_cursor}))
+        click.echo(shown_json(page, redaction))
         return
     for line in lines:
         click.echo(line)
     if not lines:
         say("no dead letters", timed=False)
-    if next_cursor is not None:
-        say(f"more: --cursor {next_cursor}", timed=False)
+    say_more(page)
 
 
 @command.command("show")
@@ -108,7 +130,10 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
             shown, lines = plain(target.group), group_lines(target.group)
         else:
             letter = client.dead.get(str(target.job_id))
-            shown, lines = plain(letter, client.rules.redact), letter_lines(letter, client.rules)
+            shown, lines = (
+                plain(letter, client.policies.settings.redact),
+                letter_lines(letter, client.policies),
+            )
     if as_json:
         click.echo(shown_json(shown))
         return
@@ -123,12 +148,13 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 @given(*_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
 def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any) -> None:
     """Run dead jobs again under their own ids."""
+    how: dict[str, Any] = {"reason": reason, "reset_attempts": not keep_attempts}
 
-    def one(client: Client, job_id: str) -> Any:
-        return client.dead.replay([job_id], reason=reason, reset_attempts=not keep_attempts)
+    def one(client: Client, job_id: str) -> Bulk:
+        return client.dead.replay([job_id], **how)
 
-    def many(client: Client, **rest: Any) -> ResolvedMany:
-        return client.dead.replay_all(reason=reason, rate=rate, reset_attempts=not keep_attempts, **rest)
+    def many(client: Client, where: DeadFilter, **pages: Any) -> Bulk:
+        return client.dead.replay_where(where, rate=rate, **how, **pages)
 
     _resolve("replay", "replayed", one, many, **options)
 
@@ -138,30 +164,27 @@ def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any
 def discard(*, reason: str, **options: Any) -> None:
     """Leave jobs dead permanently; their rows are kept."""
 
-    def one(client: Client, job_id: str) -> Any:
+    def one(client: Client, job_id: str) -> Bulk:
         return client.dead.discard([job_id], reason=reason)
 
-    def many(client: Client, **rest: Any) -> ResolvedMany:
-        return client.dead.discard_all(reason=reason, **rest)
+    def many(client: Client, where: DeadFilter, **pages: Any) -> Bulk:
+        return client.dead.discard_where(where, reason=reason, **pages)
 
     _resolve("discard", "discarded", one, many, **options)
 
 
 @command.command("fix")
 @click.argument("name", metavar="GROUP|JOB")
-@click.option("--patch", metavar="JSON|@FILE|-", help="What to change of the payload; null removes.")
-@click.option("--payload", metavar="JSON|@FILE|-", help="The whole payload, of a single job.")
+@click.option("--patch", metavar="JSON|@FILE|-", help="What to change in the payload; null removes a field.")
+@click.option("--payload", metavar="JSON|@FILE|-", help="The new payload, of a single job.")
 @click.option("--queue", metavar="QUEUE", help="Another queue.")
 @click.option("--priority", type=int, help="Another priority.")
 @click.option("--max-attempts", type=int, help="Another number of attempts.")
-@click.option("--note", "--reason", "note", required=True, metavar="TEXT", help="Why; kept in the audit.")
-@click.option("--limit", type=click.IntRange(1), default=10_000, show_default=True, help="At most so many.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@given(*WHO, *AS_JSON, *PLACE)
+@given(*_LIMIT, *_YES, *_REASON, *WHO, *AS_JSON, *PLACE)
 def fix(
     *,
     name: str,
-    note: str,
+    reason: str,
     limit: int,
     yes: bool,
     actor: str | None,
@@ -171,30 +194,35 @@ def fix(
     **texts: Any,
 ) -> None:
     """Enqueue edited copies of a dead job or a group; open $EDITOR for a job if no change is given."""
+    from onward.core.failures.dead_letter import DeadFilter
+
     with open_operator(app, url, actor) as client:
         target = find_target(client, name)
         edit = _edit(client, target, **texts)
         if target.job_id is not None:
-            _show_diff(client.dead.preview(target.job_id, **edit), required=True)
+            preview = client.dead.preview(target.job_id, edit)
+            say_preview(preview)
+            if preview.refused is not None:
+                sys.exit(REFUSED)
             confirmed("Enqueue this copy?", yes=yes)
-            letter = client.dead.fix(target.job_id, note=note, **edit)
-            shown = shown_json(letter, client.rules.redact)
+            letter = client.dead.fix(target.job_id, edit, reason=reason)
+            shown = shown_json(letter, client.policies.settings.redact)
             click.echo(shown if as_json else f"1 job fixed → {letter.successor_id}")
             return
-        if "payload" in edit:
-            raise click.UsageError("a whole payload fixes one job; give --patch for a group")
-        _show_diff(client.dead.preview(limit=_SHOWN, **target.where, **edit))
-        count = client.dead.fix_all(limit=limit, dry_run=True, **target.where, note=note, **edit).found
-        confirmed(f"Fix {_jobs(count)}?", yes=yes)
-        done = client.dead.fix_all(limit=limit, progress=_tell, **target.where, note=note, **edit)
-        report(done, "fixed", as_json, successor=_successor(client, target) if done.done == 1 else None)
+        where = DeadFilter(group=target.fingerprint)
+        for preview in client.dead.preview_where(where, edit, limit=_SHOWN):
+            say_preview(preview)
+        act = partial(client.dead.fix_where, where, edit, reason=reason)
+        confirmed(f"Fix {count_jobs(act(limit=limit, dry_run=True).found)}?", yes=yes)
+        answer = page_by_page(act, limit)
+        report(answer, "fixed", as_json, successor=_successor(client, target) if answer.done == 1 else None)
 
 
 def _resolve(
     verb: str,
     done: str,
-    one: Any,
-    many: Any,
+    one: Callable[[Client, str], Bulk],
+    many: Callable[..., Bulk],
     *,
     name: str | None,
     all_: bool,
@@ -207,39 +235,53 @@ def _resolve(
     url: str | None,
     **where: Any,
 ) -> None:
-    narrowed = {key: value for key, value in where.items() if value is not None}
+    conditions = {key: value for key, value in where.items() if value is not None}
     if name is not None and all_:
         raise click.UsageError("give a group or a job, or --all")
-    if name is None and not (narrowed or all_):
+    if name is None and not (conditions or all_):
         raise click.UsageError("which ones? give a group or a job, an option such as --type, or --all")
     with open_operator(app, url, actor) as client:
         target = DeadTarget() if name is None else find_target(client, name)
-        if target.job_id is not None:
-            if narrowed:
-                raise click.UsageError("a single job is not narrowed any further")
-            confirmed(f"{verb.capitalize()} 1 job?", yes=yes or dry_run)
-            report(
-                target.counted() if dry_run else one(client, target.job_id), done, as_json, dry_run=dry_run
-            )
-            return
-        where = {**narrowed, **target.where}
-        found = many(client, limit=limit, dry_run=True, **where)
+        act = _act_on(client, target, one, many, conditions)
+        found = act(limit=limit, dry_run=True)
         if dry_run or not found.found:
             report(found, done, as_json, dry_run=dry_run)
             return
-        confirmed(f"{verb.capitalize()} {_jobs(found.found)}?", yes=yes)
-        report(many(client, limit=limit, progress=_tell, **where), done, as_json)
+        confirmed(f"{verb.capitalize()} {count_jobs(found.found)}?", yes=yes)
+        report(page_by_page(act, limit), done, as_json)
 
 
-def _edit(client: Client, target: DeadTarget, **texts: Any) -> dict[str, Any]:
+def _act_on(
+    client: Client,
+    target: DeadTarget,
+    one: Callable[[Client, str], Bulk],
+    many: Callable[..., Bulk],
+    conditions: dict[str, Any],
+) -> Callable[..., Bulk]:
+    """Return the call that resolves the target, or with `dry_run` counts it."""
+    from onward.core.bulk import Bulk
+    from onward.core.failures.dead_letter import DeadFilter
+
+    job_id = target.job_id
+    if job_id is None:
+        return partial(many, client, DeadFilter(group=target.fingerprint, **conditions))
+    if conditions:
+        raise click.UsageError("a single job is not narrowed any further")
+    return lambda *, dry_run=False, **_: Bulk(found=1) if dry_run else one(client, job_id)
+
+
+def _edit(client: Client, target: DeadTarget, **texts: Any) -> Edit:
     """Return the changes to make, from the options or, for a single job, from an editor."""
     from onward.cli.jobs.payload_argument import read_payload
+    from onward.core.failures.dead_letter import Edit
 
-    edit = {name: value for name, value in texts.items() if value is not None}
-    for name in {"patch", "payload"} & set(edit):
-        edit[name] = read_payload(edit[name], f"--{name}")
-    if edit:
-        return edit
+    changes = {name: value for name, value in texts.items() if value is not None}
+    if target.job_id is None and "payload" in changes:
+        raise click.UsageError("--payload is for a single job; give --patch for a group")
+    for name in {"patch", "payload"} & set(changes):
+        changes[name] = read_payload(changes[name], f"--{name}")
+    if changes:
+        return Edit(**changes)
     if target.job_id is None:
         raise click.UsageError("what is to be changed in this group? give --patch, --queue or --priority")
     import json
@@ -249,25 +291,9 @@ def _edit(client: Client, target: DeadTarget, **texts: Any) -> dict[str, Any]:
     if after is None:
         say("refused: nothing was changed in the editor", timed=False)
         sys.exit(REFUSED)
-    return {"payload": read_payload(after, "what the editor left")}
+    return Edit(payload=read_payload(after, "the text from the editor"))
 
 
 def _successor(client: Client, target: DeadTarget) -> str | None:
     """Return the id of the copy that replaces the only job of a group."""
     return None if target.group is None else client.dead.get(target.group.latest).successor_id
-
-
-def _show_diff(previews: Any, *, required: bool = False) -> None:
-    for preview in previews:
-        say_preview(preview)
-        if required and preview.refused is not None:
-            sys.exit(REFUSED)
-
-
-def _jobs(count: int) -> str:
-    return f"{count} job{'' if count == 1 else 's'}"
-
-
-def _tell(so_far: ResolvedMany) -> None:
-    if so_far.next_cursor is not None:
-        say(f"{so_far.done} done, {len(so_far.refused)} refused …")

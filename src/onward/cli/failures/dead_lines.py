@@ -13,7 +13,7 @@ from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.failures.dead_letter import DeadGroup, DeadLetter, FixPreview
-    from onward.core.policy.rules import Rules
+    from onward.core.policy.policies import Policies
 
 _LONGEST = 80
 _LEAST = 4
@@ -23,7 +23,7 @@ def group_table(groups: Sequence[DeadGroup]) -> list[str]:
     """Return a heading and one line for each group; no lines if there are no groups."""
     digits = _digits([group.fingerprint for group in groups])
     rows = [
-        [group.fingerprint[:digits], group.job_type, _told(group), _count(group), _ago(group.last_at)]
+        [group.fingerprint[:digits], group.job_type, _cause(group), _count(group), _ago(group.last_at)]
         for group in groups
     ]
     return table(["GROUP", "JOB TYPE", "ERROR", "JOBS", "LAST"], rows, right=3)
@@ -35,7 +35,7 @@ def letter_table(letters: Sequence[DeadLetter]) -> list[str]:
         [
             short(letter.job.id, stream=sys.stdout),
             letter.job.job_type,
-            _told(letter),
+            _cause(letter),
             f"{letter.job.attempt}/{letter.job.max_attempts}",
             _ago(letter.job.ended_at),
         ]
@@ -49,7 +49,7 @@ def group_lines(group: DeadGroup) -> list[str]:
     facts = {
         "group": group.fingerprint,
         "job type": group.job_type,
-        "error": _told(group, None),
+        "error": _cause(group, None),
         "reason": group.reason,
         "rule": group.rule,
         "status": group.status,
@@ -64,14 +64,14 @@ def group_lines(group: DeadGroup) -> list[str]:
     return _facts(facts)
 
 
-def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
+def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
     """Return all facts of a dead job, one per line, without the secrets of its payload."""
     job, became = letter.job, letter.resolution
     who = ":".join(part for part in (became.actor_type, became.actor_id) if part) if became else ""
     facts = {
         "job": job.id,
         "job type": job.job_type,
-        "error": _told(letter, None),
+        "error": _cause(letter, None),
         "reason": letter.reason,
         "rule": letter.rule,
         "status": letter.status,
@@ -82,13 +82,13 @@ def letter_lines(letter: DeadLetter, rules: Rules) -> list[str]:
         "died": None if job.ended_at is None else _at(job.ended_at),
         "org": job.org_id,
         "subject": job.subject,
-        "payload": json.dumps(rules.redact.redact(job.payload), ensure_ascii=False),
+        "payload": json.dumps(policies.settings.redact.redact(job.payload), ensure_ascii=False),
         "became": became and f"{became.resolution} {_at(became.at)} {who}: {became.reason}",
         "successor": letter.successor_id,
     }
     changes = [f"    {_change(one)}" for one in (became and became.diff) or ()]
-    trace = (job.error or {}).get("traceback")
-    indented = [f"    {_kept(line)}" for line in str(trace or "").splitlines() if line.strip()]
+    trace = job.error.traceback if job.error else None
+    indented = [f"    {_kept(line)}" for line in (trace or "").splitlines() if line.strip()]
     return [*_facts(facts), *changes, *indented]
 
 
@@ -114,9 +114,9 @@ def _kept(line: str) -> str:
     return " " * (len(line) - len(line.lstrip(" "))) + clean(line)
 
 
-def _told(what: DeadGroup | DeadLetter, longest: int | None = _LONGEST) -> str:
-    told = ": ".join(part for part in (what.error_class, what.message) if part) or what.reason or "unknown"
-    return clean(told, longest if sys.stdout.isatty() else None)
+def _cause(what: DeadGroup | DeadLetter, longest: int | None = _LONGEST) -> str:
+    cause = ": ".join(part for part in (what.error_class, what.message) if part) or what.reason or "unknown"
+    return clean(cause, longest if sys.stdout.isatty() else None)
 
 
 def _count(group: DeadGroup) -> str:

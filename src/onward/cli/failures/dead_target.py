@@ -1,4 +1,4 @@
-"""Find the group or job that `onward dead` acts on, confirm the action, and report its result.
+"""Find the group or job that `onward dead` acts on, confirm the action, take it, and report its result.
 
 A group or a job is named by the beginning of its fingerprint or id.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
@@ -17,15 +18,16 @@ from onward.errors import InvalidSetting, JobNotFound
 
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
-    from onward.core.failures.dead_letter import DeadGroup, Resolved
-    from onward.operations.failures.dead_bulk import ResolvedMany
+    from onward.core.bulk import Bulk
+    from onward.core.failures.dead_letter import DeadGroup
 
 _GROUP = re.compile(r"[0-9a-f]{1,12}|unknown")
-_WHOLE = re.compile(r"[0-9a-f]{12}|unknown")
+_FINGERPRINT = re.compile(r"[0-9a-f]{12}|unknown")
 _JOB = re.compile(r"[0-9a-f][0-9a-f-]{0,35}")
 REFUSED = 4
 """The exit code if at least one job was refused."""
 
+_AT_ONCE = 1000
 _REFUSED_SHOWN = 20
 
 
@@ -36,49 +38,48 @@ class DeadTarget(NamedTuple):
     job_id: str | None = None
 
     @property
-    def where(self) -> dict[str, Any]:
-        """The filter that selects the group; empty without a group."""
-        return {} if self.group is None else {"group": self.group.fingerprint}
-
-    def counted(self) -> ResolvedMany:
-        """Return the result of a dry run on a single job."""
-        from onward.operations.failures.dead_bulk import ResolvedMany
-
-        return ResolvedMany(found=1)
+    def fingerprint(self) -> str | None:
+        """The fingerprint of the group."""
+        return None if self.group is None else self.group.fingerprint
 
 
 def find_target(client: Client, name: str) -> DeadTarget:
     """Return the group or job that begins with `name`; raise JobNotFound, or InvalidSetting for several."""
-    asked = name.strip().lower()
-    found = [DeadTarget(group=one) for one in _groups(client, asked)]
-    if _JOB.fullmatch(asked):
-        found += [DeadTarget(job_id=job_id) for job_id in client.dead.find(asked)]
+    from onward.core.jobs.filters import JobFilter
+
+    beginning = name.strip().lower()
+    found = [DeadTarget(group=one) for one in _groups(client, beginning)]
+    if _JOB.fullmatch(beginning):
+        jobs = client.jobs.list(JobFilter(id=beginning, state="dead"), limit=2)
+        found += [DeadTarget(job_id=job.id) for job in jobs]
     if not found:
-        raise _nothing(client, name, asked)
+        raise _nothing(client, name, beginning)
     if len(found) > 1:
-        names = ", ".join(one.job_id or one.where["group"] for one in found)
+        names = ", ".join(one.job_id or str(one.fingerprint) for one in found)
         raise InvalidSetting(f"{name!r:.80} begins more than one: {names}; give more of it")
     return found[0]
 
 
-def _nothing(client: Client, name: str, asked: str) -> JobNotFound:
-    resolved = (
-        client.dead.list(resolved=True, group=asked, limit=1).letters if _WHOLE.fullmatch(asked) else ()
-    )
-    if resolved:
-        newest = resolved[0].job.id
-        return JobNotFound(f"all of group {asked} is resolved; onward dead show {newest} tells of the newest")
+def _nothing(client: Client, name: str, beginning: str) -> JobNotFound:
+    from onward.core.failures.dead_letter import DeadFilter
+
+    if _FINGERPRINT.fullmatch(beginning):
+        for letter in client.dead.list(DeadFilter(resolved="yes", group=beginning), limit=1):
+            return JobNotFound(
+                f"all of group {beginning} is resolved; onward dead show {letter.job.id} shows the newest"
+            )
     return JobNotFound(
-        f"no dead job, and no group with dead jobs that wait for somebody, begins with {name!r:.80}; "
-        "onward dead list"
+        f"no dead job, and no group of unresolved ones, begins with {name!r:.80}; onward dead list"
     )
 
 
-def _groups(client: Client, asked: str) -> list[DeadGroup]:
-    if not _GROUP.fullmatch(asked):
+def _groups(client: Client, beginning: str) -> Sequence[DeadGroup]:
+    from onward.core.failures.dead_letter import DeadFilter
+
+    if not _GROUP.fullmatch(beginning):
         return []
-    groups = client.dead.groups(group=asked, limit=2).groups
-    return [one for one in groups if one.fingerprint == asked] or groups
+    groups = client.dead.groups(DeadFilter(group=beginning), limit=2)
+    return [one for one in groups if one.fingerprint == beginning] or groups.items
 
 
 def confirmed(question: str, *, yes: bool) -> None:
@@ -90,43 +91,52 @@ def confirmed(question: str, *, yes: bool) -> None:
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        raise click.UsageError("there is nobody to ask; give --yes") from None
+        raise click.UsageError(
+            "the standard input is no terminal, so nobody can confirm; give --yes"
+        ) from None
     if not agreed:
         say("nothing was done", timed=False)
         sys.exit(1)
 
 
+def count_jobs(count: int) -> str:
+    """Return a number of jobs in words."""
+    return f"{count} job{'' if count == 1 else 's'}"
+
+
+def page_by_page(act: Callable[..., Bulk], limit: int) -> Bulk:
+    """Repeat a bulk call until nothing is left or `limit` is reached, and print the progress."""
+    total = act(limit=min(_AT_ONCE, limit))
+    while total.next_cursor is not None and total.found < limit:
+        say(f"{total.done} done, {len(total.refused)} refused …")
+        size = min(_AT_ONCE, limit - total.found)
+        total = total.joined(act(limit=size, cursor=total.next_cursor))
+    return total
+
+
 def report(
-    answer: ResolvedMany | Resolved,
-    done: str,
-    as_json: bool,
-    *,
-    dry_run: bool = False,
-    successor: str | None = None,
+    answer: Bulk, done: str, as_json: bool, *, dry_run: bool = False, successor: str | None = None
 ) -> None:
     """Print the result of an action; end with exit code 4 if a job was refused."""
-    from onward.core.failures.dead_letter import Resolved
+    from onward.core.plain import plain
 
-    count = len(answer.done) if isinstance(answer, Resolved) else answer.done
-    found = count + len(answer.refused) if isinstance(answer, Resolved) else answer.found
-    cursor = None if isinstance(answer, Resolved) else answer.next_cursor
+    jobs = count_jobs(answer.found if dry_run else answer.done)
     if as_json:
-        shown = {"found": found, "done": count, "refused": answer.refused, "next_cursor": cursor}
-        click.echo(shown_json({**shown, "dry_run": dry_run}))
-    elif dry_run:
-        click.echo(f"{found} job{'' if found == 1 else 's'} would be {done}")
+        click.echo(shown_json({**plain(answer), "dry_run": dry_run}))
     else:
-        click.echo(f"{count} job{'' if count == 1 else 's'} {done}{f' → {successor}' if successor else ''}")
-    if cursor is not None and not as_json:
-        say("there are more: the same command goes on, or give a higher --limit", timed=False)
+        click.echo(
+            f"{jobs} would be {done}" if dry_run else f"{jobs} {done}{f' → {successor}' if successor else ''}"
+        )
+        if answer.next_cursor is not None:
+            say("there are more: run the command again, or give a higher --limit", timed=False)
     if answer.refused:
-        _tell_refused(answer.refused, as_json)
+        _show_refused(answer.refused, as_json)
 
 
-def _tell_refused(refused: dict[str, str], as_json: bool) -> NoReturn:
+def _show_refused(refused: Mapping[str, str], as_json: bool) -> NoReturn:
     if not as_json:
         for job_id, why in list(refused.items())[:_REFUSED_SHOWN]:
             say(f"refused {short(job_id)}: {clean(why)}", timed=False)
         if len(refused) > _REFUSED_SHOWN:
-            say(f"… and {len(refused) - _REFUSED_SHOWN} more; --json has them", timed=False)
+            say(f"… and {len(refused) - _REFUSED_SHOWN} more; --json lists all", timed=False)
     sys.exit(REFUSED)

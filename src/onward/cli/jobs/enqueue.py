@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 from onward.cli.find_app import find_app
 from onward.cli.jobs.payload_argument import read_payload, words_to_payload
 from onward.cli.times import read_instant, read_length
+from onward.cli.views.progress_line import ProgressLine
 from onward.cli.views.text import lasting, say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting, JobNotEnded
@@ -84,7 +86,7 @@ def command(
         chosen["run_at"] = read_instant("--at", chosen.pop("at"))
     if "delay" in chosen:
         chosen["delay"] = read_length("--delay", chosen["delay"])
-    if known is not None and known.rules.contract == "required":
+    if known is not None and known.policies.settings.contract == "required":
         chosen = {**_origin(), **chosen}
     new = _build(known, job, words, payload, chosen)
     with (known.clients if known else Clients(url)).open() as client:
@@ -95,7 +97,7 @@ def command(
         if not wait:
             _print_enqueued(asked, as_json=as_json)
             return 0
-        ended = _without_secrets(_wait(client, asked, timeout), client.rules.redact)
+        ended = _without_secrets(_wait(client, asked, timeout), client.policies.settings.redact)
         return _print_ended(asked, ended, as_json=as_json)
 
 
@@ -135,15 +137,17 @@ def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
-    while (job := client.jobs.get(asked.id)).state not in ENDED:
-        left = pause if end is None else end - time.monotonic()
-        if left <= 0:
-            raise JobNotEnded(
-                f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
-                f"(onward doctor {job.id} tells why)"
-            )
-        time.sleep(min(pause, left))
-        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+    with closing(ProgressLine()) as line:
+        while (job := client.jobs.get(asked.id)).state not in ENDED:
+            line.show(job.progress)
+            left = pause if end is None else end - time.monotonic()
+            if left <= 0:
+                raise JobNotEnded(
+                    f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
+                    f"(onward doctor {job.id} tells why)"
+                )
+            time.sleep(min(pause, left))
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
     return job
 
 
@@ -152,8 +156,8 @@ def _without_secrets(job: Job, redaction: Redaction) -> Job:
     from msgspec.structs import replace
 
     secrets = redaction.secrets_of(job.payload)
-    hidden = {name: redaction.redact(getattr(job, name), secrets) for name in ("result", "error")}
-    return replace(job, **hidden)
+    error = None if job.error is None else job.error.redacted(redaction, secrets)
+    return replace(job, result=redaction.redact(job.result, secrets), error=error)
 
 
 def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
@@ -167,10 +171,12 @@ def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
 def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
     """Print how a job ended and its result; return the exit code."""
     from onward.core.jobs.job import JobState
+    from onward.core.work.error_record import ErrorRecord
 
     if as_json:
         shown = {"id": job.id, "state": job.state, "created": asked.created, "attempt": job.attempt}
-        click.echo(shown_json({**shown, "result": job.result, "error": job.error}))
+        shown |= {"progress": job.progress, "result": job.result, "error": job.error}
+        click.echo(shown_json(shown))
     else:
         states = [asked.state, JobState.RUNNING if job.started_at else None, job.state]
         path = " → ".join(dict.fromkeys(state for state in states if state))
@@ -180,7 +186,7 @@ def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
         if job.state == JobState.SUCCEEDED:
             click.echo(shown_json(job.result))
         else:
-            error = job.error or {}
-            parts = (error.get("class"), error.get("message"), error.get("reason"))
-            say(f"  {clean(': '.join(str(part) for part in parts if part), 300)}", timed=False)
+            error = job.error or ErrorRecord()
+            parts = (error.error_class, error.message, error.reason)
+            say(f"  {clean(': '.join(part for part in parts if part), 300)}", timed=False)
     return 0 if job.state == JobState.SUCCEEDED else _JOBS_FAILED

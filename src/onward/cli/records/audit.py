@@ -14,8 +14,9 @@ from onward.cli.views.text import say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
+    from onward.clients.sync.client import Client
     from onward.core.records.audit import AuditFilter, AuditRecord
-    from onward.core.records.chain import Fault
+    from onward.core.records.chain import AuditVerified, Fault
 
 _FAULTS_SHOWN = 20
 _LINKS_A_LINE = 100_000
@@ -37,14 +38,16 @@ def command() -> None:
 
 @command.command("list")
 @given(*_NARROWING)
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many lines.")
-@click.option("--cursor", type=int, help="Go on after this number.")
-@click.option("--oldest", is_flag=True, help="The oldest first instead of the newest.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many."
+)
+@click.option("--cursor", metavar="CURSOR", help="Continue after the page that printed it.")
+@click.option("--oldest", is_flag=True, help="Oldest first instead of newest first.")
 @given(*AS_JSON, *PLACE)
 def list_(
     *,
     limit: int,
-    cursor: int | None,
+    cursor: str | None,
     oldest: bool,
     as_json: bool,
     app: str | None,
@@ -55,10 +58,9 @@ def list_(
     with open_client(app, url) as client:
         page = client.audit.list(_filter(**narrow), limit=limit, cursor=cursor, oldest_first=oldest)
     if as_json:
-        shown = {"records": page.records, "next_cursor": page.next_cursor}
-        click.echo(shown_json(shown))
+        click.echo(shown_json(page))
         return
-    for record in page.records:
+    for record in page:
         click.echo(_line(record))
     if page.next_cursor is not None:
         say(f"more: --cursor {page.next_cursor}", timed=False)
@@ -77,11 +79,16 @@ def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
 @click.option("--head", metavar="POSITION:LINK", help="The head that an earlier verification printed.")
 @given(*AS_JSON, *PLACE)
 def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None) -> None:
-    """Seal all unsealed rows, then compare every row with the chain; exit with 1 if it is not whole."""
+    """Seal all unsealed rows, then compare every row with the chain; exit with 1 if there is a fault."""
     with open_client(app, url) as client:
-        found = client.audit.verify(head=head, progress=_Progress())
+        found = _verified(client, head)
     if as_json:
-        shown = {"whole": found.whole, "links": found.links, "head": str(found.head), "faults": found.faults}
+        shown = {
+            "intact": found.intact,
+            "links": found.links,
+            "head": str(found.head),
+            "faults": found.faults,
+        }
         click.echo(shown_json(shown))
     else:
         for fault in found.faults[:_FAULTS_SHOWN]:
@@ -89,22 +96,20 @@ def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None)
         more = len(found.faults) - _FAULTS_SHOWN
         if more > 0:
             say(f"… and {more} more; --json has them", timed=False)
-        say(f"{'whole' if found.whole else 'NOT whole'}: {found.links} links", timed=False)
+        say(f"{'intact' if found.intact else 'NOT intact'}: {found.links} links", timed=False)
         click.echo(found.head)
-    if not found.whole:
+    if not found.intact:
         sys.exit(1)
 
 
-class _Progress:
-    """Prints the progress of a long verification, one line per 100,000 links."""
-
-    def __init__(self) -> None:
-        self._next = _LINKS_A_LINE
-
-    def __call__(self, done: int, of: int) -> None:
-        if done >= self._next:
-            self._next = done + _LINKS_A_LINE
-            say(f"{done} of {of} links")
+def _verified(client: Client, head: str | None) -> AuditVerified:
+    """Verify the audit; print the progress of a long verification, one line per 100,000 links."""
+    shown = 0
+    for found in client.audit.verify_in_steps(head=head):
+        if found.links >= shown + _LINKS_A_LINE:
+            shown = found.links
+            say(f"{found.links} of {found.total} links")
+    return found
 
 
 def _filter(

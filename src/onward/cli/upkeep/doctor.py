@@ -98,7 +98,7 @@ def _of_subject(client: Client, subject: str, job_type: str | None) -> list[JobI
     from onward.core.jobs.filters import JobFilter
     from onward.errors import JobNotFound
 
-    found = client.jobs.list(JobFilter(subject=subject, job_type=job_type), limit=_MOST_JOBS).jobs
+    found = client.jobs.list(JobFilter(subject=subject, job_type=job_type), limit=_MOST_JOBS)
     if not found:
         raise JobNotFound(
             f"no job of subject {subject!r:.80}; it was never enqueued here, or has been removed"

@@ -36,13 +36,13 @@ def describe_database(client: Client) -> str:
 
 def describe_jobs(app: Onward) -> str:
     """Return the job types of the app, each with its queue, or with its times if it has a schedule."""
-    handlers, rules = app.handlers, app.rules
+    handlers, policies = app.handlers, app.policies
     if not handlers:
         return "none found; define one with @app.job"
     named = []
     for handler in list(handlers.values())[:_MOST_JOBS]:
         job, schedule = handler.template, handler.schedule
-        queue = job.queue or rules.queue_of(job.job_type, job.category)
+        queue = job.queue or policies.queue_of(job.job_type, job.category)
         named.append(f"{clean(job.job_type)} ({clean(queue) if schedule is None else _times(schedule)})")
     more = f" … and {len(handlers) - _MOST_JOBS} more" if len(handlers) > _MOST_JOBS else ""
     return f"{len(handlers)} found: {', '.join(named)}{more}"

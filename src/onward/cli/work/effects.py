@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, find_job, given, open_client, open_operator
+from onward.cli.operator_options import (
+    AS_JSON,
+    PLACE,
+    WHO,
+    find_job,
+    given,
+    open_client,
+    open_operator,
+    page_options,
+    say_more,
+)
 from onward.cli.views.text import say, shown_json, table
 from onward.core.inputs.plain_text import one_line as clean
 
@@ -21,32 +31,31 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("job", metavar="JOB")
-@given(*AS_JSON, *PLACE)
-def list_(*, job: str, as_json: bool, app: str | None, url: str | None) -> None:
+@given(*page_options(1000), *AS_JSON, *PLACE)
+def list_(
+    *, job: str, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
+) -> None:
     """List the effects of a job, and the steps whose results it has stored."""
     with open_client(app, url) as client:
         job_id = find_job(client, job)
-        found = client.effects.list(job_id)
-        if not found:
+        page = client.effects.list(job_id, limit=limit, cursor=cursor)
+        if not page:
             client.jobs.get(job_id)
-        redaction = client.rules.redact
+        redaction = client.policies.settings.redact
     if as_json:
-        click.echo(shown_json(found, redaction))
+        click.echo(shown_json(page, redaction))
         return
-    for line in table(
-        ["STATE", "KIND", "NAME", "ATTEMPT", "AT", "KEY"], [_cells(effect) for effect in found]
-    ):
+    for line in table(["STATE", "KIND", "NAME", "ATTEMPT", "AT", "KEY"], [_cells(effect) for effect in page]):
         click.echo(line)
-    if not found:
+    if not page:
         say("no effects are recorded", timed=False)
+    say_more(page)
 
 
 @command.command("reset")
 @click.argument("job", metavar="JOB")
 @click.argument("name", metavar="NAME")
-@click.option(
-    "--reason", required=True, metavar="TEXT", help="Why it is to be done again; kept in the audit."
-)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit.")
 @given(*WHO, *PLACE)
 def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Reset an effect: the next time the job runs, it does the effect again under a new key."""

@@ -126,7 +126,7 @@ def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
     from onward.core.policy.category import QUEUES
 
     templates = [handler.template for handler in app.handlers.values()]
-    known = {*QUEUES, *(job.queue or app.rules.queue_of(job.job_type, job.category) for job in templates)}
+    known = {*QUEUES, *(job.queue or app.policies.queue_of(job.job_type, job.category) for job in templates)}
     for queue in queues:
         if queue not in known:
             near = get_close_matches(queue, sorted(known), 1)

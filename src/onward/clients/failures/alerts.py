@@ -1,41 +1,34 @@
-"""Alerts: what operators were told or will be told, and which alerts are muted.
-
-Workers gather alerts and send their messages.
-"""
+"""Alerts: which messages operators got or will get, and which alerts are muted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-
 from onward.clients.binding import AsyncBinding
+from onward.core.bulk import Changed
 from onward.core.failures.alert import GroupedAlert
 from onward.core.inputs.duration import Duration
+from onward.core.page import Cursor, Page, PageSize
 from onward.operations.failures import alerts
-
-_OVERLAP = timedelta(seconds=10)
-_DEEP_OVERLAP = timedelta(minutes=15)
-_PAGE, _MOST_PAGES = 5000, 20
 
 
 class AsyncAlerts:
-    """List and mute alerts; the other methods are for workers."""
+    """List alerts, which workers gather and send, and mute them."""
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
 
-    async def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
-        """Read alerts, the latest occurrence first, with the messages that wait and why they wait."""
-        return await self._run(lambda: alerts.list_alerts(kind=kind, limit=limit), write=False)
+    async def list(
+        self, *, kind: str | None = None, limit: PageSize = 50, cursor: Cursor | None = None
+    ) -> Page[GroupedAlert]:
+        """Read a page of alerts, the latest occurrence first, with the messages that wait and why."""
+        return await self._run(lambda: alerts.list_alerts(kind=kind, limit=limit, cursor=cursor), write=False)
 
-    async def mute(self, fingerprint: str, *, reason: str, for_: Duration | None = None) -> bool:
+    async def mute(self, fingerprint: str, *, reason: str, for_: Duration | None = None) -> Changed:
         """Keep counting an alert without sending messages, for `for_` or until it is unmuted.
 
-        Return False if there is no such alert.
+        Nothing changes if there is no such alert.
         """
         return await self._run(lambda: alerts.mute(fingerprint, reason=reason, for_=for_))
 
-    async def unmute(self, fingerprint: str, *, reason: str | None = None) -> bool:
-        """Send messages for an alert again, from its next occurrence; False if it was not muted."""
+    async def unmute(self, fingerprint: str, *, reason: str | None = None) -> Changed:
+        """Send messages for a muted alert again, from its next occurrence."""
         return await self._run(lambda: alerts.unmute(fingerprint, reason=reason))

@@ -4,272 +4,189 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, Unpack
-from uuid import UUID
+from collections.abc import Collection
+from typing import Annotated
+
+from msgspec import Meta
 
 from onward.clients.binding import AsyncBinding
-from onward.core.failures.dead_letter import (
-    DeadLetter,
-    DeadLetterPage,
-    Edit,
-    FixPreview,
-    GroupPage,
-    Resolution,
-    Resolved,
-)
-from onward.core.inputs.checks import check_kind
+from onward.core.bulk import Bulk, BulkLimit
+from onward.core.failures.dead_letter import DeadFilter, DeadGroup, DeadLetter, Edit, FixPreview, Resolution
 from onward.core.inputs.rate import Rate, interval
-from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound
+from onward.core.jobs.ids import AnyJobId, IdMaker, normalise_id
+from onward.core.page import Cursor, Page, PageSize
 from onward.operations.failures import dead_bulk, dead_groups, dead_letters
-from onward.operations.failures.dead_bulk import ResolvedMany
-from onward.operations.failures.dead_filter import DeadFilter
+from onward.operations.failures.dead_bulk import MOST_PREVIEWS
+from onward.operations.failures.dead_groups import MOST_GROUPS
 from onward.operations.failures.dead_letters import NO_TIME
-
-Progress = Callable[[ResolvedMany], None]
-"""Called after each page with the totals so far."""
+from onward.operations.walk import Range
 
 _MANY = 10_000
 
 _make_id = IdMaker(time.time_ns, os.urandom).make
 
 
-def _normalised(ids: JobId | UUID | Collection[JobId | UUID]) -> Collection[JobId]:
-    if isinstance(ids, str | UUID):
-        return {normalise_id(ids)}
-    check_kind("ids", ids, list | tuple | set | frozenset, "give a job id, or a list of them")
-    return {normalise_id(job_id) for job_id in ids}
-
-
 class AsyncDead:
     """Every death of a job is resolved once: by replay, discard or fix forward.
 
-    The actor and the reason are kept.
+    The actor and the reason are kept. What is said of one job is done to many by the method of the same name
+    with `_where`: to the unresolved jobs of a filter, oldest first, one page in each transaction. With
+    `dry_run` they are only counted.
     """
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._walk = binding.walk
+        self._policies = binding.policies
 
     async def list(
-        self,
-        *,
-        resolved: bool | None = False,
-        limit: int = 50,
-        cursor: JobId | None = None,
-        **where: Unpack[DeadFilter],
-    ) -> DeadLetterPage:
-        """Read a page of dead jobs, newest first: unresolved, resolved, or (None) both."""
+        self, where: DeadFilter | None = None, *, limit: PageSize = 50, cursor: Cursor | None = None
+    ) -> Page[DeadLetter]:
+        """Read a page of dead jobs, newest first; without a filter, of the unresolved ones."""
+        chosen = where or DeadFilter()
         return await self._run(
-            lambda: dead_letters.list_letters(where, resolved=resolved, limit=limit, cursor=cursor),
-            write=False,
+            lambda: dead_letters.list_letters(chosen, limit=limit, cursor=cursor), write=False
         )
 
     async def groups(
-        self, *, limit: int = 50, cursor: JobId | None = None, **where: Unpack[DeadFilter]
-    ) -> GroupPage:
+        self,
+        where: DeadFilter | None = None,
+        *,
+        limit: Annotated[int, Meta(ge=1, le=MOST_GROUPS)] = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[DeadGroup]:
         """Read a page of groups of unresolved dead jobs; the group with the newest job comes first.
 
-        `group` may be the beginning of a fingerprint.
+        `group` may be the beginning of a fingerprint. Raises InvalidSetting for a filter by subject.
         """
+        chosen = where or DeadFilter()
         return await self._run(
-            lambda: dead_groups.list_groups(where, limit=limit, cursor=cursor), write=False
+            lambda: dead_groups.list_groups(chosen, limit=limit, cursor=cursor), write=False
         )
 
-    async def find(self, beginning: str, *, limit: int = 2) -> Sequence[JobId]:
-        """Find at most `limit` dead jobs whose ids start with `beginning`."""
-        return await self._run(lambda: dead_bulk.find_ids(beginning, limit), write=False)
-
-    async def get(self, job_id: JobId | UUID) -> DeadLetter:
+    async def get(self, job_id: AnyJobId) -> DeadLetter:
         """Read a dead job and how it was resolved; raises JobNotFound."""
-        asked = normalise_id(job_id)
-        return await self._run(lambda: dead_letters.get_letter(asked), write=False)
+        wanted = normalise_id(job_id)
+        return await self._run(lambda: dead_letters.get_letter(wanted), write=False)
 
-    async def origin(self, successor_id: JobId | UUID) -> DeadLetter | None:
+    async def origin(self, successor_id: AnyJobId) -> DeadLetter | None:
         """Find the dead job that this job was made to replace; None if there is none."""
-        asked = normalise_id(successor_id)
-        return await self._run(lambda: dead_letters.origin(asked), write=False)
+        wanted = normalise_id(successor_id)
+        return await self._run(lambda: dead_letters.origin(wanted), write=False)
 
-    async def history(self, job_id: JobId | UUID) -> Sequence[Resolution]:
-        """Read how each earlier death of a job was resolved, oldest first."""
-        asked = normalise_id(job_id)
-        return await self._run(lambda: dead_letters.history(asked), write=False)
+    async def history(self, job_id: AnyJobId) -> Page[Resolution]:
+        """Read how each earlier death of a job was resolved, oldest first, on one page."""
+        wanted = normalise_id(job_id)
+        return await self._run(lambda: dead_letters.history(wanted), write=False)
 
-    async def replay(
-        self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str, reset_attempts: bool = True
-    ) -> Resolved:
+    async def replay(self, ids: Collection[AnyJobId], *, reason: str, reset_attempts: bool = True) -> Bulk:
         """Let dead jobs run again under their own ids: from the first attempt, or for one more attempt.
 
         A job is refused if another job holds its key by now.
         """
-        asked = _normalised(ids)
+        policies = self._policies
         return await self._run(
-            lambda: dead_letters.replay(
-                asked, reason=reason, rules=self._rules, reset_attempts=reset_attempts
-            )
+            lambda: dead_letters.replay(ids, reason=reason, policies=policies, reset_attempts=reset_attempts)
         )
 
-    async def discard(self, ids: JobId | UUID | Collection[JobId | UUID], *, reason: str) -> Resolved:
-        """Leave jobs dead for good; their rows stay."""
-        asked = _normalised(ids)
-        return await self._run(
-            lambda: dead_letters.discard(asked, reason=reason, rules=self._rules), atomic=True
-        )
-
-    async def fix(
+    async def replay_where(
         self,
-        job_id: JobId | UUID,
-        *,
-        note: str,
-        payload: Mapping[str, Any] | None = None,
-        patch: Mapping[str, Any] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        max_attempts: int | None = None,
-    ) -> DeadLetter:
-        """Enqueue an edited copy of a dead job, which takes over its key; the dead job stays as it is.
-
-        `patch` is merged into the payload; a null removes a field. Raises JobNotFound and AlreadyResolved.
-        """
-        asked, successor_id = normalise_id(job_id), _make_id()
-        edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
-        return await self._run(
-            lambda: dead_letters.fix(asked, edit, successor_id, note=note, rules=self._rules),
-            atomic=True,
-        )
-
-    async def preview(
-        self,
-        job_id: JobId | UUID | None = None,
-        *,
-        payload: Mapping[str, Any] | None = None,
-        patch: Mapping[str, Any] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        max_attempts: int | None = None,
-        limit: int = 5,
-        **where: Unpack[DeadFilter],
-    ) -> Sequence[FixPreview]:
-        """Return what a fix would change in one dead job, or in the newest jobs of a filter.
-
-        Writes nothing.
-        """
-        edit = Edit(payload=payload, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts)
-        if job_id is None:
-            return await self._run(
-                lambda: dead_bulk.preview(where, edit, _make_id(), rules=self._rules, limit=limit),
-                write=False,
-            )
-        asked = normalise_id(job_id)
-        one = await self._run(
-            lambda: dead_bulk.preview_one(asked, edit, _make_id(), rules=self._rules), write=False
-        )
-        return [one]
-
-    async def replay_all(
-        self,
+        where: DeadFilter,
         *,
         reason: str,
         rate: Rate | None = None,
         reset_attempts: bool = True,
-        limit: int = _MANY,
-        cursor: JobId | None = None,
+        limit: BulkLimit = _MANY,
+        cursor: Cursor | None = None,
         dry_run: bool = False,
-        progress: Progress | None = None,
-        **where: Unpack[DeadFilter],
-    ) -> ResolvedMany:
-        """Replay unresolved jobs that match the filter, oldest first, one page in each transaction.
+    ) -> Bulk:
+        """Replay the unresolved jobs of a filter.
 
-        With a `rate`, such as "10/s", the jobs become due one after another. With `dry_run` they are only
-        counted.
+        With a `rate`, such as "10/s", the jobs become due one after another, also across calls that continue
+        by `cursor`. Raises InvalidSetting if that would take more than a year.
         """
-        every = NO_TIME if rate is None else interval("rate", rate)
-
-        async def resolve(ids: Collection[JobId], so_far: ResolvedMany) -> Resolved:
-            # The delay counts from the clock of each page. That clock only moves forward, so the rate is
-            # never exceeded.
-            delay = dead_bulk.turn_of(so_far.done, every)
-            return await self._run(
-                lambda: dead_letters.replay(
-                    ids,
-                    reason=reason,
-                    rules=self._rules,
-                    reset_attempts=reset_attempts,
-                    delay=delay,
-                    every=every,
-                )
+        return await self._walk(
+            dead_bulk.replay(
+                where,
+                Range(listing="dead.replay", limit=limit, cursor=cursor),
+                self._policies,
+                reason=reason,
+                reset_attempts=reset_attempts,
+                every=NO_TIME if rate is None else interval("rate", rate),
+                dry_run=dry_run,
             )
-
-        return await self._all(where, None if dry_run else resolve, limit, cursor, progress)
-
-    async def discard_all(
-        self,
-        *,
-        reason: str,
-        limit: int = _MANY,
-        cursor: JobId | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        **where: Unpack[DeadFilter],
-    ) -> ResolvedMany:
-        """Discard unresolved jobs that match the filter, one page in each transaction."""
-
-        async def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
-            return await self.discard(ids, reason=reason)
-
-        return await self._all(where, None if dry_run else resolve, limit, cursor, progress)
-
-    async def fix_all(
-        self,
-        *,
-        note: str,
-        patch: Mapping[str, Any] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        max_attempts: int | None = None,
-        limit: int = _MANY,
-        cursor: JobId | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        **where: Unpack[DeadFilter],
-    ) -> ResolvedMany:
-        """Fix unresolved jobs that match the filter by one patch, each in its own transaction."""
-        Edit(patch=patch).check()
-        mend = partial(
-            self.fix, note=note, patch=patch, queue=queue, priority=priority, max_attempts=max_attempts
         )
 
-        async def resolve(ids: Collection[JobId], _so_far: ResolvedMany) -> Resolved:
-            refused: dict[JobId, str] = {}
-            for job_id in ids:
-                try:
-                    await mend(job_id)
-                except (AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound) as error:
-                    refused[job_id] = str(error)
-            return Resolved(frozenset(ids) - set(refused), refused)
+    async def discard(self, ids: Collection[AnyJobId], *, reason: str) -> Bulk:
+        """Leave jobs dead for good; their rows stay."""
+        return await self._run(
+            lambda: dead_letters.discard(ids, reason=reason, policies=self._policies), atomic=True
+        )
 
-        return await self._all(where, None if dry_run else resolve, limit, cursor, progress)
-
-    async def _all(
+    async def discard_where(
         self,
         where: DeadFilter,
-        resolve: Callable[[Collection[JobId], ResolvedMany], Awaitable[Resolved]] | None,
-        limit: int,
-        cursor: JobId | None,
-        progress: Progress | None,
-    ) -> ResolvedMany:
-        answer = ResolvedMany(next_cursor=None if cursor is None else normalise_id(cursor))
-        while True:
-            pick = partial(dead_bulk.pick, where, answer, limit=limit, count=resolve is None)
-            picked = await self._run(pick, write=False)
-            resolved = Resolved(frozenset(), {})
-            if resolve is not None and picked.ids:
-                # One transaction for each page: what is resolved stays resolved if a later page fails.
-                resolved = await resolve(picked.ids, answer)
-            answer = answer.plus(picked, resolved)
-            if progress is not None:
-                progress(answer)
-            if answer.next_cursor is None or answer.found >= limit:
-                return answer
+        *,
+        reason: str,
+        limit: BulkLimit = _MANY,
+        cursor: Cursor | None = None,
+        dry_run: bool = False,
+    ) -> Bulk:
+        """Discard the unresolved jobs of a filter."""
+        covered = Range(listing="dead.discard", limit=limit, cursor=cursor)
+        return await self._walk(
+            dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run)
+        )
+
+    async def fix(self, job_id: AnyJobId, edit: Edit, *, reason: str) -> DeadLetter:
+        """Enqueue an edited copy of a dead job, which takes over its key; the dead job stays as it is.
+
+        Raises JobNotFound, AlreadyResolved, and InvalidSetting for an edit that changes nothing.
+        """
+        wanted, successor_id = normalise_id(job_id), _make_id()
+        return await self._run(
+            lambda: dead_letters.fix(wanted, edit, successor_id, reason=reason, policies=self._policies),
+            atomic=True,
+        )
+
+    async def fix_where(
+        self,
+        where: DeadFilter,
+        edit: Edit,
+        *,
+        reason: str,
+        limit: BulkLimit = _MANY,
+        cursor: Cursor | None = None,
+        dry_run: bool = False,
+    ) -> Bulk:
+        """Fix the unresolved jobs of a filter by one edit, each in its own transaction.
+
+        Raises InvalidSetting for an edit with a payload, which only one job can get.
+        """
+        return await self._walk(
+            dead_bulk.fix(
+                where,
+                edit,
+                Range(listing="dead.fix", limit=limit, cursor=cursor),
+                self._policies,
+                reason=reason,
+                make_id=_make_id,
+                dry_run=dry_run,
+            )
+        )
+
+    async def preview(self, job_id: AnyJobId, edit: Edit) -> FixPreview:
+        """Return what a fix would change in a dead job; raises JobNotFound and AlreadyResolved."""
+        wanted = normalise_id(job_id)
+        return await self._run(
+            lambda: dead_bulk.preview_one(wanted, edit, _make_id(), policies=self._policies), write=False
+        )
+
+    async def preview_where(
+        self, where: DeadFilter, edit: Edit, *, limit: Annotated[int, Meta(ge=1, le=MOST_PREVIEWS)] = 5
+    ) -> Page[FixPreview]:
+        """Return what a fix would change in the newest unresolved jobs of a filter, on one page."""
+        return await self._run(
+            lambda: dead_bulk.preview(where, edit, _make_id(), policies=self._policies, limit=limit),
+            write=False,
+        )

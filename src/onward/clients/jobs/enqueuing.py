@@ -27,7 +27,7 @@ class AsyncEnqueuing:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
-        self._rules = binding.rules
+        self._policies = binding.policies
         self._row_security = binding.store.row_security
         # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
         # origin on to the jobs of the other callers.
@@ -36,8 +36,8 @@ class AsyncEnqueuing:
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
-        [job] = inherit(self._binding.placed([job]), self._rules)
-        several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._rules)
+        [job] = inherit(self._binding.placed([job]), self._policies)
+        several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies)
         if self._gathering is None or several:
             return await self._enqueue_one(job, atomic=several)
         return await self._gathering.ask(job)
@@ -45,14 +45,14 @@ class AsyncEnqueuing:
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return await self._enqueue_all(list(inherit(self._binding.placed(jobs), self._rules)))
+        return await self._enqueue_all(list(inherit(self._binding.placed(jobs), self._policies)))
 
     async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
-        whole = group(flow)
-        jobs = list(inherit(self._binding.placed(whole.jobs), self._rules))
+        grouped = group(flow)
+        jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
         ids = _ids.make_many(len(jobs))
-        return await self._enqueue_all(whole.placed(jobs, ids), ids)
+        return await self._enqueue_all(grouped.placed(jobs, ids), ids)
 
     async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
@@ -60,7 +60,7 @@ class AsyncEnqueuing:
         # locked until the commit.
         noted = not self._binding.is_within
         return await self._binding.run(
-            lambda: enqueue.enqueue(job, job_id, self._rules, noted=noted),
+            lambda: enqueue.enqueue(job, job_id, self._policies, noted=noted),
             atomic=atomic,
             org_id=org_of([job]) if self._row_security else None,
         )
@@ -72,12 +72,12 @@ class AsyncEnqueuing:
         org = org_of(jobs) if self._row_security else None
         if self._binding.is_within:
             return await self._binding.run(
-                lambda: enqueue.enqueue_many(jobs, ids, self._rules, noted=False), org_id=org
+                lambda: enqueue.enqueue_many(jobs, ids, self._policies, noted=False), org_id=org
             )
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = chain([_PART], repeat(None))
         return await self._binding.run(
-            lambda: enqueue.enqueue_many(jobs, ids, self._rules, at_once=next(sizes)),
+            lambda: enqueue.enqueue_many(jobs, ids, self._policies, at_once=next(sizes)),
             atomic=len(jobs) > _PART or self._takes_several(jobs),
             org_id=org,
         )
@@ -86,4 +86,4 @@ class AsyncEnqueuing:
         """Whether storing these jobs may need more than one statement."""
         if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
             return True
-        return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self._rules) for job in jobs)
+        return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies) for job in jobs)

@@ -18,7 +18,7 @@ class AsyncLimits:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def list(self, *, keys: int = 5) -> Sequence[LimitSeen]:
         """Read the limits by name, each with at most `keys` of its busiest keys."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from onward.blobs import Blobs, open_blobs
 from onward.core.jobs.ids import IdMaker
-from onward.core.policy.rules import Rules, check_secret
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import check_secret
 from onward.errors import InvalidSetting
 from onward.stores import AsyncStore, Store
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
@@ -20,17 +21,17 @@ new_artifact_id = IdMaker(time.time_ns, os.urandom).make
 """Make the id of an artifact: a UUIDv7, like the id of a job."""
 
 
-class Keeping:
+class ArtifactSettings:
     """The application's settings for artifacts or, where they are unset, those of the environment."""
 
-    def __init__(self, store: Store | AsyncStore, rules: Rules) -> None:
+    def __init__(self, store: Store | AsyncStore, policies: Policies) -> None:
         self._store = store
-        self._rules = rules
+        self._policies = policies
 
     @property
     def inline_bytes(self) -> int:
         """The largest size of content that is kept in the database."""
-        most = self._rules.artifact_inline_bytes
+        most = self._policies.settings.artifact_inline_bytes
         if type(most) is not int or not 0 <= most <= _MOST_INLINE:
             raise InvalidSetting(f"artifact_inline_bytes is {most!r:.80}; give 0 to {_MOST_INLINE}")
         return most
@@ -38,12 +39,14 @@ class Keeping:
     @property
     def blobs(self) -> Blobs:
         """The place for larger content: the setting, ONWARD_ARTIFACTS, or beside the database."""
-        return open_blobs(self._rules.artifacts or os.environ.get("ONWARD_ARTIFACTS") or self._default())
+        return open_blobs(
+            self._policies.settings.artifacts or os.environ.get("ONWARD_ARTIFACTS") or self._default()
+        )
 
     @property
     def secret(self) -> str:
         """The secret that signs links: the setting, ONWARD_ARTIFACT_SECRET, or …_SECRET_FILE's content."""
-        found = self._rules.artifact_secret or os.environ.get("ONWARD_ARTIFACT_SECRET")
+        found = self._policies.settings.artifact_secret or os.environ.get("ONWARD_ARTIFACT_SECRET")
         file = os.environ.get("ONWARD_ARTIFACT_SECRET_FILE")
         if not found and file:
             found = Path(file).read_text(encoding="utf-8").strip()

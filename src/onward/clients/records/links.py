@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.core.jobs.ids import is_id
-from onward.core.records.artifact import Artifact
+from onward.core.records.artifact import Artifact, ArtifactRef
 from onward.errors import InvalidLink, MissingExtra
 
 _ALGORITHM = "HS256"
@@ -38,6 +38,12 @@ def signed(artifact: Artifact, expires_at: datetime, secret: str) -> str:
     }
     token: str = _jwt().encode(claims, secret, algorithm=_ALGORITHM)
     return token
+
+
+def link_to(artifact: Artifact | str, base_url: str, token: str) -> str:
+    """Return the URL with the id of an artifact in the place of `{id}`, and with its token."""
+    url = base_url.replace("{id}", ArtifactRef.of(artifact).id)
+    return f"{url}{'&' if '?' in url else '?'}t={token}"
 
 
 def read_link(token: Any, secret: str, at: datetime) -> DownloadLink:

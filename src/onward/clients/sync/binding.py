@@ -15,7 +15,8 @@ from onward.connections import Connection, adapt, require_tables, run
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob, micros
-from onward.core.policy.rules import AUDIT_LEVELS, Rules
+from onward.core.policy.policies import Policies
+from onward.core.policy.settings import AUDIT_LEVELS
 from onward.errors import OnwardError
 from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
@@ -59,13 +60,17 @@ class Binding:
     """
 
     def __init__(
-        self, store: Store, rules: Rules, bound: Bound = _UNBOUND, tx: Connection | None = None
+        self,
+        store: Store,
+        policies: Policies,
+        bound: Bound = _UNBOUND,
+        tx: Connection | None = None,
     ) -> None:
         self.store = store
-        self.rules = rules
+        self.policies = policies
         self.bound = bound
         self._tx = tx
-        level = AUDIT_LEVELS.index(rules.audit)
+        level = AUDIT_LEVELS.index(policies.settings.audit)
         self._always: dict[str, Scalar] = {"only_org": bound.org_id, "audited": level}
 
     @property
@@ -85,12 +90,12 @@ class Binding:
     def within(self, tx: object) -> Binding:
         """Return this binding in the caller's open transaction."""
         joined = adapt(tx, self.store.database, self.store.prefix)
-        return Binding(self.store, self.rules, self.bound, joined)
+        return Binding(self.store, self.policies, self.bound, joined)
 
     def having(self, **changes: Any) -> Binding:
         """Return this binding with other fields of `Bound`."""
         bound = msgspec.structs.replace(self.bound, **changes)
-        return Binding(self.store, self.rules, bound, self._tx)
+        return Binding(self.store, self.policies, bound, self._tx)
 
     def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
         """Return the jobs with the bound org, project and actor where they have none of their own."""
@@ -157,4 +162,4 @@ class Binding:
         would block others; for a client of one org; and while the database is unreachable.
         """
         if (ids or permits) and not self.is_within and self.org_id is None and not self.store.row_security:
-            self.walk(after_end.follow_up(ids, permits, self.rules))
+            self.walk(after_end.follow_up(ids, permits, self.policies))

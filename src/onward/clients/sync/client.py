@@ -33,7 +33,7 @@ from onward.core.flows.flow import Flow
 from onward.core.inputs.checks import zoned
 from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.jobs.job import Enqueued, NewJob
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.upkeep.maintenance import Plan
 from onward.operations.tenancy import check_org, check_project
 from onward.stores import Store, open_store
@@ -43,9 +43,13 @@ class Client:
     """A database, the settings of an application, and the operations on them, by noun."""
 
     def __init__(
-        self, url: str | None = None, *, store: Store | None = None, rules: Rules = DEFAULT_RULES
+        self,
+        url: str | None = None,
+        *,
+        store: Store | None = None,
+        policies: Policies = DEFAULT_POLICIES,
     ) -> None:
-        self._bind(Binding(store or open_store(url), rules))
+        self._bind(Binding(store or open_store(url), policies))
 
     def _bind(self, binding: Binding) -> None:
         self._binding = binding
@@ -69,9 +73,9 @@ class Client:
         return self._binding.store
 
     @property
-    def rules(self) -> Rules:
+    def policies(self) -> Policies:
         """The settings of the application that this client belongs to."""
-        return self._binding.rules
+        return self._binding.policies
 
     @property
     def org_id(self) -> str | None:
@@ -105,7 +109,7 @@ class Client:
 
     def for_org(self, org_id: str) -> Self:
         """Return this client confined to one org: jobs of other orgs, or of none, do not exist for it."""
-        check_org(org_id, self.org_id, self.rules)
+        check_org(org_id, self.org_id, self.policies)
         return self._like(self._binding.having(org_id=org_id))
 
     def for_project(self, project_id: str) -> Self:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.clients.sync.binding import Binding
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
@@ -28,7 +28,7 @@ class Schedules:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(self, *, limit: int = 1000) -> Sequence[Schedule]:
         """Read the schedules by name, each with its last run."""
@@ -59,7 +59,7 @@ class Schedules:
 
         A schedule of the same name is changed. If only its job changes, its occurrences stay as they were.
         """
-        new = job_of(job, payload, self._rules.checks)
+        new = job_of(job, payload, self._policies.registry.checks)
         options = {
             "cron": cron,
             "every": every,
@@ -70,7 +70,7 @@ class Schedules:
             "overlap": overlap,
             "warm_up": warm_up,
         }
-        return self.put(schedules.checked_schedule(name, new, options, self._rules), reason=reason)
+        return self.put(schedules.checked_schedule(name, new, options, self._policies), reason=reason)
 
     def put(self, schedule: NewSchedule, *, reason: str | None = None) -> Schedule:
         """Store a schedule that was already checked."""
@@ -96,11 +96,11 @@ class Schedules:
 
     def run_now(self, name: str, *, reason: str | None = None) -> Enqueued:
         """Enqueue the job of a schedule at once, paused or not; its occurrences stay as they are."""
-        return self._run(lambda: fire.run_now(name, _ids.make, self._rules, reason=reason), atomic=True)
+        return self._run(lambda: fire.run_now(name, _ids.make, self._policies, reason=reason), atomic=True)
 
     def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
         """Return the next `count` occurrences of a schedule, whether it is paused or not."""
-        whole("count", count, 1, _MOST_TIMES)
+        whole_number("count", count, 1, _MOST_TIMES)
         at, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
         return schedule.next_times(at, count)
 

@@ -13,7 +13,7 @@ import msgspec
 from onward.clients.binding import AsyncBinding
 from onward.clients.records.artifacts import AsyncArtifacts
 from onward.clients.records.audit import AsyncAudit
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.upkeep.maintenance import Place, PruneRound, Tended
 from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
@@ -35,7 +35,7 @@ class AsyncMaintenance:
         self._binding = binding
         self._run = binding.run
         self._store = binding.store
-        self._rules = binding.rules
+        self._policies = binding.policies
         self._audit = audit
         self._artifacts = artifacts
 
@@ -48,7 +48,7 @@ class AsyncMaintenance:
         goes on counting by itself, up to 100 times `limit`.
         """
         self._check("prune")
-        whole("limit", limit, 1, _MOST_AT_ONCE)
+        whole_number("limit", limit, 1, _MOST_AT_ONCE)
         if place is not None:
             check_kind("place", place, Mapping, "give the place of the round before, or leave it out")
         counts: Counter[str] = Counter()
@@ -95,13 +95,13 @@ class AsyncMaintenance:
                 return await self._step_audit(page)
             case "artifacts":
                 return await self._step_artifacts(page)
-        walk = partial(KINDS[kind], self._rules, page)
+        walk = partial(KINDS[kind], self._policies, page)
         return await self._run(walk, write=not page.dry_run, atomic=not page.dry_run)
 
     async def _step_audit(self, page: PruneStep) -> Walked:
         cutoffs = self._audit_cutoffs(page)
         if page.dry_run:
-            known = list(self._rules.categories)
+            known = list(self._policies.registry.categories)
             return await self._run(partial(prune.count_audit, cutoffs, known, page.limit), write=False)
         removed, more = 0, False
         for before, categories in cutoffs.items():
@@ -116,9 +116,9 @@ class AsyncMaintenance:
 
         Most categories have no retention: their rows stay for ever.
         """
-        general = self._rules.retention.span_of("audit")
+        general = self._policies.settings.retention.span_of("audit")
         cutoffs: dict[datetime, list[str]] = {}
-        for name, category in self._rules.categories.items():
+        for name, category in self._policies.registry.categories.items():
             kept = category.audit_retention or general
             if kept is not None:
                 cutoffs.setdefault(page.now - kept, []).append(name)

@@ -20,7 +20,7 @@ class AsyncWorkerAlerts:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def gather(self, *, deep: bool = False) -> int:
         """Put deaths that are in no alert yet into alerts; return how many, at most 500.
@@ -33,15 +33,15 @@ class AsyncWorkerAlerts:
             await self._run(alerts.note_look)
         if not found:
             return 0
-        return await self._run(lambda: alerts.raise_deaths(found, self._rules), atomic=True)
+        return await self._run(lambda: alerts.raise_deaths(found, self._policies), atomic=True)
 
     async def observe(self, findings: Collection[Finding]) -> None:
         """Keep an alert open for each finding, and resolve the alerts whose finding is gone."""
-        await self._run(lambda: alerts.observe(findings, self._rules), atomic=True)
+        await self._run(lambda: alerts.observe(findings, self._policies), atomic=True)
 
     async def prepare(self, sinks: Collection[str]) -> frozenset[str]:
         """Write the messages that are due; return the sinks for which a message waits."""
-        throttle = self._rules.alert_throttle
+        throttle = self._policies.settings.alert_throttle
         waiting = await self._run(lambda: alerts.due(sinks, throttle=throttle), write=False)
         if "alert" in waiting:
             await self._run(lambda: alerts.prepare(sinks, throttle=throttle), atomic=True)

@@ -17,11 +17,11 @@ class AsyncWorkerLimits:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
         """Store, as a worker does at its start, these limits or those of the application."""
-        known = self._rules.limits if declared is None else declared
+        known = self._policies.registry.limits if declared is None else declared
         if known:
             await self._run(lambda: limits.declare(known))
 

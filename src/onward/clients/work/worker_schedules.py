@@ -21,7 +21,7 @@ class AsyncWorkerSchedules:
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     async def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
         """Store, as a worker does at its start, the schedules that its code defines."""
@@ -32,7 +32,7 @@ class AsyncWorkerSchedules:
 
         Each occurrence is enqueued once.
         """
-        return await self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)
+        return await self._run(lambda: fire.fire(known, _ids.make, self._policies, limit=limit), atomic=True)
 
     async def declare_built_in(self) -> None:
         """Store the schedules of the built-in jobs; every worker does so when it starts."""

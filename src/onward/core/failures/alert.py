@@ -18,6 +18,7 @@ from onward.core.failures.fingerprint import fingerprint
 from onward.core.inputs.plain_text import one_line
 from onward.core.secrets.redaction import Redaction
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 
 ALERTING = frozenset({
     "breaker_open",
@@ -140,42 +141,41 @@ class Send(msgspec.Struct, frozen=True):
     tries: int
 
 
-def group_of(job_type: str, error: Mapping[str, Any]) -> str:
+def group_of(job_type: str, error: ErrorRecord) -> str:
     """Return the fingerprint of a death; the error's own is used only if it is safe in a shell command."""
-    kept = error.get("fingerprint")
-    return kept if isinstance(kept, str) and _FINGERPRINT.fullmatch(kept) else fingerprint(job_type, error)
+    kept = error.fingerprint
+    return kept if kept and _FINGERPRINT.fullmatch(kept) else fingerprint(job_type, error)
 
 
 def about_death(
-    kind: str, job: Mapping[str, Any], error: Mapping[str, Any], redaction: Redaction
+    kind: str, job: Mapping[str, Any], error: ErrorRecord, redaction: Redaction
 ) -> dict[str, Any]:
     """Return the alert's fields for a dead job; `job` has its id, type, org, queue and attempts."""
     group = group_of(job["job_type"], error)
 
-    def said(name: str, longest: int = _LONGEST) -> str | None:
-        value = error.get(name)
-        return one_line(redaction.redact_text(str(value)), longest) or None if value is not None else None
+    def line(text: str | None, longest: int = _LONGEST) -> str | None:
+        return one_line(redaction.redact_text(text), longest) or None if text is not None else None
 
     job_type = one_line(redaction.redact_text(job["job_type"]), _LONGEST_NAME)
-    reason, status = said("reason", _LONGEST_NAME), error.get("status")
+    reason = line(error.reason, _LONGEST_NAME)
     return {
         "kind": kind,
         "severity": "problem",
         "title": f"{job_type} died: {_words(reason or 'for no stated reason')}",
         **{name: _plain(value, redaction) for name, value in job.items()},
-        "error_class": said("class", _LONGEST_NAME),
-        "message": said("message"),
+        "error_class": line(error.error_class, _LONGEST_NAME),
+        "message": line(error.message),
         "reason": reason,
-        "rule": said("rule", _LONGEST_NAME),
-        "status": status if type(status) is int else None,
-        "hint": said("hint"),
-        "link": said("link", _LONGEST_LINK),
+        "rule": line(error.rule, _LONGEST_NAME),
+        "status": error.status,
+        "hint": line(error.hint),
+        "link": line(error.link, _LONGEST_LINK),
         "guidance": _GUIDANCE,
         "commands": (f"onward dead show {group}", f'onward dead replay {group} --reason "…"'),
     }
 
 
-def is_told(finding: Finding) -> bool:
+def raises_alert(finding: Finding) -> bool:
     """Whether a finding raises an alert; a warning that a worker's restart also causes does not."""
     if finding.code not in ALERTING or finding.severity == "ok":
         return False
@@ -238,7 +238,7 @@ def text_of(alert: Alert) -> str:
         lines += [
             f"Job: {alert.job_id} ({alert.job_type})",
             f"Attempts: {alert.attempt} of {alert.max_attempts} (retries: {retries})",
-            f"Last error: {_told(alert)}",
+            f"Last error: {_error_line(alert)}",
         ]
     named = {
         "Org": alert.org_id,
@@ -270,7 +270,7 @@ def sample(alert_id: str, now: datetime) -> Alert:
     )  # fmt: skip
 
 
-def _told(alert: Alert) -> str:
+def _error_line(alert: Alert) -> str:
     return ": ".join(part for part in (alert.error_class, alert.message) if part) or "none was kept"
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack, get_args
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from onward.core.failures.known_errors import RULE_NAMES, raised
 from onward.core.failures.verdict import HINTS, Kind, Verdict, is_link
 from onward.core.inputs.checks import check_takes_one
 from onward.core.inputs.duration import Duration, duration
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import RateLimited, Skip
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import InvalidSetting
@@ -65,8 +66,8 @@ class _Rule:
     def verdict(self, seen: Seen, now: datetime | None) -> Verdict | None:
         answer = seen.answer
         if self.judge is not None:
-            said = self._judged(self.judge(seen.error))
-            return None if said is None else replace(said, status=seen.status)
+            ruling = self._judged(self.judge(seen.error))
+            return None if ruling is None else replace(ruling, status=seen.status)
         if self.types and not issubclass(type(seen.error), self.types):
             return None
         if self.statuses and seen.status not in self.statuses:
@@ -79,19 +80,19 @@ class _Rule:
             after = answer.wait(now)
         return Verdict(self.name, kind, after, seen.status, self.hint, self.link)
 
-    def _judged(self, said: object) -> Verdict | None:
-        match said:
+    def _judged(self, ruling: object) -> Verdict | None:
+        match ruling:
             case None:
                 return None
-            case str() if said in _KINDS:
-                return Verdict(self.name, said)
+            case str() if ruling in _KINDS:
+                return Verdict(self.name, ruling)
             case Skip(reason):
                 return Verdict(self.name, "skip", reason=reason if isinstance(reason, str) else None)
             case BaseException():
-                meant = raised(Seen(said, frozenset()), None)
+                meant = raised(Seen(ruling, frozenset()), None)
                 if meant is not None:
                     return replace(meant, rule=self.name)
-        raise InvalidSetting(f"the rule {self.name} gave {said!r:.80}; give a verdict, or None")
+        raise InvalidSetting(f"the rule {self.name} gave {ruling!r:.80}; give a verdict, or None")
 
 
 class Classification:
@@ -139,11 +140,11 @@ class Classification:
 
     def add_function(self, judge: Judge, name: str | None = None) -> None:
         """Add a rule that is a function of the error; without `name` it is called as the function is."""
-        given = name or getattr(judge, "__name__", "").strip("<>")
+        chosen = name or getattr(judge, "__name__", "").strip("<>")
         if inspect.iscoroutinefunction(judge):
-            raise InvalidSetting(f"rule {given} is async; give a plain function: it only looks at an error")
-        check_takes_one(f"rule {given}", judge, "the error")
-        self._rules.append(_Rule(self._name(given), judge=judge))
+            raise InvalidSetting(f"rule {chosen} is async; give a plain function: it only looks at an error")
+        check_takes_one(f"rule {chosen}", judge, "the error")
+        self._rules.append(_Rule(self._name(chosen), judge=judge))
 
     def add_hint(self, what: type[BaseException] | str, text: str, link: str | None = None) -> None:
         """Add a hint for an operator about an exception class, the name of such a class, or a rule."""
@@ -160,12 +161,12 @@ class Classification:
         for rule in self._rules:
             for seen in chain:
                 try:
-                    said = rule.verdict(seen, now)
+                    ruling = rule.verdict(seen, now)
                 except BaseException as error:  # noqa: BLE001 - a rule that fails must not hurt the job
                     self.report(rule.name, error)
                     continue
-                if said is not None and may_say(seen, said):
-                    return said
+                if ruling is not None and may_say(seen, ruling):
+                    return ruling
         return None
 
     def explain(self, verdict: Verdict, chain: Sequence[Seen]) -> Verdict:
@@ -177,18 +178,15 @@ class Classification:
                     return replace(verdict, hint=verdict.hint or found[0], link=verdict.link or found[1])
         return verdict
 
-    def completed(self, error: Mapping[str, Any]) -> Mapping[str, Any]:
+    def completed(self, error: ErrorRecord) -> ErrorRecord:
         """Return an error with the hint for its class or its rule, if it has no hint."""
-        if "hint" in error:
+        if error.hint is not None:
             return error
-        rule, kind = error.get("rule"), error.get("class")
-        for key in (kind, rule):
-            if isinstance(key, str) and key in self._hints:
+        for key in (error.error_class, error.rule):
+            if key in self._hints:
                 hint, link = self._hints[key]
-                return {**({} if link is None else {"link": link}), **error, "hint": hint}
-        if isinstance(rule, str) and rule in HINTS:
-            return {**error, "hint": HINTS[rule]}
-        return error
+                return replace(error, hint=hint, link=error.link or link)
+        return replace(error, hint=HINTS.get(error.rule or ""))
 
     def _name(self, name: object) -> str:
         if name is None:
@@ -221,14 +219,14 @@ def _types(name: str, errors: object) -> tuple[type[BaseException], ...]:
 
 def _statuses(name: str, status: int | Iterable[int]) -> frozenset[int]:
     try:
-        given = [status] if isinstance(status, int | str) else list(status)
+        chosen = [status] if isinstance(status, int | str) else list(status)
     except TypeError:
-        given = [status]  # type: ignore[list-item]
-    wrong = [one for one in given if not isinstance(one, int) or one not in _STATUSES]
-    if wrong or not given:
+        chosen = [status]  # type: ignore[list-item]
+    wrong = [one for one in chosen if not isinstance(one, int) or one not in _STATUSES]
+    if wrong or not chosen:
         shown = wrong[0] if wrong else status
         raise InvalidSetting(f"rule {name}: status is {shown!r:.80}; give 100 to 599, or several in a list")
-    return frozenset(int(one) for one in given)
+    return frozenset(int(one) for one in chosen)
 
 
 def _pattern(name: str, pattern: object) -> re.Pattern[str]:

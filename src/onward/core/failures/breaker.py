@@ -14,9 +14,10 @@ from typing import Any, Literal, TypedDict
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, RateLimited, Skip, Succeeded
 from onward.errors import InvalidSetting, OnwardError
 
@@ -68,7 +69,7 @@ class BreakerSettings:
         cls, failures: int = 3, window: Duration = "1m", hold: Duration = "20s", patience: Duration = "30s"
     ) -> BreakerSettings:
         """Read settings as an application writes them; raise InvalidSetting for a value out of range."""
-        whole("failures", failures, 1, 1000)
+        whole_number("failures", failures, 1, 1000)
         spans = {"window": window, "hold": hold, "patience": patience}
         read = {name: duration(name, value) for name, value in spans.items()}
         for name, value in read.items():
@@ -220,11 +221,10 @@ def answer_of(outcome: Outcome) -> Answer:
         case Succeeded() | Skip():
             return _GOOD
         case RateLimited(after, error):
-            return Answer(
-                pushed_back=True, retry_after=_span(after), status=_status(error) or _TOO_MANY_REQUESTS
-            )
+            refused = ErrorRecord.of(error).status or _TOO_MANY_REQUESTS
+            return Answer(pushed_back=True, retry_after=_span(after), status=refused)
         case Failed(error, after=after):
-            status = _status(error)
+            status = ErrorRecord.of(error).status
             if status is None or status in _NO_WORD:
                 return _NOTHING
             if status >= _FIRST_SERVER_ERROR or status == _TOO_MANY_REQUESTS:
@@ -270,8 +270,3 @@ def _span(after: Duration | None) -> timedelta | None:
     except OnwardError:
         # The handler gave an invalid delay; the provider has pushed back all the same.
         return None
-
-
-def _status(error: object) -> int | None:
-    found = error.get("status") if isinstance(error, Mapping) else None
-    return found if isinstance(found, int) else None

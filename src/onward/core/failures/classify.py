@@ -8,10 +8,9 @@ exception does.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, cast
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -21,7 +20,13 @@ from onward.core.failures.http_response import peek
 from onward.core.failures.known_errors import BUILT_IN, raised
 from onward.core.failures.verdict import UNCLASSIFIED, Verdict, is_link
 from onward.core.secrets.redaction import Hide, redact_text
-from onward.core.work.error_record import LONGEST_MESSAGE, LONGEST_TRACEBACK, message_of, shorten
+from onward.core.work.error_record import (
+    LONGEST_MESSAGE,
+    LONGEST_TRACEBACK,
+    ErrorRecord,
+    message_of,
+    shorten,
+)
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, RateLimited, Skip, Snooze, Succeeded
 from onward.core.work.wait import Parked
 
@@ -46,13 +51,8 @@ def classify(
     try:
         return _outcome(cast("BaseException", end), hide, own, now)
     except BaseException as error:  # noqa: BLE001 - an exception's own methods may raise anything
-        return Failed(
-            {
-                "class": type(end).__name__,
-                "message": f"(it can't be read: {type(error).__name__})",
-                "rule": UNCLASSIFIED,
-            }
-        )
+        message = f"(it can't be read: {type(error).__name__})"
+        return Failed(ErrorRecord(type(end).__name__, message, rule=UNCLASSIFIED))
 
 
 def judge(
@@ -69,9 +69,9 @@ def judge(
 
 
 def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Verdict:
-    if isinstance(told := peek(error, "verdict"), Verdict):
+    if isinstance(judged := peek(error, "verdict"), Verdict):
         # A child process raised it, and has judged it.
-        return told
+        return judged
     error = sole(error)
     if isinstance(error, BaseExceptionGroup):
         return min((judge(leaf, hide, own, now) for leaf in leaves(error)), key=_gravity)
@@ -82,19 +82,18 @@ def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime 
     return replace(verdict, **{name: _shown(text, hide) for name, text in shown.items()})
 
 
-def describe(error: BaseException, hide: Hide = redact_text) -> Mapping[str, Any]:
+def describe(error: BaseException, hide: Hide = redact_text) -> ErrorRecord:
     """Return what is stored about an exception: its class, message and traceback; never fails."""
-    told = peek(error, "described")
-    if isinstance(told, Mapping) and isinstance(told.get("class"), str) and hasattr(error, "verdict"):
+    described = peek(error, "described")
+    if isinstance(described, ErrorRecord) and described.error_class is not None:
         # A child process raised it, and has described it.
-        return told
+        return described
     shown = sole(error)
     message = shorten(message_of(shown), LONGEST_MESSAGE, hide)
-    described = {"class": type(shown).__name__, "message": message}
-    if (lines := _lines(error)) is not None:
-        # Keep the end of a traceback: it shows where the error was raised.
-        described["traceback"] = shorten(lines, LONGEST_TRACEBACK, hide, end=True)
-    return described
+    lines = _lines(error)
+    # Keep the end of a traceback: it shows where the error was raised.
+    trace = None if lines is None else shorten(lines, LONGEST_TRACEBACK, hide, end=True)
+    return ErrorRecord(type(shown).__name__, message, traceback=trace)
 
 
 def _shown(text: str | None, hide: Hide) -> str | None:
@@ -137,17 +136,16 @@ def _outcome(error: BaseException, hide: Hide, own: Classification, now: datetim
     verdict = judge(error, hide, own, now)
     about = {name: value for name in ("rule", "status", "hint", "link") if (value := getattr(verdict, name))}
     if verdict.kind == "skip":
-        return Skip(verdict.reason or f"{verdict.rule}: {describe(error, hide)['message']}")
+        return Skip(verdict.reason or f"{verdict.rule}: {describe(error, hide).message}")
     if isinstance(spoken, RateLimited) and verdict.kind == "rate_limited":
         # Keep the delay as the handler gave it: an invalid one is later reported as the handler's mistake.
-        return RateLimited(spoken.after, {**_limited(spoken, hide), **about}, spoken.counted)
-    stored = {**describe(error, hide), **about}
+        return RateLimited(spoken.after, replace(_limited(spoken, hide), **about), spoken.counted)
+    stored = replace(describe(error, hide), **about)
     match verdict.kind:
         case "rate_limited":
             return RateLimited(verdict.after, stored, verdict.counted)
         case "unrecoverable":
-            reason = {} if verdict.reason is None else {"reason": verdict.reason}
-            return Failed({**stored, **reason}, retryable=False)
+            return Failed(replace(stored, reason=verdict.reason), retryable=False)
     return Failed(stored, after=verdict.after)
 
 
@@ -173,10 +171,10 @@ def _gravity(verdict: Verdict) -> tuple[int, bool, timedelta]:
     )
 
 
-def _limited(error: RateLimited, hide: Hide) -> Mapping[str, Any]:
+def _limited(error: RateLimited, hide: Hide) -> ErrorRecord:
     match error.error:
-        case Mapping():
-            return error.error
+        case str():
+            return replace(describe(error, hide), message=shorten(error.error, LONGEST_MESSAGE, hide))
         case BaseException():
             return describe(error.error, hide)
-    return {**describe(error, hide), "message": shorten(str(error.error), LONGEST_MESSAGE, hide)}
+    return ErrorRecord.of(error.error)

@@ -10,7 +10,19 @@ import msgspec
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidJob, InvalidSetting
+
+
+class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The conditions of dead letters; a field that is None sets none. `group` is a fingerprint."""
+
+    resolved: Literal["no", "yes", "any"] = "no"
+    job_type: str | None = None
+    org_id: str | None = None
+    subject: str | None = None
+    error_class: str | None = None
+    group: str | None = None
 
 
 class Resolution(msgspec.Struct, frozen=True):
@@ -43,17 +55,17 @@ class DeadLetter(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, job: Job, resolution: Resolution | None) -> DeadLetter:
         """Make a dead letter from a job and its last error."""
-        error = job.error or {}
+        error = job.error or ErrorRecord()
         return cls(
             job=job,
-            reason=error.get("reason"),
-            error_class=error.get("class"),
-            message=error.get("message"),
-            hint=error.get("hint"),
-            link=error.get("link"),
-            rule=error.get("rule"),
-            status=error.get("status"),
-            fingerprint=error.get("fingerprint"),
+            reason=error.reason,
+            error_class=error.error_class,
+            message=error.message,
+            hint=error.hint,
+            link=error.link,
+            rule=error.rule,
+            status=error.status,
+            fingerprint=error.fingerprint,
             resolution=resolution,
         )
 
@@ -63,22 +75,11 @@ class DeadLetter(msgspec.Struct, frozen=True):
         return None if self.resolution is None else self.resolution.successor_id
 
 
-class DeadLetterPage(msgspec.Struct, frozen=True):
-    """Dead letters, newest job first, and the cursor of the next page (None: this was the last)."""
+class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a fix changes in a job: its payload, replaced or patched, and where and how it runs.
 
-    letters: list[DeadLetter]
-    next_cursor: JobId | None
-
-
-class Resolved(msgspec.Struct, frozen=True):
-    """Which deaths were resolved, and why the others were not."""
-
-    done: frozenset[JobId]
-    refused: dict[JobId, str]
-
-
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fix changes in a job: its payload, replaced or patched, and where and how it runs."""
+    `patch` is merged into the payload; a null removes a field.
+    """
 
     payload: Mapping[str, Any] | None = None
     patch: Mapping[str, Any] | None = None
@@ -90,7 +91,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
         """Raise for edits that no job can have."""
         if self.payload is not None and self.patch is not None:
             raise InvalidSetting(
-                "payload and patch are both given; give the whole payload, or what to change"
+                "payload and patch are both set; give the new payload, or a patch of the old one"
             )
         for name, value in (("payload", self.payload), ("patch", self.patch)):
             if value is not None and not isinstance(value, Mapping):
@@ -129,10 +130,3 @@ class DeadGroup(msgspec.Struct, frozen=True):
     rule: str | None
     status: int | None
     latest: JobId
-
-
-class GroupPage(msgspec.Struct, frozen=True):
-    """Groups, the one of the newest job first, and the cursor of the next page (None: this was the last)."""
-
-    groups: list[DeadGroup]
-    next_cursor: JobId | None

@@ -8,9 +8,11 @@ compared by itself: a refused key is not a missing page.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
+
+from msgspec.structs import replace
+
+from onward.core.work.error_record import ErrorRecord
 
 _LONGEST_READ = 2000
 _LONGEST = 300
@@ -36,22 +38,21 @@ _PARTICULARS = {
 _PARTICULAR = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PARTICULARS.items()))
 
 
-def normalised(message: object) -> str:
+def normalised(message: str | None) -> str:
     """Return a message with a placeholder for each number, id, quotation, path and time; never fails."""
-    text = " ".join(message[:_LONGEST_READ].split()) if isinstance(message, str) else ""
+    text = " ".join((message or "")[:_LONGEST_READ].split())
     return _PARTICULAR.sub(lambda found: f"<{found.lastgroup}>", text)[:_LONGEST]
 
 
-def fingerprint(job_type: str, error: Mapping[str, Any]) -> str:
+def fingerprint(job_type: str, error: ErrorRecord) -> str:
     """Return the 12 hex digits that identify failures of one kind; never fails."""
-    parts = (job_type, error.get("class"), normalised(error.get("message")), error.get("status"))
+    parts = (job_type, error.error_class, normalised(error.message), error.status)
     text = "\x1f".join("" if part is None else str(part) for part in parts)
     return blake2b(text.encode(errors="backslashreplace"), digest_size=6).hexdigest()
 
 
-def recognised(job_type: str, error: Mapping[str, Any], last: object) -> dict[str, Any]:
+def recognised(job_type: str, error: ErrorRecord, last: ErrorRecord | None) -> ErrorRecord:
     """Return an error with its fingerprint and how many in a row had the same; `last` is the error before."""
     mine = fingerprint(job_type, error)
-    before = last.get("repeats") if isinstance(last, Mapping) and last.get("fingerprint") == mine else 0
-    repeats = before + 1 if isinstance(before, int) and 0 <= before < _MOST else 1
-    return {**error, "fingerprint": mine, "repeats": repeats}
+    before = last.repeats or 0 if last is not None and last.fingerprint == mine else 0
+    return replace(error, fingerprint=mine, repeats=before + 1 if 0 <= before < _MOST else 1)

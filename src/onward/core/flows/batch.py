@@ -25,8 +25,6 @@ _MARKS = {
     JobState.DEAD: Tie.COUNTED_DEAD,
     JobState.CANCELLED: Tie.COUNTED_CANCELLED,
 }
-COUNTED = Tie.COUNTED_SUCCEEDED | Tie.COUNTED_DEAD | Tie.COUNTED_CANCELLED
-"""All marks of how a job is counted."""
 
 
 class BatchTally(msgspec.Struct, frozen=True):

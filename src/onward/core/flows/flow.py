@@ -15,6 +15,7 @@ import msgspec
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import JobState, NewJob
 from onward.core.secrets.redaction import redact_text
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidJob
 
 MOST_JOBS = 10_000
@@ -130,8 +131,8 @@ def _flat(parts: Iterable[Any]) -> Iterator[NewJob | Flow]:
 
 def _job(part: object) -> NewJob:
     if not isinstance(part, NewJob):
-        said = f"{redact_text(repr(part)):.80}"
-        raise InvalidJob(f"{said} is no job and no flow; give what .build(), .then() or group() gave")
+        shown = f"{redact_text(repr(part)):.80}"
+        raise InvalidJob(f"{shown} is no job and no flow; give what .build(), .then() or group() gave")
     return part
 
 
@@ -165,12 +166,12 @@ def judge(needs: str, on_failure: str, state: JobState | None, *, final: bool = 
     return "open" if on_failure == "wait" and state == JobState.DEAD and not final else "broken"
 
 
-def cause_of(parents: Iterable[tuple[JobId, JobState | None, str | None]]) -> dict[str, str]:
+def cause_of(parents: Iterable[tuple[JobId, JobState | None, str | None]]) -> ErrorRecord:
     """Return why a follower is cancelled: the parent with the lowest id that did not succeed."""
     parent, state, job_type = min(parents)
     what = "was removed" if state is None else "is dead" if state == JobState.DEAD else "was cancelled"
     named = parent if job_type is None else f"{parent} ({job_type})"
-    return {"reason": f"job {named}, which it waited for, {what}", "cause": parent}
+    return ErrorRecord(reason=f"job {named}, which it waited for, {what}", cause=parent)
 
 
 def state_when_ready(run_at: datetime, now: datetime, limit_key: str | None) -> JobState:

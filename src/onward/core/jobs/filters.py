@@ -1,18 +1,18 @@
-"""Filters, pages and counts of job listings; a page starts after the id that is its cursor."""
+"""The filter and the counts of job listings."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from onward.core.inputs.fields import LONGEST, check_text
-from onward.core.jobs.ids import JobId, first_id_at, normalise_id
-from onward.core.jobs.job import Job, JobState
+from onward.core.inputs.wire_form import Instant
+from onward.core.jobs.ids import JobId, first_id_at, id_range
+from onward.core.jobs.job import JobState
 from onward.core.policy.category import Q_DEADLETTER
 from onward.errors import InvalidSetting
-
-MOST_PER_PAGE = 1000
 
 _SHOWN: dict[str, dict[str, str | int]] = {
     "retrying": {"state": "scheduled", "retrying": 1},
@@ -21,13 +21,21 @@ _SHOWN: dict[str, dict[str, str | int]] = {
 }
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a listing; a field that is None sets none. `state` is a stored or a displayed state.
+_STATES = (*JobState, *_SHOWN)
 
-    The queue `q:deadletter` shows the dead jobs that no operator has resolved yet, from every queue.
+ShownState = Annotated[str, Meta(extra_json_schema={"enum": list(_STATES)})]
+"""A state that is stored, or one that is only displayed: retrying, stuck, skipped."""
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The conditions of a listing; a field that is None sets none.
+
+    `id` is the beginning of a job id. The queue `q:deadletter` shows the dead jobs that no operator has
+    resolved yet, from every queue.
     """
 
-    state: str | None = None
+    id: str | None = None
+    state: ShownState | None = None
     job_type: str | None = None
     queue: str | None = None
     org_id: str | None = None
@@ -35,27 +43,29 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     subject: str | None = None
     correlation_id: str | None = None
-    created_from: datetime | None = None
-    created_before: datetime | None = None
+    created_from: Instant | None = None
+    created_before: Instant | None = None
 
-    def params(self, cursor: JobId | None) -> dict[str, str | int | None]:
-        """Return the filter as statement parameters; `cursor` is the last id of the previous page."""
-        named = msgspec.structs.asdict(self)
-        since, before = named.pop("created_from"), named.pop("created_before")
-        state = named.pop("state")
-        for name, value in named.items():
+    def params(self, below: JobId | None = None) -> dict[str, str | int | None]:
+        """Return the filter as statement parameters, for the jobs whose ids are lower than `below`."""
+        texts = msgspec.structs.asdict(self)
+        since, before = texts.pop("created_from"), texts.pop("created_before")
+        for name, value in texts.items():
             if value is not None and not isinstance(value, str):
                 raise InvalidSetting(f"{name} is {value!r:.80}; give text, or None not to ask for it")
-            if value:
+            if value and name in LONGEST:
                 check_text(name, value, longest=LONGEST[name])
-        if state is not None and state not in _SHOWN and state not in set(JobState):
-            known = ", ".join([*JobState, *_SHOWN])
-            raise InvalidSetting(f"state {state!r} is none of {known}")
-        dead = named["queue"] == Q_DEADLETTER
+        state, prefix = texts.pop("state"), texts.pop("id")
+        if state is not None and state not in _STATES:
+            raise InvalidSetting(f"state {state!r:.80} is none of {', '.join(_STATES)}")
+        lows = [] if since is None else [first_id_at(since)]
+        highs = [first_id_at(before)] if before else []
+        if prefix is not None:
+            low, high = id_range(prefix)
+            lows, highs = [*lows, low], [*highs, high]
+        dead = texts["queue"] == Q_DEADLETTER
         if dead:
-            named["queue"], state = None, state or JobState.DEAD
-        bounds = [first_id_at(before)] if before else []
-        bounds += [] if cursor is None else [normalise_id(cursor)]
+            texts["queue"], state = None, state or JobState.DEAD
         shown = _SHOWN.get(state, {"state": str(state)}) if state else {}
         return {
             "outcome": None,
@@ -63,18 +73,11 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
             "stuck": None,
             "unresolved": 1 if dead else None,
             "state": None,
-            **named,
+            **texts,
             **shown,
-            "above": first_id_at(since) if since else None,
-            "below": min(bounds, default=None),
+            "above": max(lows, default=None),
+            "below": min([*highs, *([] if below is None else [below])], default=None),
         }
-
-
-class Page(msgspec.Struct, frozen=True):
-    """Jobs, newest first, and the cursor of the next page, which is None on the last page."""
-
-    jobs: list[Job]
-    next_cursor: JobId | None
 
 
 class Counts(msgspec.Struct, frozen=True):

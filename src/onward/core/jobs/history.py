@@ -1,4 +1,4 @@
-"""The history of a job: its runs, its line in the audit for each event, and its removal with its subject."""
+"""What happened to a job: its runs, its events, its cancellation, and its removal with its subject."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from onward.core.jobs.ids import JobId
+from onward.core.jobs.job import JobState
+from onward.core.work.error_record import ErrorRecord
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -19,7 +21,7 @@ class Attempt(msgspec.Struct, frozen=True):
     started_at: datetime | None
     ended_at: datetime | None
     outcome: str | None
-    error: dict[str, Any] | None
+    error: ErrorRecord | None
     cost_micros: int | None = None
 
     @property
@@ -32,7 +34,7 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def error_class(self) -> str | None:
         """The class of the error that the handler raised."""
-        return None if self.error is None else self.error.get("class")
+        return None if self.error is None else self.error.error_class
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -47,6 +49,13 @@ class Event(msgspec.Struct, frozen=True):
     actor_id: str | None
     detail: dict[str, Any] | None
     action: str | None = None
+
+
+class Cancellation(msgspec.Struct, frozen=True):
+    """The state of a job after its cancellation: cancelled, or running and asked to stop, or ended before."""
+
+    job_id: JobId
+    state: JobState
 
 
 class Dropped(msgspec.Struct, frozen=True):

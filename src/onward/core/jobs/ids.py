@@ -145,12 +145,15 @@ def normalise_id(value: str | UUID, *, of: Literal["job", "batch"] = "job") -> J
     raise InvalidJob(f"{value!r:.80} is not a {of} id; give a UUIDv7, such as one that {maker} returned")
 
 
-def bounds_of(beginning: str) -> tuple[JobId, JobId]:
-    """Return the lowest and the highest possible id that starts with `beginning`."""
+def id_range(beginning: str) -> tuple[JobId, JobId]:
+    """Return the lowest text of all ids that start with `beginning`, and a text above all of them."""
     digits = beginning.lower().replace("-", "")
     if not _BEGINNING.fullmatch(digits):
         raise InvalidJob(f"{beginning!r:.80} is not the beginning of a job id; give its first hex digits")
-    return _hyphened(digits.ljust(_DIGITS, "0")), _hyphened(digits.ljust(_DIGITS, "f"))
+    low = int(digits.ljust(_DIGITS, "0"), 16)
+    # No id is the highest of all numbers, because the bits of its version are fixed.
+    above = min(low + (1 << 4 * (_DIGITS - len(digits))), (1 << 4 * _DIGITS) - 1)
+    return _hyphened(f"{low:032x}"), _hyphened(f"{above:032x}")
 
 
 def _hyphened(text: str) -> str:

@@ -15,7 +15,9 @@ import msgspec
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Lifetime, OnConflict
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import JobLease
+from onward.core.work.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from onward.core.flows.flow import Flow, Part
@@ -104,7 +106,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     subject: str | None
     payload: dict[str, Any]
-    progress: Any
+    progress: Progress | None
     cost_micros: int
     actor_type: str | None
     actor_id: str | None
@@ -120,7 +122,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     timeout_micros: int | None
     waits: int
     crashes: int
-    error: dict[str, Any] | None
+    error: ErrorRecord | None
     created_at: datetime
     started_at: datetime | None
     result: Any
@@ -277,7 +279,7 @@ def instant(value: int) -> datetime:
 def _read(column: Sequence[Any], read: Callable[[Any], Any]) -> Sequence[Any]:
     first = column[0]
     # All jobs of a claim share `started_at`, for one: convert it once. Decoded JSON is mutable: not shared.
-    if read is not decode and first == column[-1] and column.count(first) == len(column):
+    if read not in _MUTABLE and first == column[-1] and column.count(first) == len(column):
         return [read(first)] * len(column)
     if None in column:
         return [None if value is None else read(value) for value in column]
@@ -289,8 +291,14 @@ _EXACT = 2**52
 _FEW = 5
 _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
+_MUTABLE = (decode, ErrorRecord.read)
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
-_READ = [(at, _READERS[kind]) for at, kind in enumerate(COLUMNS.values()) if kind in _READERS]
+_OWN_READERS: dict[str, Callable[[Any], Any]] = {"error": ErrorRecord.read, "progress": read_progress}
+_READ = [
+    (at, _OWN_READERS.get(name) or _READERS[kind])
+    for at, (name, kind) in enumerate(COLUMNS.items())
+    if kind in _READERS
+]
 _STATE, _PAYLOAD, _RERUN, _RUN_AT, _CREATED_AT = map(
     list(COLUMNS).index, ("state", "payload", "rerun_requested", "run_at", "created_at")
 )

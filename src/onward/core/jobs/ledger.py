@@ -28,10 +28,3 @@ class Key(msgspec.Struct, frozen=True):
     expires_at: datetime | None
     result_ref: str | None
     error_ref: str | None
-
-
-class KeyPage(msgspec.Struct, frozen=True):
-    """Lines of the ledger in order, and the place of the last if there are more."""
-
-    keys: list[Key]
-    next_cursor: tuple[str, str, str] | None

@@ -13,27 +13,27 @@ import msgspec
 from onward.core.jobs.job import Job, NewJob
 from onward.core.jobs.keys import job_key
 from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import ContractBroken, NotAllowed
 
 ACTOR_TYPES = ("user", "system", "api_key")
 
 
-def complete(new: NewJob, rules: Rules) -> NewJob:
+def complete(new: NewJob, policies: Policies) -> NewJob:
     """Return a job with the fields that a required contract can derive: correlation id and key."""
-    if rules.contract != "required" or not isinstance(new, NewJob):
+    if policies.settings.contract != "required" or not isinstance(new, NewJob):
         return new
     found: dict[str, str | None] = {}
     if new.correlation_id is None:
         found["correlation_id"] = new.request_id
-    by_subject = new.subject is not None and rules.category(new.category).unique_by == "subject"
+    by_subject = new.subject is not None and policies.category(new.category).unique_by == "subject"
     if new.key is None and not by_subject:
         found["key"] = job_key(new.job_type, new.org_id, new.project_id, new.payload)
     return msgspec.structs.replace(new, **found) if found else new
 
 
 def check_origin(  # noqa: PLR0917 - the order of a shape's fields
-    rules: Rules,
+    policies: Policies,
     org_id: str | None,
     project_id: str | None,
     actor_type: str | None,
@@ -41,11 +41,11 @@ def check_origin(  # noqa: PLR0917 - the order of a shape's fields
     request_id: str | None,
 ) -> None:
     """Raise ContractBroken for a job without the org, actor or request that tenancy and contract require."""
-    check_given(rules, org_id, project_id, actor_type, actor_id)
-    if rules.tenancy == "required" and org_id is None:
+    check_present(policies, org_id, project_id, actor_type, actor_id)
+    if policies.settings.tenancy == "required" and org_id is None:
         raise _missing("org_id is", "tenancy", "org_id=…")
-    if rules.contract == "required":
-        if org_id is None and rules.tenancy != "off":
+    if policies.settings.contract == "required":
+        if org_id is None and policies.settings.tenancy != "off":
             raise _missing("org_id is", "contract", "org_id=…")
         if actor_type is None:
             raise _missing("actor_type and actor_id are", "contract", "actor='user:42'")
@@ -53,28 +53,32 @@ def check_origin(  # noqa: PLR0917 - the order of a shape's fields
             raise _missing("request_id is", "contract", "request_id=…")
 
 
-def check_given(
-    rules: Rules, org_id: str | None, project_id: str | None, actor_type: str | None, actor_id: str | None
+def check_present(
+    policies: Policies,
+    org_id: str | None,
+    project_id: str | None,
+    actor_type: str | None,
+    actor_id: str | None,
 ) -> None:
     """Raise ContractBroken for an invalid value; a missing one may still be inherited."""
-    if rules.tenancy == "off" and org_id is not None:
+    if policies.settings.tenancy == "off" and org_id is not None:
         raise ContractBroken(f"org_id is {org_id!r:.80}, and tenancy='off' knows no orgs; leave it out")
-    if rules.strict:
+    if policies.settings.strict:
         _check_uuid("org_id", org_id)
         _check_uuid("project_id", project_id)
-    if rules.contract != "off":
-        _check_actor(rules, actor_type, actor_id)
+    if policies.settings.contract != "off":
+        _check_actor(policies, actor_type, actor_id)
 
 
-def _check_actor(rules: Rules, actor_type: str | None, actor_id: str | None) -> None:
+def _check_actor(policies: Policies, actor_type: str | None, actor_id: str | None) -> None:
     if (actor_type is None) != (actor_id is None):
-        given, other = ("actor_type", "actor_id") if actor_id is None else ("actor_id", "actor_type")
+        present, absent = ("actor_type", "actor_id") if actor_id is None else ("actor_id", "actor_type")
         raise ContractBroken(
-            f"{given} is set and {other} is not; the two name one actor: give actor='user:42', or neither"
+            f"{present} is set and {absent} is not; the two name one actor: give actor='user:42', or neither"
         )
     if actor_type is not None and actor_type not in ACTOR_TYPES:
         raise ContractBroken(
-            f"actor_type is {actor_type!r:.80}, and contract={rules.contract!r} knows "
+            f"actor_type is {actor_type!r:.80}, and contract={policies.settings.contract!r} knows "
             f"{', '.join(ACTOR_TYPES)}; give one of these"
         )
 
@@ -94,20 +98,20 @@ def check_scheduling(category: Category, run_at: datetime | None, delay: timedel
         )
 
 
-def check_queue(rules: Rules, category: str, queue: str) -> None:
+def check_queue(policies: Policies, category: str, queue: str) -> None:
     """Raise ContractBroken for a queue that the job may not wait in."""
     if queue == Q_DEADLETTER:
         raise ContractBroken(f"{Q_DEADLETTER} shows the dead, no job waits in it; give another queue")
-    if rules.strict and queue == Q_CRITICAL and category != "critical":
+    if policies.settings.strict and queue == Q_CRITICAL and category != "critical":
         raise ContractBroken(
             f"{Q_CRITICAL} is kept for the category critical, and this job is of {category}; "
             "give category='critical' or another queue"
         )
 
 
-def check_may(job: Job, capability: Capability, rules: Rules) -> None:
+def check_may(job: Job, capability: Capability, policies: Policies) -> None:
     """Raise NotAllowed if the category of a running job does not grant its handler this capability."""
-    allowed = rules.category_of(job).capabilities
+    allowed = policies.category_of(job).capabilities
     if allowed is not None and capability not in allowed:
         raise NotAllowed(
             f"job {job.id} is of category {job.category}, which may not: {capability}; "
@@ -115,17 +119,17 @@ def check_may(job: Job, capability: Capability, rules: Rules) -> None:
         )
 
 
-def owed_artifact(job: Job, left: int, rules: Rules) -> str | None:
+def owed_artifact(job: Job, left: int, policies: Policies) -> str | None:
     """Return an error message if the category requires an artifact and the job has stored none; else None."""
-    if left or not rules.category_of(job).needs_artifact:
+    if left or not policies.category_of(job).needs_artifact:
         return None
     return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
 
 
-def check_child(new: NewJob, job: Job, rules: Rules) -> None:
+def check_child(new: NewJob, job: Job, policies: Policies) -> None:
     """Raise NotAllowed for a job that the running job may not enqueue."""
-    check_may(job, "enqueue", rules)
-    if rules.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
+    check_may(job, "enqueue", policies)
+    if policies.settings.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
         raise NotAllowed(
             f"job {job.id} runs for org {job.org_id!r} and may not enqueue for org {new.org_id!r}; "
             "have that org's own job do it"

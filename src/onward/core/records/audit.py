@@ -10,6 +10,7 @@ import msgspec
 
 from onward.core.inputs.checks import zoned
 from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.inputs.wire_form import Instant
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import instant, micros
 from onward.core.jobs.payload import decode
@@ -42,8 +43,8 @@ class AuditRecord(msgspec.Struct, frozen=True):
         return cls(row[0], instant(row[1]), *row[2:-1], row[-1] and decode(row[-1]))  # type: ignore[call-arg]
 
 
-class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reading of the audit is narrowed to; a field that is None does not. `until` is exclusive."""
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The conditions of a reading of the audit; a field that is None sets none. `until` is exclusive."""
 
     event: str | None = None
     action: str | None = None
@@ -51,8 +52,8 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     org_id: str | None = None
     actor_type: str | None = None
     actor_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: Instant | None = None
+    until: Instant | None = None
 
     def params(self) -> dict[str, str | int | None]:
         """Return the filter as parameters of its statement."""
@@ -60,7 +61,7 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
         named: dict[str, str | int | None] = {name: getattr(self, name) for name in texts}
         for name, value in named.items():
             if value is not None and not isinstance(value, str):
-                raise InvalidSetting(f"{name} is {value!r:.80}; give text, or None not to ask for it")
+                raise InvalidSetting(f"{name} is {value!r:.80}; give text, or None for any")
             if value:
                 check_text(name, value, longest=LONGEST.get(name, LONGEST["job_type"]))
         job_id = None if self.job_id is None else normalise_id(self.job_id)
@@ -72,13 +73,6 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
             "since": _micros("since", self.since),
             "until": _micros("until", self.until),
         }
-
-
-class AuditPage(msgspec.Struct, frozen=True):
-    """Lines of the audit, and the cursor of the next page (None: this was the last)."""
-
-    records: list[AuditRecord]
-    next_cursor: int | None
 
 
 def _micros(name: str, at: datetime | None) -> int | None:

@@ -90,14 +90,15 @@ class AuditPruned(msgspec.Struct, frozen=True):
 
 
 class AuditVerified(msgspec.Struct, frozen=True):
-    """What a walk along the chain found; it lists at most 1000 faults."""
+    """How many of the `total` links were compared, and at most 1000 of the faults that were found."""
 
     links: int
+    total: int
     head: Head
     faults: tuple[Fault, ...]
 
     @property
-    def whole(self) -> bool:
+    def intact(self) -> bool:
         """Whether nothing was edited, removed, inserted or reordered."""
         return not self.faults
 
@@ -105,8 +106,8 @@ class AuditVerified(msgspec.Struct, frozen=True):
 def digest_of(row: Sequence[Any]) -> str:
     """Return the digest of an audit row with the columns of `RECORD`."""
     # Nulls are left out, so that a new column does not change the digests of old rows.
-    said = {name: value for name, value in zip(RECORD, row, strict=True) if value is not None}
-    return sha256(_encode(said)).hexdigest()
+    filled = {name: value for name, value in zip(RECORD, row, strict=True) if value is not None}
+    return sha256(_encode(filled)).hexdigest()
 
 
 def digest_of_all(digests: Iterable[str]) -> str:
@@ -136,17 +137,17 @@ class Gap:
 
     count: int = 0
     total: Any = field(default_factory=sha256)
-    told: Mapping[str, Any] | None = None
+    recorded: Mapping[str, Any] = field(default_factory=dict)
 
     def is_accounted_for(self) -> bool:
         """Whether the event accounts for exactly these rows; one from before the chain accounts for none."""
-        said = self.told or {}
-        if not said.get("chained"):
+        event = self.recorded
+        if not event.get("chained"):
             return self.count == 0
-        return (said.get("count"), said.get("digest")) == (self.count, self.total.hexdigest())
+        return (event.get("count"), event.get("digest")) == (self.count, self.total.hexdigest())
 
 
-class Walk:
+class ChainCheck:
     """The verification of a chain from its beginning, page by page; it keeps only sums in memory."""
 
     def __init__(self, kept: Head | None = None) -> None:
@@ -192,8 +193,8 @@ class Walk:
         elif digest_of(row) != link.digest:
             yield Fault("edited", "the row is not the one that was sealed", link.seq, link.position)
         elif row[2] == PRUNED:
-            told = msgspec.json.decode(row[-1] or "null")
-            self._gaps.setdefault(link.seq, Gap()).told = told if isinstance(told, dict) else {}
+            detail = msgspec.json.decode(row[-1] or "null")
+            self._gaps.setdefault(link.seq, Gap()).recorded = detail if isinstance(detail, dict) else {}
 
     def end(self, head: Head) -> Iterator[Fault]:
         """Yield the faults of the whole chain: a wrong end, and removed rows that no event accounts for."""

@@ -19,6 +19,7 @@ from onward.core.inputs.fields import check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
 from onward.core.schedules.timing import TOLERANCE, Missed, Timing, check_missed, due, jitter
+from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidSetting
 
 Overlap = Literal["allow", "skip", "wait"]
@@ -220,10 +221,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         rest = self.missed == "all" and len(occurrences) == most
         return occurrences, self.timing.next_after(occurrences[-1] if rest else now)
 
-    def job_at(self, occurrence: datetime, *, asked: bool = False) -> NewJob:
+    def job_at(self, occurrence: datetime, *, on_request: bool = False) -> NewJob:
         """Return the job of a run; a run that an operator `asked` for has no jitter."""
-        late = timedelta() if asked else jitter(self.name, occurrence, self.jitter)
-        return job_of_run(self.name, self._template(), occurrence, late, asked=asked)
+        late = timedelta() if on_request else jitter(self.name, occurrence, self.jitter)
+        return job_of_run(self.name, self._template(), occurrence, late, on_request=on_request)
 
     def _template(self) -> Template:
         return msgspec.json.decode(self.job, type=Template)
@@ -251,10 +252,15 @@ def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
 
 
 def job_of_run(
-    name: str, template: Template, occurrence: datetime, late: timedelta = timedelta(), *, asked: bool = False
+    name: str,
+    template: Template,
+    occurrence: datetime,
+    late: timedelta = timedelta(),
+    *,
+    on_request: bool = False,
 ) -> NewJob:
     """Return the job of a run; its key is made from its occurrence, so a repeated enqueue adds no job."""
-    key = f"schedule:{name}:{'run_now:' if asked else ''}{_stamp(occurrence)}"
+    key = f"schedule:{name}:{'run_now:' if on_request else ''}{_stamp(occurrence)}"
     fields: dict[str, Any] = {kept: getattr(template, kept) for kept in _KEPT}
     if template.actor_type is None:
         fields |= {"actor_type": "system", "actor_id": f"schedule:{name}"}
@@ -275,14 +281,9 @@ def is_late(occurrence: datetime, fired_at: datetime) -> bool:
     return fired_at - occurrence > TOLERANCE
 
 
-def run_error(error: Mapping[str, Any] | None) -> str | None:
-    """Return the class and message of a job's error as one text; None if there is neither."""
-    if not isinstance(error, Mapping):
-        return None
-    said = error.get("message") or error.get("reason")
-    kind = error.get("class")
-    text = ": ".join(str(part) for part in (kind, said) if part)
-    return text[:_LONGEST_ERROR] or None
+def run_error(error: ErrorRecord | None) -> str | None:
+    """Return a job's error as one text; None if there is none."""
+    return None if error is None else error.summary[:_LONGEST_ERROR] or None
 
 
 def _template(job: NewJob, allowed: timedelta | None) -> Template:

@@ -26,7 +26,7 @@ _ONE_WORD = (
     "apitoken", "clientsecret", "sshkey",
 )  # fmt: skip
 # "key" and "pass" alone may mean anything; after these words they mean a secret.
-_KEYS = (
+_KEYS = [
     "api",
     "secret",
     "private",
@@ -38,10 +38,10 @@ _KEYS = (
     "account",
     "hmac",
     "ssh",
-)
-_PASSES = ("db", "database", "smtp", "imap", "ftp", "mail", "user", "admin", "root")
+]
+_PASSES = ["db", "database", "smtp", "imap", "ftp", "mail", "user", "admin", "root"]
 # "tokens" alone may be the words of a text; after these words they are secrets.
-_TOKENS = ("access", "refresh", "api", "auth", "bearer", "session")
+_TOKENS = ["access", "refresh", "api", "auth", "bearer", "session"]
 _ENDINGS = ("password", "passwd", "passphrase")
 
 TERMS: Terms = frozenset(
@@ -66,7 +66,7 @@ _OF_WORDS: Terms = frozenset(
 )
 _WORD = re.compile(r"[a-z]{3,10}")
 _DROPPED = frozenset(
-    {
+    [
         "value",
         "plain",
         "plaintext",
@@ -78,7 +78,7 @@ _DROPPED = frozenset(
         "confirmation",
         "again",
         "repeat",
-    }
+    ]
 )
 
 

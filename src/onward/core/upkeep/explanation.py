@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.core.inputs.plain_text import count
 from onward.core.jobs.job import Job, JobState
 from onward.core.upkeep.diagnosis import (
@@ -27,6 +29,7 @@ from onward.core.upkeep.pause_findings import breaker_open, held
 from onward.core.upkeep.queue_findings import waits_for_queue
 from onward.core.upkeep.wait_findings import waits_for_signal
 from onward.core.upkeep.worker_findings import patience, servers
+from onward.core.work.error_record import ErrorRecord
 
 UNAUTHORISED = frozenset({"http_401", "http_403", "missing_scopes"})
 """The classification rules for a key that the provider refused."""
@@ -36,11 +39,15 @@ _FAILURES = frozenset({JobState.SCHEDULED, JobState.QUEUED, JobState.DEAD})
 
 def explain(facts: JobFacts) -> list[Finding]:
     """Return findings on a job's state, what keeps it from running, and why it may have had no effect."""
-    return ranked([*_standing(facts), *_refused(facts), *_effects(facts)])
+    job = facts.job
+    about = {"job_id": job.id, "job_type": job.job_type, "subject": job.subject}
+    findings = (*_standing(facts), *_refused(facts), *_effects(facts))
+    return ranked(replace(one, evidence={**one.evidence, **about}) for one in findings)
 
 
 def _standing(facts: JobFacts) -> Iterator[Finding]:
     job = facts.job
+    error = job.error or ErrorRecord()
     match job.state:
         case JobState.SCHEDULED:
             yield from _scheduled(facts)
@@ -50,14 +57,14 @@ def _standing(facts: JobFacts) -> Iterator[Finding]:
             yield _running(facts)
         case JobState.BLOCKED:
             permit = facts.permit
-            yield waits_for_permit(job, permit, facts.holders) if permit else waits_for(job, facts.awaited)
+            yield waits_for_permit(permit, facts.holders) if permit else waits_for(facts.awaited)
         case JobState.SUCCEEDED:
             yield _succeeded(job)
         case JobState.DEAD:
             yield _dead(job, facts.resolution)
         case JobState.CANCELLED:
-            reason = _said(job, "reason") or "no reason is kept"
-            yield warning("cancelled", f"it was cancelled: {reason}", reason=reason, **_about(job))
+            reason = error.reason or "no reason is kept"
+            yield warning("cancelled", f"it was cancelled: {reason}", reason=reason)
 
 
 def _scheduled(facts: JobFacts) -> Iterator[Finding]:
@@ -67,17 +74,16 @@ def _scheduled(facts: JobFacts) -> Iterator[Finding]:
             "retrying",
             f"it waits to run again after {_error(job)} (attempt {job.attempt} of {job.max_attempts})",
             **_failure(job),
-            **_about(job),
         )
     if facts.signal is not None:
-        yield waits_for_signal(job, facts.signal)
+        yield waits_for_signal(facts.signal)
     elif left.total_seconds() > 0:
         when = f"it is due in {lasting(left)}, at {stamp(job.run_at)}"
-        yield fine("waiting_for_time", when, run_at=job.run_at, **_about(job))
+        yield fine("waiting_for_time", when, run_at=job.run_at)
     elif -left > patience(facts.workers or (), facts.now):
         yield problem(
-            "silent_schedule", f"it was due {lasting(-left)} ago, and nobody has made it ready",
-            "onward worker APP", run_at=job.run_at, **_about(job),
+            "silent_schedule", f"it was due {lasting(-left)} ago, and no worker has made it ready",
+            "onward worker APP", run_at=job.run_at
         )  # fmt: skip
     yield from _hindrances(facts)
 
@@ -93,12 +99,9 @@ def _queued(facts: JobFacts) -> Iterator[Finding]:
             f"(priority {job.priority})",
             ahead=facts.ahead,
             priority=job.priority,
-            **_about(job),
         )
     elif not hindrances:
-        yield fine(
-            "next_in_line", f"it is ready since {lasting(waits)} and the next of its queue", **_about(job)
-        )
+        yield fine("next_in_line", f"it is ready since {lasting(waits)} and the next of its queue")
 
 
 def _hindrances(facts: JobFacts) -> Iterator[Finding]:
@@ -109,7 +112,7 @@ def _hindrances(facts: JobFacts) -> Iterator[Finding]:
         if hold.name == own[hold.scope]:
             yield held(hold)
     yield from map(breaker_open, facts.breakers)
-    if facts.load is not None and (waits := waits_for_queue(job, facts.load)):
+    if facts.load is not None and (waits := waits_for_queue(facts.load)):
         yield waits
     if facts.workers is not None:
         yield from _unserved(facts)
@@ -120,62 +123,60 @@ def _unserved(facts: JobFacts) -> Iterator[Finding]:
     counted_on = servers(facts.workers or (), facts.now)
     serving = [worker for worker in counted_on if worker.serves(job.queue)]
     if not counted_on:
-        yield problem("no_worker", "no worker lives", "onward worker APP", **_about(job))
+        yield problem("no_worker", "no worker lives", "onward worker APP")
     elif not serving:
         yield problem(
             "unserved_queue", f"no worker serves its queue {job.queue}",
-            f"onward worker APP -q {quoted(job.queue)}", queue=job.queue, **_about(job),
+            f"onward worker APP -q {quoted(job.queue)}", queue=job.queue
         )  # fmt: skip
     elif not any(worker.knows(job.job_type) for worker in serving):
         yield problem(
-            "unknown_job_type", f"no worker has a handler for its type {job.job_type}", "onward worker APP",
-            **_about(job),
+            "unknown_job_type", f"no worker has a handler for its type {job.job_type}", "onward worker APP"
         )  # fmt: skip
 
 
 def _running(facts: JobFacts) -> Finding:
     job = facts.job
     since = job.started_at or job.created_at
-    about = {"worker": job.worker_id, "started_at": since, **_about(job)}
+    about: dict[str, Any] = {"worker": job.worker_id, "started_at": since}
     holder = next((one for one in facts.workers or () if one.id == job.worker_id), None)
     if facts.workers is not None and (holder is None or not holder.lives(facts.now)):
         return problem(
-            "stuck_jobs", f"it runs on worker {job.worker_id}, whose lease ran out; nobody has taken it back",
+            "stuck_jobs",
+            f"it runs on worker {job.worker_id}, whose lease ran out; no worker has taken it back",
             "onward worker APP", **about,
         )  # fmt: skip
     if job.cancel_requested_at is not None:
-        asked = lasting(facts.now - job.cancel_requested_at)
-        return warning("cancel_requested", f"it was asked {asked} ago to give way, and still runs", **about)
+        ago = lasting(facts.now - job.cancel_requested_at)
+        return warning("cancel_requested", f"it was asked {ago} ago to give way, and still runs", **about)
     return fine("running", f"it runs on worker {job.worker_id} since {lasting(facts.now - since)}", **about)
 
 
 def _succeeded(job: Job) -> Finding:
     if job.skipped:
         reason = job.result.get("reason") if isinstance(job.result, dict) else None
-        return found("skipped", "ok", f"it was skipped: {reason}", reason=reason, **_about(job))
-    return fine("succeeded", "it has succeeded", ended_at=job.ended_at, **_about(job))
+        return found("skipped", "ok", f"it was skipped: {reason}", reason=reason)
+    return fine("succeeded", "it has succeeded", ended_at=job.ended_at)
 
 
 def _dead(job: Job, resolution: str | None) -> Finding:
     if resolution is not None:
-        return warning(
-            "resolved", f"it died of {_error(job)}, and was {resolution}", **_failure(job), **_about(job)
-        )
-    hint = _said(job, "hint")
-    advice = f"; {hint}" if hint else ""
+        return warning("resolved", f"it died of {_error(job)}, and was {resolution}", **_failure(job))
+    error = job.error or ErrorRecord()
+    advice = f"; {error.hint}" if error.hint else ""
     return problem(
-        "dead", f"it is dead ({_said(job, 'reason') or 'no reason'}) after {_error(job)}{advice}",
-        f"onward dead replay {job.id} --reason …", **_failure(job), **_about(job),
+        "dead", f"it is dead ({error.reason or 'no reason'}) after {_error(job)}{advice}",
+        f"onward dead replay {job.id} --reason …", **_failure(job)
     )  # fmt: skip
 
 
 def _refused(facts: JobFacts) -> Iterator[Finding]:
     """Yield a finding if the provider refused the API key: no retry helps before an operator renews it."""
-    job = facts.job
-    if job.state in _FAILURES and (rule := _said(job, "rule")) in UNAUTHORISED:
+    job, rule = facts.job, facts.job.error and facts.job.error.rule
+    if job.state in _FAILURES and rule in UNAUTHORISED:
         yield problem(
             "unauthorised", f"the provider refused the key or what it may ({rule}); renew it, then replay",
-            f"onward dead replay {job.id} --reason …", **_failure(job), **_about(job),
+            f"onward dead replay {job.id} --reason …", **_failure(job)
         )  # fmt: skip
 
 
@@ -189,27 +190,16 @@ def _effects(facts: JobFacts) -> Iterator[Finding]:
                 f"onward effects reset --reason … {job.id} {positional(effect.name)}",
                 effect=effect.name,
                 done_at=effect.done_at,
-                **_about(job),
             )
     if facts.dry_run:
         yield dry_run()
 
 
 def _error(job: Job) -> str:
-    message = _said(job, "message")
-    return ": ".join(part for part in (_said(job, "class") or "an error", message and message[:200]) if part)
+    error = job.error or ErrorRecord()
+    return ": ".join(part for part in (error.error_class or "an error", (error.message or "")[:200]) if part)
 
 
 def _failure(job: Job) -> dict[str, Any]:
-    names = {"class": "error_class", "reason": "reason", "rule": "rule", "hint": "hint", "link": "link"}
-    said = {name: _said(job, key) for key, name in names.items()}
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _said(job: Job, key: str) -> str | None:
-    value = (job.error or {}).get(key)
-    return None if value is None else str(value)
-
-
-def _about(job: Job) -> dict[str, Any]:
-    return {"job_id": job.id, "job_type": job.job_type, "subject": job.subject}
+    facts = {} if job.error is None else job.error.facts()
+    return {name: facts[name] for name in ("error_class", "reason", "rule", "hint", "link") if name in facts}

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from onward.core.jobs.job import Job
+from onward.core.inputs.plain_text import count
 from onward.core.limits.limit import PermitsSeen, name_of
 from onward.core.upkeep.diagnosis import Finding, fine, lasting, positional, problem, quoted, warning
-from onward.core.upkeep.facts import PermitHolder, PermitsAwaited
+from onward.core.upkeep.facts import Facts, PermitHolder
 
 _NAMED = 3
 _SHOWN = 10
 _LONG = timedelta(minutes=1)
 
 
-def waits_for_permit(job: Job, permit: PermitsSeen, holders: Sequence[PermitHolder]) -> Finding:
+def waits_for_permit(permit: PermitsSeen, holders: Sequence[PermitHolder]) -> Finding:
     """Return the finding for a job that waits for a permit of its limit."""
     about: dict[str, Any] = {
-        "job_id": job.id,
-        "job_type": job.job_type,
-        "subject": job.subject,
         "limit_key": permit.key,
         "active": permit.standing.active,
         "held_by": [holder.id for holder in holders],
@@ -45,18 +42,18 @@ def waits_for_permit(job: Job, permit: PermitsSeen, holders: Sequence[PermitHold
     )
 
 
-def limits_reached(waiting: Sequence[PermitsAwaited], now: datetime) -> Iterator[Finding]:
+def limits_reached(facts: Facts) -> Iterator[Finding]:
     """Yield a finding for each limit that jobs have waited for long, or that no worker declared."""
-    for one in waiting[:_SHOWN]:
-        permit, wait = one.permit, now - one.oldest
+    for one in facts.permits[:_SHOWN]:
+        permit, wait = one.permit, facts.now - one.oldest
         evidence = {"limit_key": permit.key, "jobs": one.jobs, "oldest": one.oldest}
         if permit.terms is None:
-            title = f"{_jobs(one.jobs)} {'waits' if one.jobs == 1 else 'wait'}, and {_unknown(permit.key)}"
+            title = f"{count(one.jobs, 'job', 'wait')}, and {_unknown(permit.key)}"
             yield problem("unknown_limit", title, "onward worker APP", **evidence)
         elif wait > _LONG and not permit.admission.jobs:
             yield warning(
                 "limit_reached",
-                f"limit {permit.key} is reached; {_jobs(one.jobs)} wait, one for {lasting(wait)}",
+                f"limit {permit.key} is reached; {count(one.jobs, 'job')} wait, one for {lasting(wait)}",
                 _raise(permit),
                 active=permit.standing.active,
                 **evidence,
@@ -80,7 +77,3 @@ def _named(holders: Sequence[PermitHolder], permit: PermitsSeen) -> str:
     ]
     more = permit.standing.active - len(names)
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"

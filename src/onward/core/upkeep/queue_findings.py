@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.core.jobs.job import Job
 from onward.core.upkeep.diagnosis import Finding, fine, lasting, quoted, warning
 from onward.core.upkeep.facts import QueueLoad, QueueSeen
 
 
-def waits_for_queue(job: Job, load: QueueLoad) -> Finding | None:
+def waits_for_queue(load: QueueLoad) -> Finding | None:
     """Return the finding for a ready job that waits for its queue's policy; None if it does not."""
-    about: dict[str, Any] = {"job_id": job.id, "job_type": job.job_type, "subject": job.subject}
     if load.full:
         return fine(
             "queue_full",
             f"its queue runs {load.running} of {load.concurrency}",
             _raise(load.name, "--concurrency N"),
             **_evidence(load),
-            **about,
         )
     if load.wait:
         return fine(
@@ -26,7 +23,6 @@ def waits_for_queue(job: Job, load: QueueLoad) -> Finding | None:
             f"its queue starts {load.rate}; the next may start in {lasting(load.wait)}",
             _raise(load.name, "--rate N/1m"),
             **_evidence(load),
-            **about,
         )
     return None
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from onward.core.jobs.payload import decode, lenient
 from onward.core.secrets.redaction import Hide, Redaction
 
@@ -21,18 +23,95 @@ _LONGEST_SECRET = 5_000
 _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}", re.ASCII)
 
 
+class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why an attempt failed, or why a job ended without success.
+
+    `reason` says why the job ended, `rule` names the classification rule that decided. `repeats` counts
+    failures in a row with this `fingerprint`. `cause` is the job whose end
+    cancelled this one. `detail` holds what has no field of its own.
+    """
+
+    error_class: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    rule: str | None = None
+    status: int | None = None
+    hint: str | None = None
+    link: str | None = None
+    fingerprint: str | None = None
+    repeats: int | None = None
+    cause: str | None = None
+    traceback: str | None = None
+    detail: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, error: ErrorLike) -> ErrorRecord:
+        """Return an error as a record; what fits no field of a mapping is in `detail`."""
+        match error:
+            case ErrorRecord():
+                return error
+            case Mapping():
+                return cls._of_facts(error)
+            case BaseException():
+                return cls(type(error).__name__, message_of(error))
+        return cls(message=str(error))
+
+    @classmethod
+    def read(cls, text: str) -> ErrorRecord:
+        """Return a record that any version has stored; never raises."""
+        try:
+            facts = decode(text)
+        except ValueError:
+            return cls(message="(the stored error could not be read)")
+        return cls._of_facts(facts if isinstance(facts, Mapping) else {"value": facts})
+
+    @classmethod
+    def _of_facts(cls, facts: Mapping[str, Any]) -> ErrorRecord:
+        fields: dict[str, Any] = {}
+        detail: dict[str, Any] = {}
+        for name, value in facts.items():
+            if value is not None:
+                fits = isinstance(value, _TYPES.get(name, ())) and not isinstance(value, bool)
+                (fields if fits else detail)[name] = value
+        return cls(**{**fields, "detail": {**fields.get("detail", {}), **detail}})
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields that are known, in the form in which they are stored."""
+        known = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return {name: value for name, value in known if value is not None and value != {}}
+
+    @property
+    def summary(self) -> str:
+        """The class and the message as one text; without a message, the reason stands in its place."""
+        return ": ".join(part for part in (self.error_class, self.message or self.reason) if part)
+
+    @property
+    def label(self) -> str:
+        """The class for a metric: a short plain name, or `other`."""
+        return self.error_class if self.error_class and _CLASS.fullmatch(self.error_class) else "other"
+
+    def redacted(self, redaction: Redaction, secrets: frozenset[str] = frozenset()) -> ErrorRecord:
+        """Return the record without secrets; `secrets` are further texts to hide."""
+        return self._of_facts(redaction.redact(self.facts(), secrets))
+
+
+ErrorLike = ErrorRecord | Mapping[str, Any] | BaseException | str
+"""What an outcome takes as its error; `ErrorRecord.of` makes a record of it."""
+
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(ErrorRecord.__struct_fields__, str),
+    "status": int,
+    "repeats": int,
+    "detail": Mapping,
+}
+
+
 def message_of(error: BaseException) -> str:
     """Return the message of an exception, or a placeholder if its `__str__` raises."""
     try:
         return str(error)
     except BaseException:  # noqa: BLE001 - the handler's own __str__ may raise anything
         return "(its message could not be read)"
-
-
-def error_class(error: Mapping[str, Any]) -> str:
-    """Return the class of a stored error for a metric: a short plain name, or `other`."""
-    name = error.get("class")
-    return name if isinstance(name, str) and _CLASS.fullmatch(name) else "other"
 
 
 def shorten(text: str, longest: int, hide: Hide, *, end: bool = False) -> str:
@@ -45,14 +124,22 @@ def shorten(text: str, longest: int, hide: Hide, *, end: bool = False) -> str:
     return hidden[-longest:] if end else hidden[:longest]
 
 
-def sanitise(error: Mapping[str, Any], payload: object, redaction: Redaction) -> dict[str, Any]:
-    """Return an error as plain JSON without secrets, including secrets of the job's payload."""
+def sanitise(error: ErrorRecord, payload: object, redaction: Redaction) -> ErrorRecord:
+    """Return a record of plain JSON without secrets, including secrets of the job's payload."""
+    facts = error.facts()
+    if "detail" in facts:
+        facts["detail"] = sanitise_facts(facts["detail"], payload, redaction)
+    return ErrorRecord.of(sanitise_facts(facts, payload, redaction))
+
+
+def sanitise_facts(facts: Mapping[str, Any], payload: object, redaction: Redaction) -> dict[str, Any]:
+    """Return what a handler says of its attempt as plain JSON of a bounded size, without secrets."""
     hide = redaction.hider(payload)
     cut = {
         name: shorten(value, LONGEST_TRACEBACK, hide, end=name == "traceback")
         if isinstance(value, str)
         else value
-        for name, value in error.items()
+        for name, value in facts.items()
     }
     plain = decode(lenient(cut, _LARGEST))
     hidden: dict[str, Any] = redaction.redact(plain, redaction.secrets_of(payload))

@@ -19,8 +19,9 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.job import ENDED, Job, JobState
 from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import REDACTION, Redaction
-from onward.core.work.error_record import error_class, message_of, sanitise
+from onward.core.work.error_record import ErrorLike, ErrorRecord, sanitise, sanitise_facts
 from onward.core.work.lease import JobLease
+from onward.core.work.progress import Report
 from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 from onward.core.work.wait import Parked, Wait
 from onward.errors import InvalidSetting, LeaseLost
@@ -79,7 +80,7 @@ class Snooze(Exception):
 class Failed(msgspec.Struct, frozen=True):
     """The attempt failed; `retryable=False` ends the job at once, `after` replaces the back-off."""
 
-    error: Mapping[str, Any] | BaseException | str
+    error: ErrorLike
     retryable: bool = True
     after: Duration | None = None
 
@@ -93,7 +94,7 @@ class RateLimited(Exception):
     """
 
     after: Duration | None = None
-    error: Mapping[str, Any] | BaseException | str = "rate limited"
+    error: ErrorLike = "rate limited"
     counted: bool | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +114,7 @@ class Released(msgspec.Struct, frozen=True):
     """The worker gives the job back unfinished, at once or after a delay; this burns no attempt."""
 
     delay: Duration | None = None
-    error: Mapping[str, Any] | None = None
+    error: ErrorRecord | None = None
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost", forbid_unknown_fields=True):
@@ -135,7 +136,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     waits: int
     crashes: int
     delay: timedelta = timedelta()
-    error: Mapping[str, Any] | None = None
+    error: ErrorRecord | None = None
     result: Any = None
     wait: Wait | None = None
 
@@ -147,7 +148,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     @property
     def error_class(self) -> str | None:
         """The class of the error, for a metric; None if there is no error."""
-        return None if self.error is None else error_class(self.error)
+        return None if self.error is None else self.error.label
 
     def cancelled(self) -> Transition:
         """Return the transition to write instead when cancellation was requested before the job went back."""
@@ -162,7 +163,10 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """A transition for one lease of one job; it is refused if the lease is no longer the newest."""
+    """A transition for one lease of one job; it is refused if the lease is no longer the newest.
+
+    `progress` is the last report of the run, if it is not stored yet.
+    """
 
     job_id: str
     lease: int
@@ -170,6 +174,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
     transition: Transition
     usage: tuple[Usage, ...] = ()
     actions: Mapping[str, str] | None = None
+    progress: Report | None = None
 
     @classmethod
     def of(  # noqa: PLR0917 - keywords cost each job a tenth of a microsecond
@@ -215,7 +220,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
     def cancelled(self) -> End:
         """Return the end of a job that can't go back, because its cancellation was requested while it ran."""
         to = self.transition
-        error = to.error or {"reason": "cancelled on request"}
+        error = to.error or ErrorRecord(reason="cancelled on request")
         return replace(self, transition=replace(to, attempt=self.ran, error=error).cancelled())
 
 
@@ -225,23 +230,23 @@ def _settle_hidden(
     """Settle without secrets: every error or reason of a handler that is stored or shown passes here."""
     if isinstance(outcome, Failed | RateLimited):
         # Hide secrets before settling: the failure is compared with the stored one, whose secrets are hidden.
-        told = sanitise(_described(outcome.error), job.payload, redaction)
-        return settle(job, outcome, policy, dice, recognised(job.job_type, told, job.error))
+        hidden = sanitise(ErrorRecord.of(outcome.error), job.payload, redaction)
+        return settle(job, outcome, policy, dice, recognised(job.job_type, hidden, job.error))
     to = settle(job, outcome, policy, dice)
     if to.outcome == "skipped":
-        return replace(to, result=sanitise(to.result, job.payload, redaction))
+        return replace(to, result=sanitise_facts(to.result, job.payload, redaction))
     if to.error is None:
         return to
-    told = sanitise(to.error, job.payload, redaction)
+    hidden = sanitise(to.error, job.payload, redaction)
     if isinstance(outcome, Lost):
-        told = recognised(job.job_type, told, job.error)
-    return replace(to, error=told)
+        hidden = recognised(job.job_type, hidden, job.error)
+    return replace(to, error=hidden)
 
 
 def settle(  # noqa: C901, PLR0911 - one state machine, one match
-    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, told: Mapping[str, Any] | None = None
+    job: Job, outcome: Outcome, policy: RetryPolicy, dice: float = 1.0, stored: ErrorRecord | None = None
 ) -> Transition:
-    """Decide what an outcome does to a running job; `told` is the stored form of its failure."""
+    """Decide what an outcome does to a running job; `stored` is the stored form of its failure."""
     as_it_was = _as_it_was(job.attempt, job.waits, job.crashes)
     unburnt = _as_it_was(job.attempt - 1, job.waits, job.crashes)
     match outcome:
@@ -250,7 +255,7 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
         case Skip(reason):
             return _succeed(as_it_was, "skipped", {"reason": reason})
         case Cancelled(reason):
-            return replace(as_it_was, error={"reason": reason}).cancelled()
+            return replace(as_it_was, error=ErrorRecord(reason=reason)).cancelled()
         case Released(delay, error):
             return unburnt if delay is None else _later(unburnt, "released", delay, error)
         case Snooze(delay):
@@ -260,18 +265,18 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
             return replace(_later(unburnt, "parked", LONGEST_DELAY), wait=outcome.wait(job.deadline))
         case RateLimited(after, error, counted=True):
             wait = _limited_wait(after, policy, job.attempt, dice)
-            return _retry(job, as_it_was, told or _described(error), wait)
+            return _retry(job, as_it_was, stored or ErrorRecord.of(error), wait)
         case RateLimited(after, error) if job.waits < MAX_RATE_LIMIT_WAITS:
             waited = replace(unburnt, waits=job.waits + 1)
             wait = _limited_wait(after, policy, waited.waits, dice)
-            return _later(waited, "rate_limited", wait, told or _described(error))
+            return _later(waited, "rate_limited", wait, stored or ErrorRecord.of(error))
         case RateLimited(_, error):
-            return _bury(as_it_was, {**(told or _described(error)), "reason": "rate_limited_too_often"})
+            return _bury(as_it_was, replace(stored or ErrorRecord.of(error), reason="rate_limited_too_often"))
         case Failed(error, retryable=False):
-            return _bury(as_it_was, {"reason": "unrecoverable", **(told or _described(error))})
+            return _die(as_it_was, "unrecoverable", stored or ErrorRecord.of(error))
         case Failed(error, after=after):
             wait = _wait(after, policy, job.attempt, dice)
-            return _retry(job, as_it_was, told or _described(error), wait, policy.poison_after)
+            return _retry(job, as_it_was, stored or ErrorRecord.of(error), wait, policy.poison_after)
         case Lost(how):
             return _lose(job, as_it_was, how, policy, dice)
     raise InvalidSetting(f"{outcome!r:.80} is no outcome; give Succeeded(…), Failed(…) or another of them")
@@ -292,17 +297,8 @@ def _lose(job: Job, as_it_was: Transition, how: str | None, policy: RetryPolicy,
     wait = policy.delay_after_crash(job.crashes + 1, job.attempt, dice)
     # Fingerprints ignore quoted text: the failure is the same whichever worker was lost.
     message = f"worker {job.worker_id!r} {how or 'stopped renewing its lease'}"
-    lost = {"class": _LOST, "message": message, "rule": "worker_lost", "hint": _LOST_HINT}
+    lost = ErrorRecord(_LOST, message, rule="worker_lost", hint=_LOST_HINT)
     return replace(_retry(job, crashed, lost, wait), outcome="lost")
-
-
-def _described(error: Mapping[str, Any] | BaseException | str) -> Mapping[str, Any]:
-    match error:
-        case Mapping():
-            return error
-        case BaseException():
-            return {"class": type(error).__name__, "message": message_of(error)}
-    return {"message": str(error)}
 
 
 # Cached because a worker needs it for each job, and most jobs share a few values of these counters.
@@ -333,32 +329,31 @@ def _succeed(transition: Transition, outcome: str, result: Any) -> Transition:
 def _retry(
     job: Job,
     transition: Transition,
-    error: Mapping[str, Any],
+    error: ErrorRecord,
     wait: Duration,
     poison_after: int | None = None,
 ) -> Transition:
     if job.attempt >= job.max_attempts:
         reason = "crash_loop" if _loops(job, transition) else "attempts_exhausted"
-        return _bury(transition, {"reason": reason, **error})
+        return _die(transition, reason, error)
     if poison_after is not None and _is_poison(error, poison_after):
-        return _bury(transition, {"reason": "poison", **error})
+        return _die(transition, "poison", error)
     return _later(transition, "failed", wait, error)
 
 
 def _loops(job: Job, transition: Transition) -> bool:
     """Whether the worker was lost in this attempt and in the one before."""
     crashed = transition.crashes > job.crashes > 0
-    return crashed and isinstance(job.error, Mapping) and job.error.get("class") == _LOST
+    return crashed and job.error is not None and job.error.error_class == _LOST
 
 
-def _is_poison(error: Mapping[str, Any], after: int) -> bool:
+def _is_poison(error: ErrorRecord, after: int) -> bool:
     """Whether a job has failed at least `after` times in a row in one way that no rule classifies."""
-    repeats: int = error.get("repeats", 1)
-    return repeats >= after and error.get("rule", _UNCLASSIFIED) == _UNCLASSIFIED
+    return (error.repeats or 1) >= after and error.rule in {None, _UNCLASSIFIED}
 
 
 def _later(
-    transition: Transition, outcome: str, wait: Duration, error: Mapping[str, Any] | None = None
+    transition: Transition, outcome: str, wait: Duration, error: ErrorRecord | None = None
 ) -> Transition:
     # A provider may have set the wait: one too large to add to a database's clock must not block the write.
     delay = min(max(duration("delay", wait), timedelta()), LONGEST_DELAY)
@@ -367,5 +362,10 @@ def _later(
     )
 
 
-def _bury(transition: Transition, error: Mapping[str, Any]) -> Transition:
+def _die(transition: Transition, reason: str, error: ErrorRecord) -> Transition:
+    """Return the death of a job; a reason that the error states goes before `reason`."""
+    return _bury(transition, replace(error, reason=error.reason or reason))
+
+
+def _bury(transition: Transition, error: ErrorRecord) -> Transition:
     return replace(transition, state=_S.DEAD, event="job.deadlettered", outcome="failed", error=error)

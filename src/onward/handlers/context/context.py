@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -19,20 +20,16 @@ from onward.core.policy.category import Capability
 from onward.core.policy.contract import check_may
 from onward.core.records.artifact import Artifact
 from onward.core.records.usage import Usage
+from onward.core.secrets.redaction import Hide
 from onward.core.work.lifecycle import Cancelled
+from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
-from onward.errors import InvalidSetting, TransactionOpen
+from onward.errors import TransactionOpen
 from onward.handlers.clients import Clients, confined
-from onward.handlers.context.context_effects import Acting, Acts, once, perform, perform_async, step
-from onward.handlers.context.context_waits import (
-    MISSING,
-    Awaiting,
-    Over,
-    Waits,
-    sleep_for,
-    sleep_until,
-    wait_for,
-)
+from onward.handlers.context.context_effects import Acting, once, perform, perform_async, step
+from onward.handlers.context.context_progress import track
+from onward.handlers.context.context_waits import MISSING, Awaiting, Waits, sleep_for, sleep_until, wait_for
+from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import call, call_async, calls_of, check_plain
 from onward.handlers.context.transaction_entry import Opening
 from onward.handlers.handler import Run
@@ -45,6 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = get_logger("onward.job")
+_CHECK_SECONDS = 0.5
 # The default lets `ctx.once(fn)`, which leaves out the name, reach a check whose error says so; Python would
 # only report a missing argument.
 _NONE_GIVEN: Any = None
@@ -53,13 +51,14 @@ _NONE_GIVEN: Any = None
 class Context:
     """The running job, as its handler sees it; a parameter with this annotation receives it."""
 
-    __slots__ = ("_adapter", "_clients", "_opening", "_run", "_told", "_waits")
+    __slots__ = ("_adapter", "_clients", "_hider", "_opening", "_run", "_told", "_waits")
 
     def __init__(self, run: Run, clients: Clients) -> None:
         self._run = run
         self._clients = clients
         self._told = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
+        self._hider: Hide | None = None
         self._opening: Opening | None = None
         self._waits: Waits | None = None
 
@@ -116,9 +115,13 @@ class Context:
         if self._adapter is None:
             job = self._run.job
             about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
-            hide = self._clients.rules.redact.hider(job.payload)
-            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: hide})
+            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: self._hide})
         return self._adapter
+
+    @property
+    def _hide(self) -> Hide:
+        self._hider = self._hider or self._clients.policies.settings.redact.hider(self._run.job.payload)
+        return self._hider
 
     @property
     def cancelled(self) -> bool:
@@ -137,10 +140,17 @@ class Context:
             self.check_cancelled()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep in a sync handler; raises Cancelled as soon as the handler should give way."""
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
-            raise InvalidSetting("ctx.sleep() would block the event loop; use await asyncio.sleep(…) here")
+        """Sleep; raises Cancelled as soon as the handler should give way."""
+        check_may_block("ctx.sleep()", "await ctx.asleep(…)")
         if self._run.wait_cancelled(seconds):
+            self.check_cancelled()
+
+    async def asleep(self, seconds: float) -> None:
+        """Sleep; raises Cancelled as soon as the handler should give way."""
+        ends_at = time.monotonic() + seconds
+        while (left := ends_at - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, _CHECK_SECONDS))
+            # An event loop that a thread runs for itself is not cancelled from outside, so check here.
             self.check_cancelled()
 
     @overload
@@ -155,7 +165,7 @@ class Context:
         The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
         check_plain(function)
-        calls = calls_of(self._run, self._clients.rules, kwargs)
+        calls = calls_of(self._run, self._clients.policies, kwargs)
         return call(calls, partial(function, *args, **kwargs), self.sleep)
 
     @overload
@@ -171,14 +181,25 @@ class Context:
 
         The pauses follow `retry`, or the `inner_retry` of the category. Any other error is raised at once.
         """
-        calls = calls_of(self._run, self._clients.rules, kwargs)
-        return await call_async(calls, partial(function, *args, **kwargs), self.check_cancelled)
+        calls = calls_of(self._run, self._clients.policies, kwargs)
+        return await call_async(calls, partial(function, *args, **kwargs), self.asleep)
 
-    def progress(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items one by one; raises Cancelled before an item if the handler should give way."""
-        for item in items:
-            self.check_cancelled()
-            yield item
+    @overload
+    def progress(self, items: Iterable[T], total: float | None = None) -> Iterator[T]: ...
+    @overload
+    def progress(self, items: AsyncIterable[T], total: float | None = None) -> AsyncIterator[T]: ...
+    def progress(
+        self, items: Iterable[T] | AsyncIterable[T], total: float | None = None
+    ) -> Iterator[T] | AsyncIterator[T]:
+        """Yield the items, by `for` or `async for` as they are, and report how many of `total` are done.
+
+        Without a `total` it is len(items), if they have one. Raises Cancelled if the handler should give way.
+        """
+        return track(items, total, self._run.report, self.check_cancelled)
+
+    def report(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Report how far the job is; the worker stores the newest report, at most once a second."""
+        self._run.report(Report.checked(done, total, note, self._hide))
 
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
@@ -193,7 +214,7 @@ class Context:
     @property
     def dry_run(self) -> bool:
         """Whether effects are skipped, because the application or ONWARD_DRY_RUN says so."""
-        return self._clients.rules.dry_run
+        return self._clients.policies.settings.dry_run
 
     def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
         """Do an effect that a retry does not repeat; return its result, as JSON stores it.
@@ -228,22 +249,38 @@ class Context:
         """
         return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
 
-    def sleep_until(self, instant: datetime) -> Over:
+    def sleep_until(self, instant: datetime) -> None:
         """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
 
-        Work done before the wait must be remembered, by `step` or `once`. An async handler awaits the call.
+        Work done before the wait must be remembered, by `step` or `once`.
         """
         self._check_may_leave()
-        return sleep_until(instant, self._run.job.started_at)
+        sleep_until(instant, self._run.job.started_at)
 
-    def sleep_for(self, length: Duration, *, name: str | None = None) -> Any:
+    async def asleep_until(self, instant: datetime) -> None:
+        """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
+
+        Work done before the wait must be remembered, by `astep` or `aonce`.
+        """
+        self.sleep_until(instant)
+
+    def sleep_for(self, length: Duration, *, name: str | None = None) -> None:
         """Leave the slot until `length` after the handler first came here; it then runs from its start.
 
         A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
-        must be remembered, by `step` or `once`. An async handler awaits the call.
+        must be remembered, by `step` or `once`.
         """
         waits = self._check_may_leave()
-        return self._performed(lambda acting, _: sleep_for(acting, waits, length, name))
+        perform(sleep_for(self._acting(self._sync, self._run.wait_cancelled), waits, length, name))
+
+    async def asleep_for(self, length: Duration, *, name: str | None = None) -> None:
+        """Leave the slot until `length` after the handler first came here; it then runs from its start.
+
+        A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
+        must be remembered, by `astep` or `aonce`.
+        """
+        waits = self._check_may_leave()
+        await perform_async(sleep_for(self._acting(self._current, asyncio.sleep), waits, length, name))
 
     def wait_for(
         self,
@@ -256,18 +293,30 @@ class Context:
         """Leave the slot until `app.signal(event, key=…)` is sent in the job's org; return its payload.
 
         A signal sent earlier counts while it is kept, and each wait takes a signal of its own. After
-        `timeout` the call raises WaitTimedOut, or returns the default. An async handler awaits the call.
+        `timeout` the call raises WaitTimedOut, or returns the default.
         """
         waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
-        return self._performed(lambda acting, client: wait_for(acting, client.worker.signals, waits, awaited))
-
-    def _performed(self, acts: Callable[[Acting, Client | AsyncClient], Acts]) -> Any:
-        # An async handler gets a coroutine to await; a sync handler gets the result.
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
-            current = self._current
-            return perform_async(acts(self._acting(current, asyncio.sleep), current))
         client = self._sync
-        return perform(acts(self._acting(client, self._run.wait_cancelled), client))
+        acting = self._acting(client, self._run.wait_cancelled)
+        return perform(wait_for(acting, client.worker.signals, waits, awaited))
+
+    async def await_for(
+        self,
+        event: str,
+        key: str | None = None,
+        *,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the job waits, not this call
+        default: Any = MISSING,
+    ) -> Any:
+        """Leave the slot until `app.signal(event, key=…)` is sent in the job's org; return its payload.
+
+        A signal sent earlier counts while it is kept, and each wait takes a signal of its own. After
+        `timeout` the call raises WaitTimedOut, or returns the default.
+        """
+        waits, awaited = self._check_may_leave(), Awaiting(event, key, timeout, default)
+        client = self._current
+        acting = self._acting(client, asyncio.sleep)
+        return await perform_async(wait_for(acting, client.worker.signals, waits, awaited))
 
     def _check_may_leave(self) -> Waits:
         if self._opening is not None and (self._opening.sync or self._opening.current):
@@ -281,8 +330,7 @@ class Context:
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
         """Count what this attempt uses, and its cost in millionths of a currency.
 
-        It is written with the end of the attempt, whatever the outcome. If the worker dies before, it is
-        lost.
+        It is written with the end of the attempt, whatever the outcome. It is lost if the worker dies before.
         """
         self._run.meter(Usage.checked(unit, amount, cost_micros))
 
@@ -291,7 +339,7 @@ class Context:
     ) -> Artifact:
         """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
-        made = self._sync.artifacts.add(self._run.job, name, data, **options)
+        made = self._sync.worker.artifacts.add(self._run.job, name, data, **options)
         self._run.artifacts += 1
         return made
 
@@ -300,17 +348,17 @@ class Context:
     ) -> Artifact:
         """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
-        made = await self._current.artifacts.add(self._run.job, name, data, **options)
+        made = await self._current.worker.artifacts.add(self._run.job, name, data, **options)
         self._run.artifacts += 1
         return made
 
     def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
         """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
-        return self._sync.artifacts.open(artifact, role=role, job=self._run.job)
+        return self._sync.worker.artifacts.open(self._run.job, artifact, role=role)
 
     async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
         """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
-        return await self._current.artifacts.open(artifact, role=role, job=self._run.job)
+        return await self._current.worker.artifacts.open(self._run.job, artifact, role=role)
 
     def enqueue(self, new: NewJob) -> Handle[Any]:
         """Store a child of this job, which inherits its org, project, actor, correlation and trace."""
@@ -335,11 +383,11 @@ class Context:
 
     def parents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return self._sync.flows.parents(self._run.job.id)
+        return self._sync.worker.parents(self._run.job.id)
 
     async def aparents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return await self._current.flows.parents(self._run.job.id)
+        return await self._current.worker.parents(self._run.job.id)
 
     def _asks_for_parent(self, new: NewJob) -> bool:
         # A client confined to an org checks that the parent belongs to it, which costs a read. It is needed
@@ -349,4 +397,4 @@ class Context:
 
     def require(self, capability: Capability) -> None:
         """Raise NotAllowed if the category of this job does not have a capability."""
-        check_may(self._run.job, capability, self._clients.rules)
+        check_may(self._run.job, capability, self._clients.policies)

@@ -8,7 +8,6 @@ alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -28,14 +27,6 @@ MISSING: Any = object()
 """The caller gave no default."""
 
 _BEGUN, _SIGNAL, _TIMED_OUT = "begun", "signal", "timed_out"
-
-
-class Over:
-    """A wait that is over; an async handler may await it."""
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        """Return at once."""
-        yield from ()
 
 
 @dataclass(slots=True)
@@ -60,11 +51,10 @@ class Awaiting(NamedTuple):
     default: Any
 
 
-def sleep_until(instant: datetime, claimed_at: datetime | None) -> Over:
+def sleep_until(instant: datetime, claimed_at: datetime | None) -> None:
     """Park the job until an instant, unless it has passed."""
     if not is_over(zoned("instant", instant), claimed_at):
         raise Parked(instant)
-    return Over()
 
 
 def sleep_for(acting: Acting, waits: Waits, length: Duration, name: str | None) -> Acts:

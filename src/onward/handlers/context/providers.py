@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import random
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -13,9 +11,10 @@ from typing import Any, TypeVar
 from onward.core.failures.classify import judge
 from onward.core.failures.inner_retry import Calls
 from onward.core.failures.verdict import Verdict
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
+from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.handler import Run
 from onward.logs import get_logger
 
@@ -23,20 +22,18 @@ T = TypeVar("T")
 
 log = get_logger("onward.job")
 
-_CHECK_SECONDS = 0.5
 
-
-def calls_of(run: Run, rules: Rules, arguments: dict[str, Any]) -> Calls:
+def calls_of(run: Run, policies: Policies, arguments: dict[str, Any]) -> Calls:
     """Return what decides when a call of this job is repeated, by its category's policy or the call's.
 
     A `retry` that is a RetryPolicy is removed from the arguments; any other belongs to the function.
     """
-    policy = rules.category_of(run.job).inner_retry
+    policy = policies.category_of(run.job).inner_retry
     if isinstance(arguments.get("retry"), RetryPolicy):
         policy = arguments.pop("retry")
 
     def judged(error: BaseException) -> Verdict:
-        return judge(error, own=rules.classification, now=datetime.now(UTC))
+        return judge(error, own=policies.registry.classification, now=datetime.now(UTC))
 
     # A breaker holds the jobs of all workers at once; if each job waited by itself, they would fill the
     # slots.
@@ -57,7 +54,7 @@ def call(calls: Calls, function: Callable[[], T], sleep: Callable[[float], None]
 
 
 async def call_async(
-    calls: Calls, function: Callable[[], Awaitable[T]], check_cancelled: Callable[[], None]
+    calls: Calls, function: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[None]]
 ) -> T:
     """Await calls until the function returns, or raises an error that is no rate limit."""
     while True:
@@ -67,11 +64,7 @@ async def call_async(
             wait = calls.wait_after(error, random.random())  # noqa: S311 - spreads calls, keeps no secret
             if wait is None:
                 raise
-        ends_at = time.monotonic() + wait.total_seconds()
-        while (left := ends_at - time.monotonic()) > 0:
-            await asyncio.sleep(min(left, _CHECK_SECONDS))
-            # An event loop that a thread runs for itself is not cancelled from outside, so check here.
-            check_cancelled()
+        await sleep(wait.total_seconds())
 
 
 def _done(result: T) -> T:
@@ -97,10 +90,7 @@ def check_plain(function: Callable[..., Any]) -> None:
         raise InvalidSetting(
             "ctx.call_provider() was given a generator, which calls nobody yet; give a function that calls"
         )
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public form raises, in every thread
-        raise InvalidSetting(
-            "ctx.call_provider() would block the event loop; await ctx.acall_provider(…) here"
-        )
+    check_may_block("ctx.call_provider()", "await ctx.acall_provider(…)")
 
 
 def report_broken_rule(name: str, error: BaseException) -> None:

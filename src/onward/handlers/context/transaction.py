@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.clients.client import AsyncClient
 from onward.connections import begin_async
 from onward.connections.shielded import unbroken_async
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import owed_artifact
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Succeeded
 from onward.errors import TransactionNotOpen
@@ -76,7 +78,7 @@ async def _commit(
 ) -> Leases:
     """End the job under its lease and commit; raises LeaseLost after rolling everything back."""
     try:
-        end = _success(run, client.rules, result)
+        end = _success(run, client.policies, result)
         leases = await _written(run, client, end)
         leases.require()
     except BaseException as error:
@@ -99,7 +101,8 @@ async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
         ) from error
 
 
-def _success(run: Run, rules: Rules, result: Any) -> End:
-    if (missing := owed_artifact(run.job, run.artifacts, rules)) is not None:
+def _success(run: Run, policies: Policies, result: Any) -> End:
+    if (missing := owed_artifact(run.job, run.artifacts, policies)) is not None:
         raise Unrecoverable(missing)
-    return rules.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    end = policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    return end if run.last_report is None else replace(end, progress=run.last_report)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
-from onward.errors import InvalidSetting, TransactionOpen
+from onward.errors import TransactionOpen
 from onward.handlers.clients import Clients
+from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.sync.transaction import Transaction, transaction
 from onward.handlers.context.transaction import AsyncTransaction, transaction_async
 from onward.handlers.handler import Run
@@ -48,11 +48,9 @@ class Opening:
 
     def __enter__(self) -> Transaction:
         """Begin the transaction in a sync handler."""
-        if self._connection is None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - as ctx.sleep
+        if self._connection is None:
             # On SQLite it could wait for another handler's transaction, which waits for this event loop.
-            raise InvalidSetting(
-                "`with ctx.transaction()` would block the event loop; use `async with ctx.transaction()` here"
-            )
+            check_may_block("`with ctx.transaction()`", "`async with ctx.transaction()`")
         self._manager = transaction(self._run, self._clients, self._clients.sync, self._connection)
         tx = self._manager.__enter__()
         self.sync = tx.client

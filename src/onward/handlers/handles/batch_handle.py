@@ -15,15 +15,15 @@ import msgspec
 
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
+from onward.core.bulk import Bulk
 from onward.core.flows.batch import Batch
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Enqueued, Job, NewJob
 from onward.core.policy.category import Capability
-from onward.errors import InvalidJob, InvalidSetting, JobNotEnded
+from onward.errors import BatchFailed, InvalidJob, InvalidSetting, JobNotEnded
 from onward.handlers.clients import Clients
 from onward.handlers.handles.handle import Handle, pauses
-from onward.operations.jobs.cancel import CancelledMany
 from onward.origin import running
 
 
@@ -56,31 +56,45 @@ class BatchHandle:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id})"
 
-    def progress(self) -> Batch:
+    def refresh(self) -> Batch:
         """Read the batch, with the number of its jobs by outcome."""
         return self._sync().batches.get(self.id)
 
-    async def aprogress(self) -> Batch:
+    async def arefresh(self) -> Batch:
         """Read the batch, with the number of its jobs by outcome."""
         return await self._current().batches.get(self.id)
 
-    async def wait(self, timeout: Duration | None = None) -> Batch:  # noqa: ASYNC109 - raises an error of its own
-        """Wait until the batch has ended; raises JobNotEnded after `timeout`."""
+    def join(self, timeout: Duration | None = None) -> Batch:
+        """Wait for the end of all jobs and return the batch; raises JobNotEnded after `timeout`."""
         for pause in pauses(timeout):
-            batch = await self.aprogress()
-            if batch.ended_at is not None:
-                return batch
-            await asyncio.sleep(pause)
-        return _ended(await self.aprogress(), timeout)
-
-    def result(self, timeout: Duration | None = 0) -> Batch:
-        """Return the ended batch, blocking for at most `timeout`; raises JobNotEnded after that."""
-        for pause in pauses(timeout):
-            batch = self.progress()
+            batch = self.refresh()
             if batch.ended_at is not None:
                 return batch
             time.sleep(pause)
-        return _ended(self.progress(), timeout)
+        return _ended(self.refresh(), timeout)
+
+    async def ajoin(self, timeout: Duration | None = None) -> Batch:  # noqa: ASYNC109 - an error of its own
+        """Wait for the end of all jobs and return the batch; raises JobNotEnded after `timeout`."""
+        for pause in pauses(timeout):
+            batch = await self.arefresh()
+            if batch.ended_at is not None:
+                return batch
+            await asyncio.sleep(pause)
+        return _ended(await self.arefresh(), timeout)
+
+    def result(self, timeout: Duration | None = None) -> Batch:
+        """Wait for the end of all jobs and return the batch; raises BatchFailed unless all succeeded.
+
+        Raises JobNotEnded after `timeout`.
+        """
+        return _succeeded(self.join(timeout))
+
+    async def aresult(self, timeout: Duration | None = None) -> Batch:  # noqa: ASYNC109 - as ajoin()
+        """Wait for the end of all jobs and return the batch; raises BatchFailed unless all succeeded.
+
+        Raises JobNotEnded after `timeout`.
+        """
+        return _succeeded(await self.ajoin(timeout))
 
     def add(self, *jobs: NewJob) -> list[Handle[Any]]:
         """Add jobs while the batch is open, or in a handler of one of its jobs; raises BatchClosed."""
@@ -92,11 +106,11 @@ class BatchHandle:
         with self._around():
             return self._handles(await self._current().enqueue_many(self._members(jobs)))
 
-    def cancel(self, *, reason: str) -> CancelledMany:
+    def cancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, and accept no more."""
         return self._sync().batches.cancel(self.id, reason=reason)
 
-    async def acancel(self, *, reason: str) -> CancelledMany:
+    async def acancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, and accept no more."""
         return await self._current().batches.cancel(self.id, reason=reason)
 
@@ -193,12 +207,12 @@ class OwnBatch(BatchHandle):
         super().__init__(batch_id, clients)
         self._asking = asking
 
-    def cancel(self, *, reason: str) -> CancelledMany:
+    def cancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
         self._asking.require("domain")
         return super().cancel(reason=reason)
 
-    async def acancel(self, *, reason: str) -> CancelledMany:
+    async def acancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
         self._asking.require("domain")
         return await super().acancel(reason=reason)
@@ -240,5 +254,15 @@ def _ended(batch: Batch, timeout: Duration | None) -> Batch:
         raise JobNotEnded(
             f"batch {batch.id} has {left} of {batch.total} jobs left after {waited:g} s"
             f"{', and is open' if batch.open else ''}; give a longer timeout="
+        )
+    return batch
+
+
+def _succeeded(batch: Batch) -> Batch:
+    if batch.dead or batch.cancelled:
+        raise BatchFailed(
+            f"of {batch.total} jobs of batch {batch.id}, {batch.dead} are dead and {batch.cancelled} "
+            "cancelled; join() returns the batch, client.batches.jobs() its jobs",
+            batch.id,
         )
     return batch

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
 from onward.core.flows.flow import Flow
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration
+from onward.core.jobs.history import Cancellation
 from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.jobs.job import Enqueued, Job, JobState, NewJob
+from onward.core.jobs.job import Enqueued, Job, NewJob
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
-from onward.handlers.handles.handle import Handle
+from onward.handlers.handles.handle import Handle, countdown, result_of
 
 
 class _HasId(Protocol):
@@ -75,20 +75,36 @@ class FlowHandle(Sequence[Handle[Any]]):
         """Read the jobs, and update the states of their handles."""
         return self._seen(await self._clients.current().jobs.get_many(self.ids))
 
-    async def wait(self, timeout: Duration | None = None) -> list[Job]:  # noqa: ASYNC109 - as a handle's
-        """Wait until all jobs have ended; raises JobNotEnded after `timeout`."""
-        loop = asyncio.get_running_loop()
-        end = None if timeout is None else loop.time() + duration("timeout", timeout).total_seconds()
-        for one in self._handles:
-            await one.wait(None if end is None else max(0.0, end - loop.time()))
-        return await self.arefresh()
+    def join(self, timeout: Duration | None = None) -> list[Job]:
+        """Wait for the end of all jobs and return them; raises JobNotEnded after `timeout`."""
+        left = countdown(timeout)
+        return [one.join(left()) for one in self._handles]
 
-    def cancel(self, *, reason: str) -> list[JobState]:
-        """Cancel the waiting jobs, and ask the running ones to give way; return the state of each now."""
+    async def ajoin(self, timeout: Duration | None = None) -> list[Job]:  # noqa: ASYNC109 - as a handle's
+        """Wait for the end of all jobs and return them; raises JobNotEnded after `timeout`."""
+        left = countdown(timeout)
+        return [await one.ajoin(left()) for one in self._handles]
+
+    def result(self, timeout: Duration | None = None) -> list[Any]:
+        """Wait for the end of all jobs and return their results, in the order of the flow.
+
+        Raises JobFailed for the first that is dead or cancelled, JobNotEnded after `timeout`.
+        """
+        return [result_of(job) for job in self.join(timeout)]
+
+    async def aresult(self, timeout: Duration | None = None) -> list[Any]:  # noqa: ASYNC109 - as a handle's
+        """Wait for the end of all jobs and return their results, in the order of the flow.
+
+        Raises JobFailed for the first that is dead or cancelled, JobNotEnded after `timeout`.
+        """
+        return [result_of(job) for job in await self.ajoin(timeout)]
+
+    def cancel(self, *, reason: str) -> list[Cancellation]:
+        """Cancel the waiting jobs, and ask the running ones to give way; raises JobNotFound."""
         return [one.cancel(reason=reason) for one in self._last_first()][::-1]
 
-    async def acancel(self, *, reason: str) -> list[JobState]:
-        """Cancel the waiting jobs, and ask the running ones to give way; return the state of each now."""
+    async def acancel(self, *, reason: str) -> list[Cancellation]:
+        """Cancel the waiting jobs, and ask the running ones to give way; raises JobNotFound."""
         return [await one.acancel(reason=reason) for one in self._last_first()][::-1]
 
     def _last_first(self) -> list[Handle[Any]]:

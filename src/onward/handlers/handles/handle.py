@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.history import Cancellation
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
-from onward.core.secrets.redaction import redact
+from onward.core.secrets.redaction import REDACTION
+from onward.core.work.error_record import ErrorRecord
+from onward.core.work.progress import Progress
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
 
@@ -29,6 +32,7 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     _enqueued: Enqueued
     _clients: Clients
+    _progress: Progress | None = None
 
     @property
     def id(self) -> JobId:
@@ -54,6 +58,11 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """What the enqueue did to the job that held the key."""
         return self._enqueued.change
 
+    @property
+    def progress(self) -> Progress | None:
+        """How far the job was when it was last read; None if its handler reported nothing."""
+        return self._progress
+
     def __repr__(self) -> str:
         return f"Handle({self.id}, {self.state}, created={self.created})"
 
@@ -65,8 +74,17 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """Read the job, and update the state of this handle."""
         return self._seen(await self._clients.current().jobs.get(self.id))
 
-    async def wait(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - raises an error of its own
-        """Wait until the job has ended; raises JobNotEnded after `timeout`."""
+    def join(self, timeout: Duration | None = None) -> Job:
+        """Wait for the end and return the job, whatever it came to; raises JobNotEnded after `timeout`."""
+        for pause in pauses(timeout):
+            job = self.refresh()
+            if job.state in ENDED:
+                return job
+            time.sleep(pause)
+        return _ended(self.refresh(), timeout)
+
+    async def ajoin(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - an error of its own
+        """Wait for the end and return the job, whatever it came to; raises JobNotEnded after `timeout`."""
         for pause in pauses(timeout):
             job = await self.arefresh()
             if job.state in ENDED:
@@ -74,37 +92,34 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             await asyncio.sleep(pause)
         return _ended(await self.arefresh(), timeout)
 
-    def result(self, timeout: Duration | None = 0) -> R_co:
-        """Return what the handler returned, as JSON stores it; raises JobFailed or JobNotEnded.
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for the end and return what the handler returned, as JSON stores it.
 
-        It waits for at most `timeout`.
+        Raises JobFailed for a job that is dead or cancelled, JobNotEnded after `timeout`.
         """
-        for pause in pauses(timeout):
-            job = self.refresh()
-            if job.state in ENDED:
-                return _result(job)  # type: ignore[no-any-return]
-            time.sleep(pause)
-        return _result(_ended(self.refresh(), timeout))  # type: ignore[no-any-return]
+        return result_of(self.join(timeout))  # type: ignore[no-any-return]
 
-    async def aresult(self, timeout: Duration | None = 0) -> R_co:  # noqa: ASYNC109 - as wait()
-        """Return what the handler returned, as JSON stores it; raises JobFailed or JobNotEnded.
+    async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as ajoin()
+        """Wait for the end and return what the handler returned, as JSON stores it.
 
-        It waits for at most `timeout`.
+        Raises JobFailed for a job that is dead or cancelled, JobNotEnded after `timeout`.
         """
-        return _result(await self.wait(timeout))  # type: ignore[no-any-return]
+        return result_of(await self.ajoin(timeout))  # type: ignore[no-any-return]
 
-    def cancel(self, *, reason: str) -> JobState:
-        """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
-        self.state = state = self._clients.sync.jobs.cancel(self.id, reason=reason)
-        return state
+    def cancel(self, *, reason: str) -> Cancellation:
+        """Cancel the job if it waits, or ask its handler to give way; raises JobNotFound."""
+        answer = self._clients.sync.jobs.cancel(self.id, reason=reason)
+        self.state = answer.state
+        return answer
 
-    async def acancel(self, *, reason: str) -> JobState:
-        """Cancel the job if it waits, or ask its handler to give way; return the state it is in now."""
-        self.state = state = await self._clients.current().jobs.cancel(self.id, reason=reason)
-        return state
+    async def acancel(self, *, reason: str) -> Cancellation:
+        """Cancel the job if it waits, or ask its handler to give way; raises JobNotFound."""
+        answer = await self._clients.current().jobs.cancel(self.id, reason=reason)
+        self.state = answer.state
+        return answer
 
     def _seen(self, job: Job) -> Job:
-        self.state = job.state
+        self.state, self._progress = job.state, job.progress
         return job
 
 
@@ -120,6 +135,14 @@ def pauses(timeout: Duration | None) -> Iterator[float]:
         pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 
 
+def countdown(timeout: Duration | None) -> Callable[[], float | None]:
+    """Return a function for the seconds that are left of `timeout`; None if there is none."""
+    if timeout is None:
+        return lambda: None
+    end = time.monotonic() + duration("timeout", timeout).total_seconds()
+    return lambda: max(0.0, end - time.monotonic())
+
+
 def _ended(job: Job, timeout: Duration | None) -> Job:
     if job.state not in ENDED:
         waited = duration("timeout", timeout).total_seconds()
@@ -129,13 +152,14 @@ def _ended(job: Job, timeout: Duration | None) -> Job:
     return job
 
 
-def _result(job: Job) -> Any:
+def result_of(job: Job) -> Any:
+    """Return the result of an ended job; raise JobFailed unless it succeeded."""
     if job.state == JobState.SUCCEEDED:
         return job.result
-    error = redact(job.error or {})
+    error = (job.error or ErrorRecord()).redacted(REDACTION)
     if job.state == JobState.CANCELLED:
-        why = f"was cancelled: {error.get('reason', 'no reason was given')}"
+        why = f"was cancelled: {error.reason or 'no reason was given'}"
     else:
-        what = ": ".join(str(error[part]) for part in ("class", "message") if error.get(part))
-        why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what or 'no error was stored'}"
+        what = error.summary or "no error was stored"
+        why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what}"
     raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job.id)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from onward.core.bulk import Changed
 from onward.core.failures.alert import (
     Alert,
     GroupedAlert,
@@ -23,13 +24,15 @@ from onward.core.failures.alert import (
     finding_fingerprint,
     group_of,
 )
-from onward.core.inputs.checks import span, whole
+from onward.core.inputs.checks import span, whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import check_reason, check_text
-from onward.core.jobs.job import instant
+from onward.core.jobs.job import instant, micros
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import Rules
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
+from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 DEATHS = ("id", "lease", "at")
@@ -63,12 +66,12 @@ class Death(msgspec.Struct, frozen=True):
     category: str
     attempt: int
     max_attempts: int
-    error: dict[str, Any]
+    error: ErrorRecord
 
 
 def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:
     """Find deaths that are in no alert yet, starting `overlap` before the newest death that is in one."""
-    whole("limit", limit, 1, _MOST)
+    whole_number("limit", limit, 1, _MOST)
     length = span("overlap", overlap) // _MICROSECOND
     rows = yield Statement("find_deaths", {"overlap": length, "limit": limit})
     return [_death(row) for row in rows]
@@ -79,7 +82,7 @@ def note_look() -> Operation[None]:
     yield Statement("note_look", {})
 
 
-def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
+def raise_deaths(deaths: Sequence[Death], policies: Policies) -> Operation[int]:
     """Add deaths to the alerts of their groups, each once; return how many were new. Needs a transaction."""
     keys = [(death.job_id, death.lease, death.at) for death in deaths]
     rows = yield Statement("note_deaths", {"deaths": Rows.of(DEATHS, keys)})
@@ -89,17 +92,17 @@ def raise_deaths(deaths: Sequence[Death], rules: Rules) -> Operation[int]:
         if (death.job_id, death.lease) in noted:
             groups.setdefault(group_of(death.job_type, death.error), []).append(death)
     if groups:
-        values = [_group(name, members, rules) for name, members in sorted(groups.items())]
+        values = [_group(name, members, policies) for name, members in sorted(groups.items())]
         yield Statement("raise_alerts", {"groups": Rows.of(GROUPS, values)})
     return len(noted)
 
 
-def observe(findings: Collection[Finding], rules: Rules) -> Operation[None]:
+def observe(findings: Collection[Finding], policies: Policies) -> Operation[None]:
     """Raise an alert for each finding, and resolve alerts that are no longer found. Needs a transaction."""
     found = {finding_fingerprint(finding): finding for finding in findings}
     if found:
         values: list[tuple[Scalar, ...]] = [
-            (name, finding.code, as_json(about_finding(finding, rules.redact)))
+            (name, finding.code, as_json(about_finding(finding, policies.settings.redact)))
             for name, finding in sorted(found.items())
         ]
         remind = REMIND // _MICROSECOND
@@ -130,8 +133,8 @@ def prepare(sinks: Collection[str], *, throttle: timedelta, limit: int = 100) ->
         alert, number = _alert(row)
         for sink in sorted(sinks):
             earlier = waiting.get((alert.fingerprint, sink), 0)
-            whole_one = msgspec.structs.replace(alert, count=alert.count + earlier) if earlier else alert
-            values.append((alert.fingerprint, sink, number, msgspec.json.encode(whole_one).decode()))
+            message = msgspec.structs.replace(alert, count=alert.count + earlier) if earlier else alert
+            values.append((alert.fingerprint, sink, number, msgspec.json.encode(message).decode()))
     yield Statement("add_sends", {"messages": Rows.of(MESSAGES, values)})
     return len(rows)
 
@@ -158,36 +161,41 @@ def record_send(send: Send, error: str | None = None, *, wait: timedelta | None 
     return bool((yield Statement("delay_send", params)))
 
 
-def list_alerts(*, kind: str | None = None, limit: int = 50) -> Operation[list[GroupedAlert]]:
-    """Read alerts, the one that happened last first."""
-    whole("limit", limit, 1, _MOST)
+def list_alerts(
+    *, kind: str | None = None, limit: int = 50, cursor: Cursor | None = None
+) -> Operation[Page[GroupedAlert]]:
+    """Read a page of alerts, the one that happened last first."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if kind is not None:
         check_text("kind", kind, longest=_LONGEST_FINGERPRINT)
-    rows = yield Statement("list_alerts", {"kind": kind, "limit": limit})
+    before, after = read_cursor("alerts", cursor, int, str) if cursor is not None else (None, None)
+    place: dict[str, Scalar] = {"before": before, "after": after}
+    rows = yield Statement("list_alerts", {"kind": kind, "limit": limit + 1, **place})
     sends = yield Statement("list_sends", {"fingerprints": as_json([row[0] for row in rows])})
     waiting: dict[str, list[WaitingSend]] = {}
     for fingerprint, sink, _, tries, next_at, error in sends:
         waiting.setdefault(fingerprint, []).append(WaitingSend(sink, tries, _at(next_at), error))
-    return [_grouped(row, tuple(waiting.get(row[0], ()))) for row in rows]
+    alerts = [_grouped(row, tuple(waiting.get(row[0], ()))) for row in rows]
+    return cut("alerts", alerts, limit, lambda alert: (micros(alert.last_at), alert.fingerprint))
 
 
-def mute(fingerprint: str, *, reason: str, for_: Duration | None = None) -> Operation[bool]:
-    """Count an alert but send nothing, for `for_` or until it is unmuted; return False if there is none."""
+def mute(fingerprint: str, *, reason: str, for_: Duration | None = None) -> Operation[Changed]:
+    """Count an alert but send nothing, for `for_` or until it is unmuted."""
     reason = check_reason(reason)
     length = None if for_ is None else span("for_", duration("for_", for_), least=_MICROSECOND)
     if length is not None:
         length = min(length, _LONGEST_MUTE)
     detail = {"reason": reason} if length is None else {"reason": reason, "seconds": length.total_seconds()}
     about = _described("alert.muted", fingerprint, detail)
-    micros = None if length is None else length // _MICROSECOND
-    return bool((yield Statement("mute_alert", {**about, "reason": reason, "length": micros})))
+    lasting = None if length is None else length // _MICROSECOND
+    return Changed(bool((yield Statement("mute_alert", {**about, "reason": reason, "length": lasting}))))
 
 
-def unmute(fingerprint: str, *, reason: str | None = None) -> Operation[bool]:
-    """Send messages about an alert again, from its next occurrence on; return False if it was not muted."""
+def unmute(fingerprint: str, *, reason: str | None = None) -> Operation[Changed]:
+    """Send messages about an alert again, from its next occurrence on."""
     detail = {} if reason is None else {"reason": check_reason(reason)}
     about = _described("alert.unmuted", fingerprint, detail)
-    return bool((yield Statement("unmute_alert", about)))
+    return Changed(bool((yield Statement("unmute_alert", about))))
 
 
 def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
@@ -202,18 +210,18 @@ def prune(*, overlap: timedelta, limit: int = 1000) -> Operation[int]:
 
 def _death(row: Row) -> Death:
     job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, error = row
-    told = decode(error) if error else {}
-    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, told)
+    last = ErrorRecord.read(error) if error else ErrorRecord()
+    return Death(job_id, lease, at, org_id, job_type, queue, category, attempt, max_attempts, last)
 
 
-def _group(name: str, members: Sequence[Death], rules: Rules) -> tuple[Scalar, ...]:
+def _group(name: str, members: Sequence[Death], policies: Policies) -> tuple[Scalar, ...]:
     last = max(members, key=lambda death: death.at)
-    kind = (rules.categories.get(last.category) or rules.categories["default"]).alert
+    kind = (policies.registry.categories.get(last.category) or policies.registry.categories["default"]).alert
     job = {
         field: getattr(last, field)
         for field in ("job_id", "job_type", "org_id", "queue", "attempt", "max_attempts")
     }
-    about = as_json(about_death(kind, job, last.error, rules.redact))
+    about = as_json(about_death(kind, job, last.error, policies.settings.redact))
     first_at = min(death.at for death in members)
     return (name, kind, about, last.job_id, len(members), first_at, last.at)
 
@@ -241,18 +249,18 @@ def _alert(row: Row) -> tuple[Alert, int]:
 
 def _grouped(row: Row, waiting: tuple[WaitingSend, ...]) -> GroupedAlert:
     fingerprint, source, about, count, unsent, first_at, last_at, sent_at, resolved_at, muted_at, *mute = row
-    told: dict[str, Any] = decode(about)
+    text: dict[str, Any] = decode(about)
     until, reason, actor_type, actor_id = mute if muted_at is not None else (None, None, None, None)
     return GroupedAlert(
-        fingerprint=fingerprint, source=source, kind=told["kind"], title=told["title"], about=told,
+        fingerprint=fingerprint, source=source, kind=text["kind"], title=text["title"], about=text,
         count=count, unsent=unsent, first_at=instant(first_at), last_at=instant(last_at),
         sent_at=_at(sent_at), resolved_at=_at(resolved_at), muted_at=_at(muted_at), muted_until=_at(until),
         mute_reason=reason, mute_actor_type=actor_type, mute_actor_id=actor_id, waiting=waiting,
     )  # fmt: skip
 
 
-def _at(micros: int | None) -> datetime | None:
-    return None if micros is None else instant(micros)
+def _at(at: int | None) -> datetime | None:
+    return None if at is None else instant(at)
 
 
 def _described(event: str, fingerprint: str, detail: dict[str, Any]) -> dict[str, Scalar]:

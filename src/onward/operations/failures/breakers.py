@@ -9,22 +9,22 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from onward.core.bulk import Changed
 from onward.core.failures import breaker as rule
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry, Standing
-from onward.core.inputs.checks import whole, zoned
+from onward.core.inputs.checks import whole_number, zoned
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant, micros
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.errors import InvalidSetting, StoreError
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
-_MOST_LINES = 10_000
 # A failed try means that another process succeeded, so this many failures in a row do not happen.
 _MOST_TRIES = 200
 _NONE = timedelta()
 
 T = TypeVar("T")
-Actor = tuple[str | None, str | None]
 Change = Callable[[Breaker, datetime], tuple[T, Breaker]]
 
 
@@ -35,15 +35,21 @@ def get_breaker(name: str) -> Operation[Breaker]:
     return breaker.seen_at(at)
 
 
-def list_breakers(*, limit: int = 1000) -> Operation[list[Breaker]]:
-    """Read the breakers of all providers that have ever pushed back or been opened, by name.
+def list_breakers(*, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None) -> Operation[Page[Breaker]]:
+    """Read a page of the breakers of providers that have ever pushed back or been opened.
 
-    If there are more than `limit`, the open breakers are among those returned.
+    Open ones come first, then those that count failures, then the others, each by name.
     """
-    whole("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("list_breakers", {"limit": limit})
-    found = [_breaker(row[2:]).seen_at(instant(row[0])) for row in rows]
-    return sorted(found, key=lambda breaker: breaker.name)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    rank, name = read_cursor("breakers", cursor, int, str) if cursor is not None else (-1, "")
+    place: dict[str, Scalar] = {"after_rank": rank, "after_name": name}
+    page = cut(
+        "breakers",
+        (yield Statement("list_breakers", {**place, "limit": limit + 1})),
+        limit,
+        lambda row: (row[1], row[2]),
+    )
+    return Page([_breaker(row[2:]).seen_at(instant(row[0])) for row in page], page.next_cursor)
 
 
 def ask(name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Operation[Standing]:
@@ -80,7 +86,7 @@ def open_breaker(
     _check_name(name)
     reason = check_reason(reason)
     if for_ is not None and until is not None:
-        raise InvalidSetting("open() was given for_= and until=, which say the same; give one of them")
+        raise InvalidSetting("for_ and until are both set; give one of them")
     span = None if for_ is None else duration("for_", for_)
     if span is not None and not _NONE < span <= timedelta(days=36_525):
         raise InvalidSetting(f"for_ is {for_!r:.80}; give a length of time above zero")
@@ -88,7 +94,7 @@ def open_breaker(
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
         if end is not None and end <= at:
-            raise InvalidSetting(f"until is {end.isoformat()}, which is over; give a time to come")
+            raise InvalidSetting(f"until is {end.isoformat()}, which is in the past; give a later time")
         after = rule.opened(breaker, at + span if span is not None else end, reason, at)
         return at, after
 
@@ -96,8 +102,8 @@ def open_breaker(
     return breaker.seen_at(at)
 
 
-def close_breaker(name: str, *, reason: str) -> Operation[bool]:
-    """Let the jobs of a provider run again, one at first; return False if nothing was held or counted."""
+def close_breaker(name: str, *, reason: str) -> Operation[Changed]:
+    """Let the jobs of a provider run again, one at first; nothing changes if none was held or counted."""
     _check_name(name)
     reason = check_reason(reason)
 
@@ -105,7 +111,7 @@ def close_breaker(name: str, *, reason: str) -> Operation[bool]:
         return not breaker.clean, rule.closed(breaker)
 
     changed, _ = yield from _change(name, change, event="breaker.closed", reason=reason)
-    return changed
+    return Changed(changed)
 
 
 def _change(
@@ -114,9 +120,9 @@ def _change(
     """Read, decide and write; repeat if another process was first. An unchanged breaker is not written."""
     for _ in range(_MOST_TRIES):
         at, version, before = yield from _read(name)
-        told, after = change(before, at)
+        answer, after = change(before, at)
         if after == before:
-            return told, before
+            return answer, before
         audited = event or _event(before, after)
         params = {
             **_columns(after),
@@ -129,8 +135,8 @@ def _change(
             params |= {"actor_type": after.actor_type, "actor_id": after.actor_id}
         rows = yield Statement("put_breaker", params)
         if rows:
-            return told, _breaker(rows[0])
-    raise StoreError(f"the breaker {name!r} is changed by others all the time; try again")
+            return answer, _breaker(rows[0])
+    raise StoreError(f"the breaker {name!r} is being changed by other processes all the time; try again")
 
 
 def _read(name: str) -> Operation[tuple[datetime, int, Breaker]]:

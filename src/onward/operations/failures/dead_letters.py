@@ -10,18 +10,19 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
-from onward.core.failures.dead_letter import DeadLetter, DeadLetterPage, Edit, Resolution, Resolved
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.bulk import Bulk
+from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, Resolution
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_reason
 from onward.core.jobs.diff import diff, options_diff, patched
-from onward.core.jobs.filters import MOST_PER_PAGE
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
 from onward.core.jobs.job import Job, JobState, NewJob, instant
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import Rules
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_id_cursor
+from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
-from onward.operations.failures.dead_filter import DeadFilter, listing
+from onward.operations.failures.dead_filter import conditions, listing
 from onward.operations.flows.followers import give_up, hand_over
 from onward.operations.jobs.new_rows import COLUMNS, asked_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
@@ -31,28 +32,15 @@ NO_TIME = timedelta()
 _MICROSECOND = timedelta(microseconds=1)
 _WIDTH = len(JOB_COLUMNS)
 
-Actor = tuple[str | None, str | None]
-"""The type and the id of the actor that resolves."""
-
 
 def list_letters(
-    where: DeadFilter | None = None,
-    *,
-    resolved: bool | None = False,
-    limit: int = 50,
-    cursor: JobId | None = None,
-) -> Operation[DeadLetterPage]:
-    """Read a page of dead jobs: unresolved ones (False), resolved ones (True), or all (None)."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    check_kind("resolved", resolved, bool | None, "give True, False, or None for both")
-    page: dict[str, Scalar] = {
-        "resolved": None if resolved is None else int(resolved),
-        "below": None if cursor is None else normalise_id(cursor),
-        "limit": limit + 1,
-    }
-    rows = yield listing(where or {}, page)
-    letters = [_letter(row) for row in rows[:limit]]
-    return DeadLetterPage(letters, letters[-1].job.id if len(rows) > limit else None)
+    where: DeadFilter, *, limit: int = 50, cursor: Cursor | None = None
+) -> Operation[Page[DeadLetter]]:
+    """Read a page of dead jobs, newest first."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    page = {"below": read_id_cursor("dead", cursor), "limit": limit + 1}
+    letters = [_letter(row) for row in (yield listing({**conditions(where), **page}))]
+    return cut("dead", letters, limit, lambda letter: (letter.job.id,))
 
 
 def get_letter(job_id: JobId) -> Operation[DeadLetter]:
@@ -69,49 +57,53 @@ def origin(successor_id: JobId) -> Operation[DeadLetter | None]:
     return _letter(rows[0]) if rows else None
 
 
-def history(job_id: JobId) -> Operation[list[Resolution]]:
+def history(job_id: JobId) -> Operation[Page[Resolution]]:
     """Read how each death of a job was resolved, oldest first; an unresolved death has no line."""
-    return [_resolution(row) for row in (yield Statement("list_resolutions", {"id": job_id}))]
+    return Page([_resolution(row) for row in (yield Statement("list_resolutions", {"id": job_id}))])
 
 
 def replay(
-    ids: Collection[JobId],
+    ids: Collection[AnyJobId],
     *,
     reason: str,
-    rules: Rules,
+    policies: Policies,
     reset_attempts: bool = True,
     delay: timedelta = NO_TIME,
     every: timedelta = NO_TIME,
-) -> Operation[Resolved]:
+) -> Operation[Bulk]:
     """Let dead jobs run again under their own ids, from the first attempt or for one more.
 
     The first is due after `delay`, each further one `every` later than the one before.
     """
     check_kind("reset_attempts", reset_attempts, bool, "give True or False")
-    params = _params(ids, reason, rules) | {
+    wanted = _normalised(ids)
+    params = _params(wanted, reason, policies) | {
         "reset": int(reset_attempts),
         "delay": delay // _MICROSECOND,
         "every": every // _MICROSECOND,
     }
-    rows = (yield Statement("replay_dead_letters", params)) if ids else []
-    return (yield from _answer(ids, rows))
+    rows = (yield Statement("replay_dead_letters", params)) if wanted else []
+    return (yield from _answer(wanted, rows))
 
 
-def discard(ids: Collection[JobId], *, reason: str, rules: Rules) -> Operation[Resolved]:
+def discard(ids: Collection[AnyJobId], *, reason: str, policies: Policies) -> Operation[Bulk]:
     """Leave jobs dead for good: they no longer wait for an operator."""
-    params = _params(ids, reason, rules)
-    rows = (yield Statement("discard_dead_letters", params)) if ids else []
+    wanted = _normalised(ids)
+    params = _params(wanted, reason, policies)
+    rows = (yield Statement("discard_dead_letters", params)) if wanted else []
     # Followers that waited for a replay need not wait any more.
     yield from give_up([job_id for (job_id,) in rows])
-    return (yield from _answer(ids, rows))
+    return (yield from _answer(wanted, rows))
 
 
-def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rules) -> Operation[DeadLetter]:
+def fix(
+    job_id: JobId, edit: Edit, successor_id: JobId, *, reason: str, policies: Policies
+) -> Operation[DeadLetter]:
     """Store an edited copy of a dead job, checked like any new job; the dead job stays as it is."""
-    hidden = _said("note", note, rules)
+    hidden = check_reason(reason, hide=policies.settings.redact.redact_text)
     edit.check()
     job = (yield from get_unresolved(job_id)).job
-    row, changes = planned(job, edit, successor_id, rules)
+    row, changes = planned(job, edit, successor_id, policies)
     params: dict[str, Scalar | Rows] = {
         "id": job_id,
         "lease": job.lease,
@@ -125,20 +117,20 @@ def fix(job_id: JobId, edit: Edit, successor_id: JobId, *, note: str, rules: Rul
     if not rows:
         # Another process was first: raise with what it did.
         yield from get_unresolved(job_id)
-        raise AlreadyResolved(f"job {job_id} was changed by somebody else meanwhile; look at it again")
+        raise AlreadyResolved(f"job {job_id} was changed by another process meanwhile; look at it again")
     yield from hand_over(job_id, successor_id)
     return DeadLetter.of(job, _resolution(rows[0]))
 
 
 def planned(
-    job: Job, edit: Edit, successor_id: JobId, rules: Rules
+    job: Job, edit: Edit, successor_id: JobId, policies: Policies
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
-    row = asked_row(_edited(job, edit), successor_id, rules)
+    row = asked_row(_edited(job, edit), successor_id, policies)
     # Else the death's only resolution would be used up by a copy that can't run.
-    if check := rules.checks.get(job.job_type):
+    if check := policies.registry.checks.get(job.job_type):
         check(decode(str(row[COLUMNS.index("payload")])))
-    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), rules)
+    changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), policies)
     if not changes:
         raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")
     return row, changes
@@ -170,32 +162,33 @@ def _edited(job: Job, edit: Edit) -> NewJob:
     )  # fmt: skip
 
 
-def _changes(job: Job, asked: Mapping[str, Any], rules: Rules) -> list[dict[str, Any]]:
-    options = {name: asked[name] for name in ("queue", "priority", "max_attempts")}
+def _changes(job: Job, row: Mapping[str, Any], policies: Policies) -> list[dict[str, Any]]:
+    options = {name: row[name] for name in ("queue", "priority", "max_attempts")}
     before = {name: getattr(job, name) for name in options}
-    changed = diff(job.payload, decode(asked["payload"]), redaction=rules.redact)
+    changed = diff(job.payload, decode(row["payload"]), redaction=policies.settings.redact)
     return [*changed, *options_diff(before, options)]
 
 
-def _params(ids: Collection[JobId], reason: str, rules: Rules) -> dict[str, Scalar | Rows]:
-    check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
-    hidden = _said("reason", reason, rules)
+def _params(ids: Collection[JobId], reason: str, policies: Policies) -> dict[str, Scalar | Rows]:
+    hidden = check_reason(reason, hide=policies.settings.redact.redact_text)
     return {"ids": as_json(sorted(ids)), "reason": hidden, "detail": as_json({"reason": hidden})}
 
 
-def _said(name: str, text: str, rules: Rules) -> str:
-    return check_reason(text, name, hide=rules.redact.redact_text)
+def _normalised(ids: Collection[AnyJobId]) -> set[JobId]:
+    check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
+    return {normalise_id(job_id) for job_id in ids}
 
 
-def _answer(ids: Collection[JobId], rows: Collection[Row]) -> Operation[Resolved]:
-    """Return which were resolved, and why not the others; a new statement sees what became of those."""
+def _answer(ids: Collection[JobId], rows: Collection[Row]) -> Operation[Bulk]:
+    """Return how many were resolved, and why not the others; a new statement sees what became of those."""
     done = frozenset(job_id for (job_id,) in rows)
     left = sorted(set(ids) - done)
     if not left:
-        return Resolved(done, {})
+        return Bulk(found=len(done), done=len(done))
     found = yield Statement("explain_refusals", {"ids": as_json(left)})
-    whys = {job_id: _why(*told) for job_id, *told in found}
-    return Resolved(done, {job_id: whys.get(job_id, "no such job") for job_id in left})
+    whys = {job_id: _why(*facts) for job_id, *facts in found}
+    refused = {job_id: whys.get(job_id, "no such job") for job_id in left}
+    return Bulk(found=len(done) + len(left), done=len(done), refused=refused)
 
 
 def _why(state: str, resolution: str | None, holder: JobId | None) -> str:
@@ -203,7 +196,9 @@ def _why(state: str, resolution: str | None, holder: JobId | None) -> str:
         return f"it is {state}, not dead"
     if resolution is not None:
         return f"it was {resolution} already"
-    return "it was changed by somebody else meanwhile" if holder is None else f"job {holder} has its key now"
+    return (
+        "it was changed by another process meanwhile" if holder is None else f"job {holder} has its key now"
+    )
 
 
 def _letter(row: Row) -> DeadLetter:

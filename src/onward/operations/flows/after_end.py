@@ -14,9 +14,9 @@ from datetime import timedelta
 from functools import partial
 
 from onward.core.flows.flow import Tie
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.work.claim import MOST_PER_CLAIM
 from onward.errors import StoreError
 from onward.operations.flows import followers
@@ -51,14 +51,14 @@ class FollowedUp:
 
 def find_pending_ends(limit: int = 500, *, patience: timedelta = timedelta(0)) -> Operation[list[JobId]]:
     """Find jobs that ended at least `patience` ago and have follow-up work pending; locks nothing."""
-    whole("limit", limit, 1, MOST_PER_CLAIM)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     wait = patience // timedelta(microseconds=1)
     rows = yield Statement("find_pending_ends", {"limit": limit, "patience": wait})
     return [job_id for (job_id,) in rows]
 
 
 def follow_up_ends(
-    ids: Collection[JobId], permits: Collection[str] = (), rules: Rules = DEFAULT_RULES
+    ids: Collection[JobId], permits: Collection[str] = (), policies: Policies = DEFAULT_POLICIES
 ) -> Operation[FollowedUp]:
     """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `permits`.
 
@@ -78,7 +78,7 @@ def follow_up_ends(
         # Before batches are locked, because other processes wait for those.
         yield Statement("mark_followed_up", {"ids": as_json([one.id for one in done])})
     if batched := [one for one in done if one.ties & _BATCHED]:
-        yield from settle_batches(batched, rules)
+        yield from settle_batches(batched, policies)
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
         yield from record_ended_runs(scheduled)
     freed = {one.limit_key for one in done if one.limit_key is not None}
@@ -95,18 +95,18 @@ def tie_left(edges: Sequence[Edge]) -> Operation[FollowedUp]:
     return FollowedUp(len(followed.states), frozenset(followed.ended))
 
 
-def follow_up(ids: Collection[JobId], permits: Collection[str], rules: Rules) -> Walk[None]:
+def follow_up(ids: Collection[JobId], permits: Collection[str], policies: Policies) -> Walk[None]:
     """Do the follow-up work of these ends; a worker's loop does it if the database can't be reached."""
     with suppress(StoreError):
-        yield from follow_up_some(ids, permits, rules)
+        yield from follow_up_some(ids, permits, policies)
 
 
-def follow_up_some(ids: Collection[JobId], permits: Collection[str], rules: Rules) -> Walk[int]:
+def follow_up_some(ids: Collection[JobId], permits: Collection[str], policies: Policies) -> Walk[int]:
     """Do the follow-up work of these jobs' ends, and of the ends that follow from it; return how many."""
-    return (yield from _rounds(frozenset(ids), permits, rules, _ROUNDS))
+    return (yield from _rounds(frozenset(ids), permits, policies, _ROUNDS))
 
 
-def follow_up_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
+def follow_up_all(policies: Policies, *, patience: timedelta) -> Walk[int]:
     """Do all follow-up work that is pending; return how many ends had some.
 
     With no `patience`, jobs that another process is working on are counted too, so 0 means that all follow-up
@@ -119,11 +119,11 @@ def follow_up_all(rules: Rules, *, patience: timedelta) -> Walk[int]:
     if edges:
         tied = yield Step(partial(tie_left, edges), atomic=True)
         done, left = tied.count, left | tied.more
-    done += yield from _rounds(left, (), rules, _MOST_ROUNDS)
+    done += yield from _rounds(left, (), policies, _MOST_ROUNDS)
     return done if patience else max(done, found)
 
 
-def _rounds(left: frozenset[JobId], permits: Collection[str], rules: Rules, most: int) -> Walk[int]:
+def _rounds(left: frozenset[JobId], permits: Collection[str], policies: Policies, most: int) -> Walk[int]:
     done, rests, busy = 0, iter(_RESTS), frozenset[JobId]()
     for _ in range(most):
         if not left and not permits:
@@ -132,6 +132,6 @@ def _rounds(left: frozenset[JobId], permits: Collection[str], rules: Rules, most
                 break
             yield Rest(rest)
             left, busy = busy, frozenset()
-        part = yield Step(partial(follow_up_ends, left, permits, rules), atomic=True)
+        part = yield Step(partial(follow_up_ends, left, permits, policies), atomic=True)
         done, left, permits, busy = done + part.count, part.more, (), busy | part.busy
     return done

@@ -11,7 +11,7 @@ from onward.core.flows.flow import Tie
 from onward.core.inputs.fields import check_text, check_texts
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import InvalidJob
 from onward.operations.flows.batches import LONGEST_NAME, end_idle
 from onward.operations.jobs.enqueue import enqueue_many
@@ -19,17 +19,17 @@ from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
 from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 
-def open_batch(new: NewBatch, rules: Rules = DEFAULT_RULES) -> Operation[None]:
+def open_batch(new: NewBatch, policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
     """Make a batch to which jobs can be added until it is closed."""
     org_id = org_of_batch(new.callbacks.values()) if new.callbacks else new.origin.org_id
-    yield _insertion(new, org_id, rules, closed=False)
+    yield _insertion(new, org_id, policies, closed=False)
 
 
 def enqueue_batch(
     new: NewBatch,
     jobs: Sequence[NewJob],
     ids: Sequence[JobId],
-    rules: Rules = DEFAULT_RULES,
+    policies: Policies = DEFAULT_POLICIES,
     *,
     at_once: int | None = None,
     noted: bool = True,
@@ -39,8 +39,8 @@ def enqueue_batch(
     members = [_member(at, job, new.id) if isinstance(job, NewJob) else job for at, job in enumerate(jobs)]
     everyone = [*jobs, *new.callbacks.values()]
     org_id = org_of_batch(everyone) if everyone else new.origin.org_id
-    yield _insertion(new, org_id, rules, closed=True)
-    stored = yield from enqueue_many(members, ids, rules, at_once=at_once, noted=noted)
+    yield _insertion(new, org_id, policies, closed=True)
+    stored = yield from enqueue_many(members, ids, policies, at_once=at_once, noted=noted)
     if not any(one.created for one in stored):
         yield from end_idle([new.id])
     return EnqueuedBatch(new.id, stored)
@@ -52,13 +52,13 @@ def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
     return msgspec.structs.replace(job, batch_id=batch_id, ties=int(job.ties | Tie.BATCHED))
 
 
-def _insertion(new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool) -> Statement:
+def _insertion(new: NewBatch, org_id: str | None, policies: Policies, *, closed: bool) -> Statement:
     """Return the statement that stores a batch; its callbacks are checked as if they were enqueued now."""
     if new.name is not None:
         check_text("name", new.name, longest=LONGEST_NAME)
     origin = new.origin
     check_texts({"org_id": org_id, "actor_type": origin.actor_type, "actor_id": origin.actor_id})
-    callbacks = {name: _row(name, new, rules) for name in CALLBACKS if name in new.callbacks}
+    callbacks = {name: _row(name, new, policies) for name in CALLBACKS if name in new.callbacks}
     return Statement(
         "insert_batch",
         {
@@ -75,16 +75,16 @@ def _insertion(new: NewBatch, org_id: str | None, rules: Rules, *, closed: bool)
     )
 
 
-def _row(name: str, batch: NewBatch, rules: Rules) -> dict[str, Scalar]:
+def _row(name: str, batch: NewBatch, policies: Policies) -> dict[str, Scalar]:
     """Return a callback as the row that its enqueue will write: it is in the batch, but not counted."""
     asked = batch.callbacks[name]
-    [key] = check_keys([asked], rules)
+    [key] = check_keys([asked], policies)
     check_callback(name, asked)
-    if check := rules.checks.get(asked.job_type):
+    if check := policies.registry.checks.get(asked.job_type):
         check(asked.payload)
     # A key of its own, so that it is enqueued whatever other jobs hold.
     key = None if key is None else f"batch:{batch.id}:{name}"
     correlation = asked.correlation_id or batch.origin.correlation_id or batch.id
     new = msgspec.structs.replace(asked, batch_id=batch.id, correlation_id=correlation, key=key)
-    row = zip(COLUMNS, asked_row(new, batch.callback_ids[name], rules), strict=True)
+    row = zip(COLUMNS, asked_row(new, batch.callback_ids[name], policies), strict=True)
     return {column: value for column, value in row if value is not None}

@@ -7,16 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from onward.core.flows.batch import Batch, BatchTally, counted, due_callbacks
-from onward.core.inputs.checks import check_kind, whole
-from onward.core.inputs.fields import check_text, check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE, Page
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.inputs.checks import check_kind, whole_number
+from onward.core.inputs.fields import check_text
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, JobState, instant
 from onward.core.jobs.payload import decode
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_id_cursor
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.operations.flows.batch_add import not_found
 from onward.operations.flows.ended_job import Settled
 from onward.operations.jobs.enqueue import storing
@@ -24,14 +22,8 @@ from onward.operations.jobs.new_rows import COLUMNS
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 LONGEST_NAME = 255
+_LIST, _JOBS = "batches.list", "batches.jobs"
 TALLIES = ("id", "succeeded", "dead", "cancelled")
-
-
-class BatchPage(msgspec.Struct, frozen=True):
-    """Batches, newest first, and the cursor of the next page (None: this was the last)."""
-
-    batches: list[Batch]
-    next_cursor: JobId | None
 
 
 def close(batch_id: JobId) -> Operation[None]:
@@ -42,7 +34,7 @@ def close(batch_id: JobId) -> Operation[None]:
     yield from end_idle([batch_id])
 
 
-def settle_batches(ended: Sequence[Settled], _rules: Rules = DEFAULT_RULES) -> Operation[None]:
+def settle_batches(ended: Sequence[Settled], _policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
     """Count these ends in their batches, and enqueue the callbacks of batches whose last job has ended."""
     tallies: dict[JobId, BatchTally] = {}
     # Most ends are alike, so they are counted by kind.
@@ -100,15 +92,13 @@ def get_one(batch_id: JobId) -> Operation[Batch]:
 
 def list_batches(
     *,
-    org_id: str | None = None,
     name: str | None = None,
     ended: bool | None = None,
     limit: int = 50,
-    cursor: JobId | None = None,
-) -> Operation[BatchPage]:
-    """Read a page of batches, newest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    check_texts({"org_id": org_id})
+    cursor: Cursor | None = None,
+) -> Operation[Page[Batch]]:
+    """Return a page of batches, newest first."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if name is not None:
         check_text("name", name, longest=LONGEST_NAME)
     if ended is not None:
@@ -116,28 +106,27 @@ def list_batches(
     rows = yield Statement(
         "list_batches",
         {
-            "org_id": org_id,
             "name": name,
             "ended": None if ended is None else int(ended),
-            "below": None if cursor is None else normalise_id(cursor),
+            "below": read_id_cursor(_LIST, cursor),
             "limit": limit + 1,
         },
     )
     ids = [batch_id for (batch_id,) in rows[:limit]]
     found = (yield from get(ids)) if ids else {}
-    more = ids[-1] if len(rows) > limit else None
-    return BatchPage([found[batch_id] for batch_id in ids if batch_id in found], more)
+    more = make_cursor(_LIST, ids[-1]) if len(rows) > limit else None
+    return Page([found[batch_id] for batch_id in ids if batch_id in found], more)
 
 
-def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: JobId | None = None) -> Operation[Page]:
-    """Read a page of the jobs of a batch, newest first; an unknown batch has none."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    below = None if cursor is None else normalise_id(cursor)
+def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
+    """Return a page of the jobs of a batch, newest first; an unknown batch has none."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    below = read_id_cursor(_JOBS, cursor)
     rows = yield Statement(
         "list_batch_jobs", {"ids": as_json([batch_id]), "below": below, "limit": limit + 1}
     )
     jobs = Job.from_rows(rows[:limit])
-    return Page(jobs, jobs[-1].id if len(rows) > limit else None)
+    return Page(jobs, make_cursor(_JOBS, jobs[-1].id) if len(rows) > limit else None)
 
 
 def _batch(rows: Sequence[Row]) -> Batch:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState, instant
-from onward.core.jobs.payload import decode
+from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Row
 
 
@@ -25,7 +24,7 @@ class Settled:
     org_id: str | None
     batch_id: JobId | None
     limit_key: str | None
-    error: dict[str, Any] | None
+    error: ErrorRecord | None
     lease: int
     ended_at: datetime
 
@@ -42,7 +41,7 @@ class Settled:
             org_id,
             batch_id,
             limit_key,
-            None if error is None else decode(error),
+            None if error is None else ErrorRecord.read(error),
             lease,
             instant(ended_at),
         )

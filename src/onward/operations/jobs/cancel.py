@@ -1,38 +1,32 @@
 """Cancel many jobs: those of a filter, a subject or a batch, or a job with everything that follows from it.
 
-They are found page by page, and each page is cancelled in a transaction of its own. The request is one line
-of the audit, written with the first page; each job has a line of its own besides.
+The request is one line of the audit; each job has a line of its own besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from onward.core.inputs.checks import check_kind, whole
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.checks import check_kind
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState
-from onward.core.policy.rules import DEFAULT_RULES, Rules
 from onward.errors import InvalidSetting, JobNotFound
 from onward.operations.flows.batch_add import not_found
 from onward.operations.jobs.inspect import get_many
-from onward.operations.statement import Operation, Scalar, Statement, as_json
+from onward.operations.statement import Operation, Statement, as_json
 
 AT_ONCE = 500
 """At most this many are cancelled in one transaction."""
 
-_MOST = 1_000_000
-_COUNTED_AT_ONCE = 10_000
 _WALKED_AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(msgspec.Struct, frozen=True):
     """The states of jobs that were to be cancelled, which have follow-up work, and the limits they used."""
 
     states: Mapping[JobId, JobState]
@@ -43,63 +37,11 @@ class Stopped:
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs are to be cancelled: how to find them, and how the audit describes them."""
 
-    kind: str
-    asked: dict[str, Any]
-    params: dict[str, Any] = {}
+    where: dict[str, Any]
+    find: Statement | None = None
     org_id: str | None = None
     job_type: str | None = None
     job_id: JobId | None = None
-
-
-class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to cancel: which jobs, why, and at most how many."""
-
-    chosen: Chosen
-    reason: str
-    limit: int = _MOST
-
-    def __post_init__(self) -> None:
-        """Raise for an invalid request, before any job is looked for."""
-        whole("limit", self.limit, 1, _MOST)
-        check_reason(self.reason)
-
-
-class Picked(msgspec.Struct, frozen=True):
-    """A page of ids, and whether there are more."""
-
-    ids: list[JobId]
-    more: bool
-
-
-class CancelledMany(msgspec.Struct, frozen=True):
-    """How many jobs were found, cancelled at once, and asked to stop because they run.
-
-    `next_cursor` is where to continue; None means that nothing was left.
-    """
-
-    found: int = 0
-    cancelled: int = 0
-    requested: int = 0
-    next_cursor: JobId | None = None
-
-    def plus(self, picked: Picked, stopped: Stopped | None) -> CancelledMany:
-        """Add the result of a page."""
-        states = [] if stopped is None else [stopped.states.get(job_id) for job_id in picked.ids]
-        return CancelledMany(
-            self.found + len(picked.ids),
-            self.cancelled + states.count(JobState.CANCELLED),
-            self.requested + states.count(JobState.RUNNING),
-            picked.ids[-1] if picked.more else None,
-        )
-
-    def joined(self, later: CancelledMany) -> CancelledMany:
-        """Add the counts of what was found and cancelled afterwards."""
-        return CancelledMany(
-            self.found + later.found,
-            self.cancelled + later.cancelled,
-            self.requested + later.requested,
-            later.next_cursor or self.next_cursor,
-        )
 
 
 def cancel(ids: Collection[JobId], *, reason: str) -> Operation[dict[JobId, JobState]]:
@@ -111,17 +53,14 @@ def cancel(ids: Collection[JobId], *, reason: str) -> Operation[dict[JobId, JobS
 def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
     """Cancel as `cancel` does; return also which jobs have follow-up work, and which limits they used."""
     reason = check_reason(reason)
-    asked = as_json(sorted(ids))
-    rows = yield Statement(
-        "cancel_jobs",
-        {"ids": asked, "error": as_json({"reason": reason})},
-    )
+    among = as_json(sorted(ids))
+    rows = yield Statement("cancel_jobs", {"ids": among, "error": as_json({"reason": reason})})
     states = {job_id: JobState(state) for job_id, state, _, _ in rows}
     tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
     permits = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
     if len(states) < len(set(ids)):
         # A job that is not live has ended, perhaps after the statement began: a new statement sees it.
-        rows = yield Statement("get_jobs", {"ids": asked})
+        rows = yield Statement("get_jobs", {"ids": among})
         states = {row[0]: JobState(row[6]) for row in rows} | states
     return Stopped(states, tied, permits)
 
@@ -129,29 +68,34 @@ def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
 def of_filter(where: JobFilter) -> Chosen:
     """Choose the jobs that match a filter; raise for an empty filter, which would match every job."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(job_type='mail')")
-    asked = {name: value for name, value in msgspec.structs.asdict(where).items() if value is not None}
-    if not asked:
-        raise InvalidSetting("an empty JobFilter means every job there is; say which are to be cancelled")
-    params = where.params(None)
+    conditions = {name: value for name, value in msgspec.structs.asdict(where).items() if value is not None}
+    if not conditions:
+        raise InvalidSetting("an empty JobFilter means every job there is; give it a condition")
+    params = where.params()
     outcome, unresolved = params.pop("outcome"), params.pop("unresolved")
     if params["state"] in ENDED or outcome is not None or unresolved is not None:
         raise InvalidSetting(
             f"state {where.state or where.queue!r} is of jobs that have ended, which can't be cancelled"
         )
-    return Chosen(kind="filter", asked=asked, params=params, org_id=where.org_id, job_type=where.job_type)
+    return Chosen(
+        where=conditions,
+        find=Statement("pick_jobs", params),
+        org_id=where.org_id,
+        job_type=where.job_type,
+    )
 
 
-def of_subject(subject: str, org_id: str | None = None) -> Chosen:
+def of_subject(subject: str) -> Chosen:
     """Choose the jobs of a subject."""
     check_text("subject", subject, longest=LONGEST["subject"])
-    check_texts({"org_id": org_id})
-    params = {"subject": subject, "org_id": org_id}
-    return Chosen(kind="subject", asked={"subject": subject}, params=params, org_id=org_id)
+    find = Statement("pick_jobs_of_subject", {"subject": subject})
+    return Chosen(where={"subject": subject}, find=find)
 
 
 def of_batch(batch_id: JobId) -> Chosen:
     """Choose the jobs of a batch."""
-    return Chosen(kind="batch", asked={"batch": batch_id}, params={"batch_id": batch_id})
+    find = Statement("pick_jobs_of_batch", {"batch_id": batch_id})
+    return Chosen(where={"batch": batch_id}, find=find)
 
 
 def of_flow(job_id: JobId) -> Operation[Chosen]:
@@ -160,9 +104,7 @@ def of_flow(job_id: JobId) -> Operation[Chosen]:
     if job_id not in found:
         raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
     job = found[job_id]
-    return Chosen(
-        kind="flow", asked={"flow": job_id}, org_id=job.org_id, job_type=job.job_type, job_id=job_id
-    )
+    return Chosen(where={"flow": job_id}, org_id=job.org_id, job_type=job.job_type, job_id=job_id)
 
 
 def find_flow(job_id: JobId) -> Operation[list[JobId]]:
@@ -183,48 +125,31 @@ def find_flow(job_id: JobId) -> Operation[list[JobId]]:
     return [one for one in reversed(known) if one in live]
 
 
-def pick(request: CancelRequest, so_far: CancelledMany, *, count: bool = False) -> Operation[Picked]:
-    """Find the next page of the chosen jobs, oldest first, to be cancelled or only to be counted."""
-    size = min(_COUNTED_AT_ONCE if count else AT_ONCE, request.limit - so_far.found)
-    page: dict[str, Scalar] = {"after": so_far.next_cursor, "limit": size + 1}
-    rows = yield _picking(request, page)
-    return Picked([job_id for (job_id,) in rows[:size]], len(rows) > size)
+def pick(chosen: Chosen, after: JobId | None, limit: int) -> Operation[list[JobId]]:
+    """Find the next of the chosen jobs that can be cancelled, oldest first."""
+    if chosen.find is None:
+        return []
+    rows = yield Statement(chosen.find.name, {**chosen.find.params, "after": after, "limit": limit})
+    return [job_id for (job_id,) in rows]
 
 
-def _picking(request: CancelRequest, page: Mapping[str, Scalar]) -> Statement:
-    params = {**request.chosen.params, **page}
-    if request.chosen.kind == "subject":
-        return Statement("pick_jobs_of_subject", params)
-    if request.chosen.kind == "batch":
-        return Statement("pick_jobs_of_batch", params)
-    return Statement("pick_jobs", params)
+def note(chosen: Chosen, reason: str, found: int) -> Operation[None]:
+    """Write the request into the audit, with the count of all jobs that were found."""
+    detail = {"where": msgspec.to_builtins(chosen.where), "jobs": found, "reason": reason}
+    yield Statement(
+        "note_cancel_request",
+        {
+            "job_id": chosen.job_id,
+            "job_type": chosen.job_type,
+            "org_id": chosen.org_id,
+            "detail": as_json(detail),
+        },
+    )
 
 
-def cancel_page(
-    request: CancelRequest, ids: Collection[JobId], *, found: int | None = None, rules: Rules = DEFAULT_RULES
-) -> Operation[Stopped]:
-    """Cancel a page of jobs; `found`, the count of all, comes with the first page and audits the request."""
-    chosen, said = request.chosen, check_reason(request.reason, hide=rules.redact.redact_text)
-    if found is not None:
-        detail = {"asked": msgspec.to_builtins(chosen.asked), "jobs": found, "reason": said}
-        yield Statement(
-            "note_cancel_request",
-            {
-                "job_id": chosen.job_id,
-                "job_type": chosen.job_type,
-                "org_id": chosen.org_id,
-                "detail": as_json(detail),
-            },
-        )
-    if not ids:
-        return Stopped({})
-    return (yield from stop(ids, reason=said))
-
-
-def refuse_more(request: CancelRequest, batch_id: JobId) -> Operation[CancelRequest]:
-    """Close a batch to more jobs before its jobs are cancelled; return the request with the batch's org."""
+def refuse_more(chosen: Chosen, batch_id: JobId) -> Operation[Chosen]:
+    """Close a batch to more jobs before its jobs are cancelled; return the choice with the batch's org."""
     rows = yield Statement("mark_batch_cancelled", {"id": batch_id})
     if not rows:
         raise not_found(batch_id)
-    chosen = msgspec.structs.replace(request.chosen, org_id=rows[0][0])
-    return msgspec.structs.replace(request, chosen=chosen)
+    return msgspec.structs.replace(chosen, org_id=rows[0][0])

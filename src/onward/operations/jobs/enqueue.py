@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, JobState, NewJob
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import DuplicateJob, InvalidJob
 from onward.operations.flows import followers
 from onward.operations.flows.batch_add import join
@@ -24,7 +24,7 @@ Slot = tuple[str | None, str | None, str]
 
 
 def enqueue(
-    new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES, *, noted: bool = True
+    new: NewJob, job_id: JobId, policies: Policies = DEFAULT_POLICIES, *, noted: bool = True
 ) -> Operation[Enqueued]:
     """Store a job, or find the job that holds its key and do with it what `on_conflict` says.
 
@@ -33,16 +33,16 @@ def enqueue(
     if tied(new):
         [new] = yield from join([new])
         if new.after:
-            [answer] = yield from _enqueue_followers([new], [job_id], rules, noted=noted)
+            [answer] = yield from _enqueue_followers([new], [job_id], policies, noted=noted)
             return answer
-    return (yield from _enqueue(new, job_id, rules, noted=noted))
+    return (yield from _enqueue(new, job_id, policies, noted=noted))
 
 
-def _enqueue(new: NewJob, job_id: JobId, rules: Rules, *, noted: bool) -> Operation[Enqueued]:
-    rows = yield storing(Rows(COLUMNS, [_checked(new, job_id, rules)]), noted)
+def _enqueue(new: NewJob, job_id: JobId, policies: Policies, *, noted: bool) -> Operation[Enqueued]:
+    rows = yield storing(Rows(COLUMNS, [_checked(new, job_id, policies)]), noted)
     if not rows:
         return Enqueued(job_id, JobState.QUEUED, created=True)
-    [answer] = yield from _answers([(new, rows[0])], rules, noted)
+    [answer] = yield from _answers([(new, rows[0])], policies, noted)
     return answer
 
 
@@ -54,7 +54,7 @@ def tied(new: NewJob) -> bool:
 def enqueue_many(
     jobs: Sequence[NewJob],
     ids: Sequence[JobId],
-    rules: Rules = DEFAULT_RULES,
+    policies: Policies = DEFAULT_POLICIES,
     *,
     at_once: int | None = None,
     noted: bool = True,
@@ -68,16 +68,16 @@ def enqueue_many(
     if any(map(tied, jobs)):
         jobs = yield from join(jobs)
         if any(new.after for new in jobs if tied(new)):
-            return (yield from _enqueue_followers(jobs, ids, rules, noted=noted))
-    return (yield from _enqueue_many(jobs, ids, rules, at_once=at_once, noted=noted))
+            return (yield from _enqueue_followers(jobs, ids, policies, noted=noted))
+    return (yield from _enqueue_many(jobs, ids, policies, at_once=at_once, noted=noted))
 
 
 def _enqueue_followers(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules, *, noted: bool
+    jobs: Sequence[NewJob], ids: Sequence[JobId], policies: Policies, *, noted: bool
 ) -> Operation[list[Enqueued]]:
     """Store jobs of which some wait for others; to be run in one transaction."""
     prepared = yield from followers.prepare(jobs, ids)
-    answers = yield from _enqueue_many(prepared.jobs, ids, rules, noted=noted)
+    answers = yield from _enqueue_many(prepared.jobs, ids, policies, noted=noted)
     # Without `noted` this is a caller's transaction: its locks last until its end.
     return (yield from followers.connect(prepared, ids, answers, at_once=noted))
 
@@ -85,20 +85,21 @@ def _enqueue_followers(
 def _enqueue_many(
     jobs: Sequence[NewJob],
     ids: Sequence[JobId],
-    rules: Rules,
+    policies: Policies,
     *,
     at_once: int | None = None,
     noted: bool = True,
 ) -> Operation[list[Enqueued]]:
     try:
-        keys = check_keys(jobs, rules)
+        keys = check_keys(jobs, policies)
     except InvalidJob:
-        _point_at_the_first_bad(range(len(jobs)), jobs, ids, rules)
+        _point_at_the_first_bad(range(len(jobs)), jobs, ids, policies)
         raise
-    first = _first_of_each_key(jobs, ids, keys, rules)
+    first = _first_of_each_key(jobs, ids, keys, policies)
     places = [at for at, job_id in enumerate(ids) if job_id not in first] if first else range(len(ids))
     parts = (
-        storing(_rows(places[part], jobs, ids, keys, rules), noted) for part in _parts(len(places), at_once)
+        storing(_rows(places[part], jobs, ids, keys, policies), noted)
+        for part in _parts(len(places), at_once)
     )
     rows = yield Several(parts) if at_once and len(places) > at_once else next(parts)
     if not rows and not first:
@@ -111,7 +112,7 @@ def _enqueue_many(
     asked = [
         (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
     ]
-    return (yield from _answers(asked, rules, noted))
+    return (yield from _answers(asked, policies, noted))
 
 
 def _parts(count: int, at_once: int | None) -> Iterator[slice]:
@@ -125,32 +126,34 @@ def _parts(count: int, at_once: int | None) -> Iterator[slice]:
         yield slice(at, at + at_once)
 
 
-def _answers(asked: Sequence[tuple[NewJob, Row]], rules: Rules, noted: bool) -> Operation[list[Enqueued]]:
+def _answers(
+    asked: Sequence[tuple[NewJob, Row]], policies: Policies, noted: bool
+) -> Operation[list[Enqueued]]:
     """Return the answers of enqueues, after doing what `on_conflict` says to the holders of their keys."""
     answers = []
     changing = []
     for at, (new, (_, holder, state, created)) in enumerate(asked):
         answers.append(Enqueued(holder, state and JobState(state), created=bool(created)))
         if not created:
-            conflict = conflict_of(new, rules)
+            conflict = conflict_of(new, policies)
             if conflict == "raise":
-                [key] = check_keys([new], rules)
+                [key] = check_keys([new], policies)
                 raise DuplicateJob(str(key), holder)
             if conflict != "return":
                 changing.append((at, (new, holder)))
     if changing:
-        changed = yield from change_held([ask for _, ask in changing], rules)
+        changed = yield from change_held([ask for _, ask in changing], policies)
         for (at, (new, _)), answer in zip(changing, changed, strict=True):
             # The key changed hands meanwhile: enqueue again under it.
             asked_id = asked[at][1][0]
-            answers[at] = answer or (yield from _enqueue(new, asked_id, rules, noted=noted))
+            answers[at] = answer or (yield from _enqueue(new, asked_id, policies, noted=noted))
     return answers
 
 
-def _checked(new: NewJob, job_id: JobId, rules: Rules) -> tuple[Scalar, ...]:
-    row = asked_row(new, job_id, rules)
+def _checked(new: NewJob, job_id: JobId, policies: Policies) -> tuple[Scalar, ...]:
+    row = asked_row(new, job_id, policies)
     if new.on_conflict is not None or new.reset_from is not None:
-        check_change(new, rules)
+        check_change(new, policies)
     return row
 
 
@@ -159,16 +162,16 @@ def _rows(
     jobs: Sequence[NewJob],
     ids: Sequence[JobId],
     keys: Sequence[str | None],
-    rules: Rules,
+    policies: Policies,
 ) -> Rows:
     """Check the jobs at these places, and return them as rows."""
     try:
         for at in places:
             if jobs[at].on_conflict is not None or jobs[at].reset_from is not None:
-                check_change(jobs[at], rules)
-        return asked_rows(_at(places, jobs), _at(places, ids), _at(places, keys), rules)
+                check_change(jobs[at], policies)
+        return asked_rows(_at(places, jobs), _at(places, ids), _at(places, keys), policies)
     except InvalidJob:
-        _point_at_the_first_bad(places, jobs, ids, rules)
+        _point_at_the_first_bad(places, jobs, ids, policies)
         raise
 
 
@@ -179,12 +182,12 @@ def _at(places: Sequence[int], values: Sequence[T]) -> Sequence[T]:
 
 
 def _point_at_the_first_bad(
-    places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], rules: Rules
+    places: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[JobId], policies: Policies
 ) -> None:
     """Raise for the first job that is refused by itself, with its place in the call."""
     for at in places:
         try:
-            _checked(jobs[at], ids[at], rules)
+            _checked(jobs[at], ids[at], policies)
         except InvalidJob as error:
             error.args = (f"jobs[{at}]: {error}",)
             raise
@@ -227,7 +230,7 @@ def _slots(rows: Rows) -> list[tuple[Scalar, ...]]:
 
 
 def _first_of_each_key(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules
+    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], policies: Policies
 ) -> dict[JobId, JobId]:
     """Map repeats of a key in one call to its first job: one statement can't see its own rows."""
     repeats: dict[JobId, JobId] = {}
@@ -239,7 +242,7 @@ def _first_of_each_key(
         if key is not None:
             holder = holders.setdefault((new.org_id, new.project_id, key), job_id)
             if holder != job_id:
-                if conflict_of(new, rules) == "raise":
+                if conflict_of(new, policies) == "raise":
                     raise DuplicateJob(key, None)
                 repeats[job_id] = holder
     return repeats

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
-from onward.core.inputs.checks import check_kind, whole
-from onward.core.inputs.fields import check_texts
-from onward.core.jobs.filters import MOST_PER_PAGE, Counts, JobFilter, Page
+from onward.core.inputs.checks import check_kind, whole_number
+from onward.core.jobs.filters import Counts, JobFilter
 from onward.core.jobs.history import Attempt, Event
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor, read_id_cursor
 from onward.core.policy.category import Q_DEADLETTER
-from onward.operations.statement import Operation, Statement, as_json
+from onward.core.work.error_record import ErrorRecord
+from onward.operations.statement import Operation, Row, Statement, as_json
 
 _CAP = 10_000
 
 
-def get_many(ids: Collection[JobId]) -> Operation[dict[JobId, Job]]:
+def get_many(ids: Collection[AnyJobId]) -> Operation[dict[JobId, Job]]:
     """Read jobs by id, live or ended; an unknown one is absent from the result."""
     check_kind("ids", ids, list | tuple | set | frozenset, "give a list of job ids")
-    asked = [normalise_id(job_id) for job_id in ids]
-    rows = yield Statement("get_jobs", {"ids": as_json(asked)})
+    rows = yield Statement("get_jobs", {"ids": as_json([normalise_id(job_id) for job_id in ids])})
     return {job.id: job for job in Job.from_rows(rows)}
 
 
-def list_jobs(where: JobFilter, *, limit: int = 50, cursor: JobId | None = None) -> Operation[Page]:
+def list_jobs(where: JobFilter, *, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Read a page of jobs, newest first."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    rows = yield Statement("list_jobs", {**where.params(cursor), "limit": limit + 1})
-    jobs = Job.from_rows(rows[:limit])
-    return Page(jobs, jobs[-1].id if len(rows) > limit else None)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    params = where.params(read_id_cursor("jobs", cursor))
+    jobs = Job.from_rows((yield Statement("list_jobs", {**params, "limit": limit + 1})))
+    return cut("jobs", jobs, limit, lambda job: (job.id,))
 
 
-def count(org_id: str | None = None) -> Operation[Counts]:
+def count() -> Operation[Counts]:
     """Count live jobs by queue and state, and ended ones up to a cap."""
-    check_texts({"org_id": org_id})
-    rows = yield Statement("count_jobs", {"org_id": org_id, "cap": _CAP})
+    rows = yield Statement("count_jobs", {"cap": _CAP})
     live: dict[str, dict[JobState, int]] = {}
     ended: dict[JobState, int] = {}
     dead_letters = 0
@@ -49,35 +48,38 @@ def count(org_id: str | None = None) -> Operation[Counts]:
     return Counts(live, ended, _CAP, dead_letters)
 
 
-def attempts_of(job_id: JobId) -> Operation[list[Attempt]]:
-    """Read all runs of a job, oldest first; the last comes from the job's own row and may be current."""
+def attempts_of(
+    job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
+) -> Operation[Page[Attempt]]:
+    """Read a page of the runs of a job, oldest first; the last is in the job's own row and may be current."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    [after] = read_cursor("jobs.attempts", cursor, int) if cursor is not None else [-1]
     # Read the job first: a run that ends in between is then among the earlier ones, instead of in neither.
     job = (yield from get_many([job_id])).get(job_id)
-    rows = yield Statement("list_attempts", {"id": job_id})
-    runs = [
-        Attempt(
-            lease,
-            number,
-            worker,
-            started and instant(started),
-            instant(ended),
-            outcome,
-            error and decode(error),
-            cost,
-        )
-        for lease, number, worker, started, ended, outcome, error, cost in rows
-    ]
-    return runs if job is None else [*runs, *_last_run(job, runs)]
+    rows = yield Statement("list_attempts", {"id": job_id, "after": after, "limit": limit + 1})
+    runs = [_attempt(row) for row in rows]
+    if job is not None and len(runs) <= limit:
+        [(newest, cost)] = yield Statement("sum_attempts", {"id": job_id})
+        runs += _last_run(job, newest, cost or 0)
+    return cut("jobs.attempts", runs, limit, lambda run: (run.lease,))
 
 
-def _last_run(job: Job, earlier: Sequence[Attempt]) -> Iterator[Attempt]:
+def _attempt(row: Row) -> Attempt:
+    lease, number, worker, started, ended, outcome, error, cost = row
+    begun = started and instant(started)
+    return Attempt(
+        lease, number, worker, begun, instant(ended), outcome, error and ErrorRecord.read(error), cost
+    )
+
+
+def _last_run(job: Job, newest: int | None, cost_before: int) -> Iterator[Attempt]:
     """Yield the run that the job's own row describes, unless it is among the earlier ones."""
     if job.started_at is None or job.state in WAITING:
         return
     # Releasing a job raises its lease; if it then ended while it waited, that end had no run of its own.
-    if {job.lease, job.lease - 1} & {run.lease for run in earlier}:
+    if newest is not None and newest >= job.lease - 1:
         return
-    cost = job.cost_micros - sum(run.cost_micros or 0 for run in earlier)
+    cost = job.cost_micros - cost_before
     failed = job.outcome is not None and job.outcome not in {"succeeded", "skipped"}
     yield Attempt(
         job.lease,
@@ -91,20 +93,18 @@ def _last_run(job: Job, earlier: Sequence[Attempt]) -> Iterator[Attempt]:
     )
 
 
-def events_of(job_id: JobId) -> Operation[list[Event]]:
-    """Read the audit of a job, oldest first."""
-    rows = yield Statement("list_audit", {"id": job_id})
-    return [
-        Event(
-            instant(at),
-            event,
-            attempt,
-            lease,
-            worker_id,
-            actor_type,
-            actor_id,
-            detail and decode(detail),
-            action,
-        )
-        for at, event, attempt, lease, worker_id, actor_type, actor_id, detail, action in rows
-    ]
+def events_of(
+    job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
+) -> Operation[Page[Event]]:
+    """Read a page of the audit of a job, oldest first."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    [after] = read_cursor("jobs.events", cursor, int) if cursor is not None else [0]
+    rows = yield Statement("list_audit", {"id": job_id, "after": after, "limit": limit + 1})
+    page = cut("jobs.events", rows, limit, lambda row: (row[-1],))
+    return Page([_event(row) for row in page], page.next_cursor)
+
+
+def _event(row: Row) -> Event:
+    at, event, attempt, lease, worker_id, actor_type, actor_id, detail, action, _ = row
+    about = detail and decode(detail)
+    return Event(instant(at), event, attempt, lease, worker_id, actor_type, actor_id, about, action)

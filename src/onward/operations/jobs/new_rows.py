@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, get_args
 
-from onward.core.inputs.checks import span, whole, zoned
+from onward.core.inputs.checks import span, whole_number, zoned
 from onward.core.inputs.fields import check_column, check_text, check_texts
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import NewJob, micros
@@ -20,7 +20,7 @@ from onward.core.jobs.payload import encode, encode_plain
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Lifetime, OnConflict
 from onward.core.policy.contract import check_origin, check_queue, check_scheduling
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.secrets.redaction import redact_text
 from onward.errors import InvalidJob
 from onward.operations.jobs.payload_secrets import scan, scan_many
@@ -49,14 +49,14 @@ COLUMNS = ("id", "payload", "key", "tags", "limit_key", *_SHAPED)
 Shape = tuple[Any, ...]
 
 
-def check_keys(jobs: Sequence[NewJob], rules: Rules = DEFAULT_RULES) -> list[str | None]:
+def check_keys(jobs: Sequence[NewJob], policies: Policies = DEFAULT_POLICIES) -> list[str | None]:
     """Raise for a value that is no job or a bad key; return the keys, also those derived from a subject."""
     for new in jobs:
         if not isinstance(new, NewJob):
             raise InvalidJob(f"{redact_text(repr(new)):.80} is no job; give a NewJob(job_type=…, payload=…)")
     keys = [new.key for new in jobs]
     if None in keys and any(new.subject is not None for new in jobs):
-        keys = [_key_of_subject(new, rules) if new.key is None else new.key for new in jobs]
+        keys = [_key_of_subject(new, policies) if new.key is None else new.key for new in jobs]
     check_column("key", keys)
     if None in keys:
         for new, key in zip(jobs, keys, strict=True):
@@ -72,35 +72,38 @@ def _keyless(new: NewJob) -> bool:
     return isinstance(new, NewJob) and new.key is None and new.subject is None and new.unique is None
 
 
-def _key_of_subject(new: NewJob, rules: Rules) -> str | None:
+def _key_of_subject(new: NewJob, policies: Policies) -> str | None:
     """Return the key of a job that its category makes unique by subject, else None."""
-    if not isinstance(new.subject, str) or rules.category(new.category).unique_by != "subject":
+    if not isinstance(new.subject, str) or policies.category(new.category).unique_by != "subject":
         return None
     return subject_key(new.job_type, new.subject)
 
 
-def asked_row(new: NewJob, job_id: JobId, rules: Rules = DEFAULT_RULES) -> tuple[Scalar, ...]:
+def asked_row(new: NewJob, job_id: JobId, policies: Policies = DEFAULT_POLICIES) -> tuple[Scalar, ...]:
     """Check one job and return it as a row of `COLUMNS`; costs half of what `asked_rows` does for one job."""
-    key = None if _keyless(new) else check_keys([new], rules)[0]
-    row, limit = _checked(_shape(new), rules)
+    key = None if _keyless(new) else check_keys([new], policies)[0]
+    row, limit = _checked(_shape(new), policies)
     tags = None if new.tags is None else _tags(new.tags)
-    return job_id, _payload(new, limit, rules), key, tags, _limit_key(new.limit_key), *row
+    return job_id, _payload(new, limit, policies), key, tags, _limit_key(new.limit_key), *row
 
 
 def asked_rows(
-    jobs: Sequence[NewJob], ids: Sequence[JobId], keys: Sequence[str | None], rules: Rules = DEFAULT_RULES
+    jobs: Sequence[NewJob],
+    ids: Sequence[JobId],
+    keys: Sequence[str | None],
+    policies: Policies = DEFAULT_POLICIES,
 ) -> Rows:
     """Check jobs whose keys were checked, and return them as rows."""
     shapes, kinds = _sorted_out(jobs)
-    checked = [_checked(shape, rules) for shape in shapes]
+    checked = [_checked(shape, policies) for shape in shapes]
     limits = [limit for _, limit in checked]
     payloads = encode_plain([new.payload for new in jobs], min(limits, default=0))
     if payloads is None:
-        payloads = [_payload(new, limits[kind], rules) for new, kind in zip(jobs, kinds, strict=True)]
+        payloads = [_payload(new, limits[kind], policies) for new, kind in zip(jobs, kinds, strict=True)]
     else:
         types, labels = [shape[_JOB_TYPE] for shape in shapes], [shape[_SUBJECT] for shape in shapes]
         own_limits = [limits[kind] for kind in kinds]
-        payloads = scan_many(jobs, payloads, own_limits, rules, types=types, labels=[*keys, *labels])
+        payloads = scan_many(jobs, payloads, own_limits, policies, types=types, labels=[*keys, *labels])
     own: dict[str, Sequence[Scalar]] = {"id": ids, "payload": payloads}
     if keys.count(None) < len(keys):
         own["key"] = keys
@@ -133,22 +136,22 @@ def _sorted_out(jobs: Sequence[NewJob]) -> tuple[Sequence[Shape], Sequence[int]]
     return shapes, range(len(shapes))
 
 
-def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
+def _checked(shape: Shape, policies: Policies) -> tuple[tuple[Scalar, ...], int]:
     """Check a shape; return its row of `_SHAPED`, and the size limit of its payloads."""
     policy, texts = shape[: len(_POLICY)], shape[len(_POLICY) : -len(_REST)]
     run_at, delay, parent_id, batch_id, deadline, timeout, ties, pending = shape[-len(_REST) :]
     try:
         _check_texts(texts)
-        queue, max_attempts, lifetime, limit = _common(rules, *policy)
+        queue, max_attempts, lifetime, limit = _common(policies, *policy)
     except TypeError:
         _check_texts.__wrapped__(texts)
-        queue, max_attempts, lifetime, limit = _common.__wrapped__(rules, *policy)
+        queue, max_attempts, lifetime, limit = _common.__wrapped__(policies, *policy)
     if run_at is not None and delay is not None:
         raise InvalidJob("run_at and delay are both set; give one of them")
     if policy[1] not in BUILT_IN:
-        check_origin(rules, *texts[:5])
+        check_origin(policies, *texts[:5])
     if run_at is not None or delay is not None:
-        check_scheduling(rules.category(policy[0]), run_at, delay)
+        check_scheduling(policies.category(policy[0]), run_at, delay)
     name, job_type, _, priority, *_ = policy
     row = (
         name, job_type, queue, priority, max_attempts, lifetime, *texts,
@@ -159,14 +162,14 @@ def _checked(shape: Shape, rules: Rules) -> tuple[tuple[Scalar, ...], int]:
         None if deadline is None else _instant("deadline", deadline),
         None if timeout is None else _span("timeout", timeout),
         ties or None, pending or None,
-        1 if queue in rules.queues and rules.queues[queue].fair else None,
+        1 if queue in policies.registry.queues and policies.registry.queues[queue].fair else None,
     )  # fmt: skip
     return row, limit
 
 
 @lru_cache(maxsize=1024, typed=True)
 def _common(  # noqa: PLR0917 - positional, so that the cache has one key for each
-    rules: Rules,
+    policies: Policies,
     name: str,
     job_type: str,
     queue: str | None,
@@ -177,17 +180,17 @@ def _common(  # noqa: PLR0917 - positional, so that the cache has one key for ea
 ) -> tuple[str, int, int | None, int]:
     """Check what many jobs share; return the queue, the attempts, the key's lifetime and the size limit."""
     check_texts({"category": name, "job_type": job_type, "queue": queue})
-    policy = rules.category(name)
-    whole("priority", priority, 1, 10, error=InvalidJob)
-    retry = rules.retries.get(job_type) or policy.retry
+    policy = policies.category(name)
+    whole_number("priority", priority, 1, 10, error=InvalidJob)
+    retry = policies.registry.retries.get(job_type) or policy.retry
     attempts = retry.max_attempts if max_attempts is None else max_attempts
-    whole("max_attempts", attempts, 1, _MOST_ATTEMPTS, error=InvalidJob)
+    whole_number("max_attempts", attempts, 1, _MOST_ATTEMPTS, error=InvalidJob)
     if on_conflict is not None and on_conflict not in get_args(OnConflict):
         known = ", ".join(map(repr, get_args(OnConflict)))
         raise InvalidJob(f"on_conflict is {on_conflict!r:.80}; give one of {known}")
     lifetime = _lifetime(policy.key_lifetime or "active" if unique is None else unique)
-    queue = queue or rules.queue_of(job_type, name)
-    check_queue(rules, name, queue)
+    queue = queue or policies.queue_of(job_type, name)
+    check_queue(policies, name, queue)
     return queue, attempts, lifetime, policy.max_payload_bytes
 
 
@@ -196,10 +199,10 @@ def _check_texts(texts: tuple[str | None, ...]) -> None:
     check_texts(dict(zip(_TEXTS, texts, strict=True)))
 
 
-def _payload(new: NewJob, limit: int, rules: Rules) -> str:
+def _payload(new: NewJob, limit: int, policies: Policies) -> str:
     if not isinstance(new.payload, dict):
         raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
-    return scan(new, encode(new.payload, limit=limit, redaction=rules.redact), limit, rules)
+    return scan(new, encode(new.payload, limit=limit, redaction=policies.settings.redact), limit, policies)
 
 
 def _limit_key(value: str | None) -> str | None:

@@ -7,18 +7,18 @@ from typing import Any, cast
 
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.payload import encode
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import Redaction
 from onward.errors import SecretInPayload
 
 
-def scan(new: NewJob, text: str, limit: int, rules: Rules) -> str:
+def scan(new: NewJob, text: str, limit: int, policies: Policies) -> str:
     """Refuse or redact the secrets of a job whose encoded payload is `text`; return the text to store."""
-    own = rules.secrets_by_type.get(new.job_type)
-    policy = rules.secrets if own is None else own.policy
+    own = policies.registry.secrets.get(new.job_type)
+    policy = policies.settings.secrets if own is None else own.policy
     if policy == "allow":
         return text
-    redaction = rules.redact
+    redaction = policies.settings.redact
     if new.key is not None or new.subject is not None or new.tags:
         _check_labels(new, redaction)
     if not redaction.may_hold(new.payload, text):
@@ -35,7 +35,7 @@ def scan_many(
     jobs: Sequence[NewJob],
     texts: list[str],
     limits: Iterable[int],
-    rules: Rules,
+    policies: Policies,
     *,
     types: Iterable[str],
     labels: Collection[str | None],
@@ -44,9 +44,9 @@ def scan_many(
 
     `types` are their job types, each once or more; `labels` are their keys and subjects.
     """
-    if all(rules.secrets_of(job_type).policy == "allow" for job_type in types):
+    if all(policies.secrets_of(job_type).policy == "allow" for job_type in types):
         return texts
-    redaction = rules.redact
+    redaction = policies.settings.redact
     payloads = cast("list[dict[str, Any]]", [new.payload for new in jobs])
     if (
         not any(new.tags for new in jobs)
@@ -54,7 +54,7 @@ def scan_many(
         and not redaction.any_may_hold(payloads, "\n".join(texts))
     ):
         return texts
-    return [scan(new, text, limit, rules) for new, text, limit in zip(jobs, texts, limits, strict=True)]
+    return [scan(new, text, limit, policies) for new, text, limit in zip(jobs, texts, limits, strict=True)]
 
 
 def _check_labels(new: NewJob, redaction: Redaction) -> None:

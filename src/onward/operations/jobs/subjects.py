@@ -4,55 +4,56 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
+from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.history import Dropped
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, JobState
 from onward.core.policy.category import CATEGORIES, OnSubjectDelete
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting
 from onward.operations.flows.batches import end_idle
 from onward.operations.flows.followers import forget
 from onward.operations.jobs.cancel import cancel
 from onward.operations.statement import Operation, Statement, as_json
 
-_RULES = ("cancel", "delete", "keep")
+_POLICIES = ("cancel", "delete", "keep")
 
 
 def drop_subject(
     subject: str,
-    rules: Rules,
+    policies: Policies,
     *,
-    rule: OnSubjectDelete | None = None,
-    org_id: str | None = None,
+    policy: OnSubjectDelete | None = None,
     reason: str = "its subject was deleted",
 ) -> Operation[Dropped]:
-    """Cancel, delete or keep the jobs of a subject, as each category says, or all alike if `rule` is given.
+    """Cancel, delete or keep the jobs of a subject, each by the policy of its category, or all by `policy`.
 
     Nothing is ever removed from the audit.
     """
     check_text("subject", subject, longest=LONGEST["subject"])
     reason = check_reason(reason)
-    check_texts({"org_id": org_id})
-    if rule is not None and rule not in _RULES:
-        raise InvalidSetting(f"rule is {rule!r:.80}; give one of {', '.join(_RULES)}")
-    rows = yield Statement("find_subject_jobs", {"subject": subject, "org_id": org_id})
+    if policy is not None and policy not in _POLICIES:
+        raise InvalidSetting(f"policy is {policy!r:.80}; give one of {', '.join(_POLICIES)}")
+    rows = yield Statement("find_subject_jobs", {"subject": subject})
     default = CATEGORIES["default"]
-    asked = {
-        job_id: (rule or rules.categories.get(category, default).on_subject_delete, JobState(state))
+    found = {
+        job_id: (
+            policy or policies.registry.categories.get(category, default).on_subject_delete,
+            JobState(state),
+        )
         for job_id, category, state, _ in rows
     }
     by: dict[str, Any] = {"reason": reason}
-    going = [job_id for job_id, (do, _) in asked.items() if do == "delete"]
+    going = [job_id for job_id, (do, _) in found.items() if do == "delete"]
     deleted = yield from _delete(going, **by)
     # A deleted job never ends, so its batch is checked here.
     if left := {batch_id for job_id, _, _, batch_id in rows if job_id in deleted} - {None}:
         yield from end_idle(left)
     # A running job is not deleted but asked to stop.
-    ending = [job_id for job_id, (do, state) in asked.items() if do != "keep" and state not in ENDED]
+    ending = [job_id for job_id, (do, state) in found.items() if do != "keep" and state not in ENDED]
     ending = [job_id for job_id in ending if job_id not in deleted]
     cancelled = frozenset((yield from cancel(ending, **by)) if ending else ())
-    return Dropped(cancelled, deleted, frozenset(asked) - cancelled - deleted)
+    return Dropped(cancelled, deleted, frozenset(found) - cancelled - deleted)
 
 
 def _delete(ids: list[JobId], *, reason: str) -> Operation[frozenset[JobId]]:

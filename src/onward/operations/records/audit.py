@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from onward.core.inputs.checks import check_kind, whole
+from msgspec.structs import replace
+
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import LONGEST, check_text
-from onward.core.jobs.filters import MOST_PER_PAGE
 from onward.core.jobs.payload import encode
-from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_cursor
+from onward.core.records.audit import AuditFilter, AuditRecord
 from onward.core.work.lease import JobLease
 from onward.operations.statement import Operation, Row, Statement
 
 _MOST_DETAIL = 16_384
 _WIDEST = 1_000_000
-_LAST = 2**63 - 1
 
 
 def read(
-    where: AuditFilter, *, limit: int = 50, cursor: int | None = None, oldest_first: bool = False
-) -> Operation[AuditPage]:
-    """Read a page of the audit, newest first or oldest first."""
+    where: AuditFilter,
+    *,
+    hide: Callable[[Any], Any],
+    limit: int = 50,
+    cursor: Cursor | None = None,
+    oldest_first: bool = False,
+) -> Operation[Page[AuditRecord]]:
+    """Return a page of the audit, newest first or oldest first; `hide` removes secrets from its details."""
     check_kind("where", where, AuditFilter, "give an AuditFilter, such as AuditFilter(event='job.failed')")
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    if cursor is not None:
-        whole("cursor", cursor, 0, _LAST)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    listing = "audit.oldest" if oldest_first else "audit.newest"
+    [after] = [None] if cursor is None else read_cursor(listing, cursor, int)
     asked = {**where.params(), "direction": 1 if oldest_first else -1}
     [(last,)] = yield Statement("last_audit", {})
-    at = min(cursor, last + 1) if cursor is not None else 0 if oldest_first else last + 1
+    at = (0 if oldest_first else last + 1) if after is None else max(0, min(after, last + 1))
     # PostgreSQL's index can't return numbers in order, so read ranges, which widen where little is found.
     width = limit + 1 if where.job_id is None else last + 1
     found: list[Row] = []
@@ -38,7 +44,8 @@ def read(
         found += yield Statement("read_audit", {**asked, **bounds})
         at, width = (upto if oldest_first else above + 1), min(4 * width, max(width, _WIDEST))
     records = [AuditRecord.from_row(row) for row in found[:limit]]
-    return AuditPage(records, records[-1].seq if len(found) > limit else None)
+    shown = [one if one.detail is None else replace(one, detail=hide(one.detail)) for one in records]
+    return Page(shown, make_cursor(listing, records[-1].seq) if len(found) > limit else None)
 
 
 def note(lease: JobLease, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:

@@ -1,4 +1,4 @@
-"""Seal the audit into its hash chain, read the chain back, and remove old rows.
+"""Seal the audit into its hash chain.
 
 Rows are sealed a moment after they were written: a chain extended by every insert would make all writers wait
 for each other. One process at a time seals or prunes: both lock the row that has the head of the chain.
@@ -6,18 +6,16 @@ for each other. One process at a time seals or prunes: both lock the row that ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from functools import partial
 
-from onward.core.inputs.checks import whole
-from onward.core.inputs.fields import check_reason
-from onward.core.records.chain import AuditPruned, ChainLink, Head, Sealed, digest_of, digest_of_all, links
+from msgspec.structs import replace
+
+from onward.core.records.chain import Head, Sealed, links
 from onward.errors import AuditBroken
-from onward.operations.statement import Operation, Row, Rows, Statement, as_json, moment
-
-MOST_PRUNED = 100_000
+from onward.operations.statement import Operation, Row, Rows, Statement
+from onward.operations.walk import Step, Walk
 
 _AT_ONCE = 5_000
 _WIDTH = 50_000
@@ -26,7 +24,7 @@ _SETTLED_MICROS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class Sealing:
     """The head, the floor, and what an earlier pass saw: a number, and which transactions were open."""
 
     floor: int
@@ -48,6 +46,16 @@ class _State:
         return self.xmin >= self.seen_xmax and self.now - self.seen_at >= _SETTLED_MICROS
 
 
+def seal_all() -> Walk[Sealed]:
+    """Add all rows to the chain that are not in it yet."""
+    count, above = 0, None
+    while True:
+        sealed: Sealed = yield Step(partial(seal, above), atomic=True)
+        count, above = count + sealed.count, sealed.upto
+        if sealed.done:
+            return replace(sealed, count=count)
+
+
 def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed]:
     """Add rows to the chain that are not in it yet; `above` continues where the last call stopped.
 
@@ -56,7 +64,7 @@ def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed
     """
     # Read before the snapshot: every row with a number up to this one was begun before it.
     [(last,)] = yield Statement("last_audit", {})
-    state = yield from _lock()
+    state = yield from lock()
     start = state.floor if above is None else max(above, state.floor)
     rows, upto = yield from _find_unsealed(start, last, limit)
     head = yield from _add(Head(state.position, state.link), rows)
@@ -66,20 +74,21 @@ def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed
 
 def end() -> Operation[Sealed]:
     """Return where the chain ends, without adding to it."""
-    state = yield from _lock()
+    state = yield from lock()
     return Sealed(0, Head(state.position, state.link), state.floor, state.floor, done=True)
 
 
-def _lock() -> Operation[_State]:
+def lock() -> Operation[Sealing]:
+    """Lock and return the row that has the end of the chain."""
     rows = yield Statement("lock_sealing", {})
     if not rows:
         raise AuditBroken(
-            "the row that tells where the chain ends is gone: somebody removed it from the table sealing; "
+            "the row with the end of the chain was removed from the table sealing; "
             "put it back as it was, from a backup or with the head of an earlier verification"
         )
     floor, *others = rows[0]
     # No row has a number below one, so a floor below zero was written to hide rows.
-    return _State(max(0, floor), *others)
+    return Sealing(max(0, floor), *others)
 
 
 def _find_unsealed(start: int, last: int, limit: int) -> Operation[tuple[list[Row], int]]:
@@ -107,7 +116,7 @@ def _add(head: Head, rows: Sequence[Row]) -> Operation[Head]:
     return Head(made[-1].position, made[-1].link)
 
 
-def _move_head(state: _State, head: Head, start: int, upto: int) -> Operation[int]:
+def _move_head(state: Sealing, head: Head, start: int, upto: int) -> Operation[int]:
     """Write the new head, and raise the floor as far as no row can appear below it any more."""
     floor, seen = state.floor, (state.seen_seq, state.seen_xmax, state.seen_at)
     from_floor = start == state.floor
@@ -131,83 +140,3 @@ def _move_head(state: _State, head: Head, start: int, upto: int) -> Operation[in
             },
         )
     return floor
-
-
-def read_links(above: int, limit: int = 1000) -> Operation[list[tuple[ChainLink, Row | None]]]:
-    """Read the next links of the chain, each with its row."""
-    [(first, last, upto)] = yield Statement("find_links", {"above": above, "limit": limit})
-    if upto is None:
-        return []
-    rows = yield Statement("read_links", {"above": above, "upto": upto, "first": first, "last": last})
-    size = len(LINK) + 1
-    return [(ChainLink(*row[:size]), None if row[size] is None else row[size:]) for row in rows]
-
-
-def last_number() -> Operation[int]:
-    """Return the highest number that a row was given."""
-    [(last,)] = yield Statement("last_audit", {})
-    return int(last)
-
-
-def strays(above: int, upto: int, limit: int = 100) -> Operation[list[int]]:
-    """Return rows below the floor that are not in the chain: no transaction can have written them in time."""
-    rows = yield Statement("find_unsealed", {"above": above, "upto": upto, "limit": limit})
-    return [int(row[0]) for row in rows]
-
-
-def prune(
-    cutoffs: Mapping[datetime, Sequence[str]],
-    known: Sequence[str],
-    *,
-    limit: int = 10_000,
-    reason: str | None = None,
-) -> Operation[AuditPruned]:
-    """Remove rows older than their category's cutoff, and write an event that accounts for them.
-
-    Needs a transaction on PostgreSQL. Where there is a chain, only rows in it are removed, and marked there.
-    """
-    whole("limit", limit, 1, MOST_PRUNED)
-    if reason is not None:
-        reason = check_reason(reason)
-    state = yield from _lock()
-    chained = state.position > 0
-    rows: list[Row] = []
-    for before, categories in cutoffs.items():
-        named = {"known": as_json(sorted(known)), "categories": as_json(sorted(categories))}
-        asked = {"before": moment(before), "chained": int(chained), "limit": limit - len(rows)}
-        if asked["limit"]:
-            rows += yield Statement("find_prunable", {**named, **asked})
-    if not rows:
-        return AuditPruned(0)
-    # In the order of the chain, in which verification reads them.
-    gone = [row[1:] for row in sorted(rows, key=lambda row: (row[0] or 0, row[1]))]
-    detail: dict[str, Any] = {
-        "count": len(gone),
-        "digest": digest_of_all(map(digest_of, gone)),
-        "chained": chained,
-    }
-    if reason is not None:
-        detail["reason"] = reason
-    seq = yield from _remove(gone, detail, {})
-    return AuditPruned(len(gone), str(detail["digest"]), seq)
-
-
-def _remove(
-    gone: Sequence[Row], detail: Mapping[str, Any], actor: Mapping[str, str | None]
-) -> Operation[int]:
-    yield Statement("start_pruning", {})
-    [(seq,)] = yield Statement("log_pruned", {**actor, "detail": as_json(detail)})
-    numbers = [row[0] for row in gone]
-    removed = yield Statement(
-        "prune_audit",
-        {
-            "gone": Rows.of(("seq",), [(number,) for number in numbers]),
-            "first": min(numbers),
-            "last": max(numbers),
-            "event": seq,
-        },
-    )
-    yield Statement("end_pruning", {})
-    if len(removed) != len(numbers):
-        raise AuditBroken(f"{len(numbers)} rows were to be removed, and {len(removed)} were there")
-    return int(seq)

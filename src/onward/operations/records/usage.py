@@ -7,24 +7,25 @@ from datetime import date, datetime
 from itertools import islice
 from typing import get_args
 
-from onward.core.inputs.checks import check_kind, whole, zoned
-from onward.core.inputs.fields import LONGEST, check_reason, check_text
+from onward.core.bulk import Bulk, Changed
+from onward.core.inputs.checks import check_kind, whole_number, zoned
+from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant, micros
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_cursor
 from onward.core.records.usage import Budget, Group, Period, UsageEvent, UsageTotal
 from onward.core.work.lifecycle import End
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
-
-Actor = tuple[str | None, str | None]
 
 METERED = ("id", "lease", "ran", "unit", "amount", "cost")
 SPENT = ("org_id", "cost")
 
 _GROUPS: tuple[Group, ...] = get_args(Group)
 _MOST_ENDS = 500
-_MOST_LINES = 100_000
-_MOST_MICROS = 9 * 10**18
+_REPORT, _PRUNE, _BUDGETS = "usage.report", "usage.prune", "usage.budgets"
+MOST_PRUNED = 100_000
+MOST_MICROS = 9 * 10**18
 
 
 def record(ends: Collection[End]) -> Operation[dict[str, int]]:
@@ -42,7 +43,7 @@ def record(ends: Collection[End]) -> Operation[dict[str, int]]:
         ]
         found = yield Statement("record_usage", {"metered": Rows.of(METERED, rows)})
         for org_id, cost in found:
-            costs[org_id] = min(costs.get(org_id, 0) + cost, _MOST_MICROS)
+            costs[org_id] = min(costs.get(org_id, 0) + cost, MOST_MICROS)
     return costs
 
 
@@ -53,13 +54,15 @@ def spend(costs: dict[str, int]) -> Operation[frozenset[str]]:
     return frozenset(org_id for (org_id,) in rows)
 
 
-def events_of(job_id: JobId) -> Operation[list[UsageEvent]]:
-    """Read what the runs of a job have used, oldest run first."""
+def events_of(job_id: JobId) -> Operation[Page[UsageEvent]]:
+    """Return what the runs of a job have used, oldest run first."""
     rows = yield Statement("list_usage", {"id": job_id})
-    return [
-        UsageEvent(found, lease, attempt, unit, amount, cost, instant(at), *rest)
-        for found, lease, attempt, unit, amount, cost, at, *rest in rows
-    ]
+    return Page(
+        [
+            UsageEvent(found, lease, attempt, unit, amount, cost, instant(at), *rest)
+            for found, lease, attempt, unit, amount, cost, at, *rest in rows
+        ]
+    )
 
 
 def report(
@@ -67,37 +70,46 @@ def report(
     *,
     since: datetime | None = None,
     until: datetime | None = None,
-    org_id: str | None = None,
     limit: int = 1000,
-) -> Operation[list[UsageTotal]]:
-    """Sum what was used, by these groups, from `since` to before `until`; the highest cost first."""
+    cursor: Cursor | None = None,
+) -> Operation[Page[UsageTotal]]:
+    """Return the sums by these groups, from `since` to before `until`; the highest cost first.
+
+    The sums have no index, so a page skips as many lines as the pages before it had.
+    """
     groups = _checked_groups(by)
-    whole("limit", limit, 1, _MOST_LINES)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    [skip] = [0] if cursor is None else read_cursor(_REPORT, cursor, int)
     rows = yield Statement(
         "report_usage",
         {
             **{f"by_{group}": int(group in groups) for group in _GROUPS},
             "since": None if since is None else micros(zoned("since", since)),
             "until": None if until is None else micros(zoned("until", until)),
-            "org_id": _org(org_id),
-            "limit": limit,
+            "limit": limit + 1,
+            "skip": max(0, skip),
         },
     )
-    return [_total(row, summed="unit" in groups) for row in rows]
+    totals = [_total(row, summed="unit" in groups) for row in rows[:limit]]
+    return Page(totals, make_cursor(_REPORT, skip + limit) if len(rows) > limit else None)
 
 
-def prune(*, before: datetime, limit: int = 10_000) -> Operation[int]:
-    """Delete usage from before an instant, oldest first; return how many rows."""
-    whole("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("prune_usage", {"before": micros(zoned("before", before)), "limit": limit})
-    return len(rows)
+def prune(*, before: datetime, limit: int = 10_000, cursor: Cursor | None = None) -> Operation[Bulk]:
+    """Delete at most `limit` rows of usage from before an instant, oldest first."""
+    whole_number("limit", limit, 1, MOST_PRUNED)
+    [after] = [0] if cursor is None else read_cursor(_PRUNE, cursor, int)
+    bounds = {"after": after, "before": micros(zoned("before", before))}
+    rows = yield Statement("prune_usage", {**bounds, "limit": limit})
+    last = max((at for (at,) in rows), default=0)
+    more = make_cursor(_PRUNE, last) if len(rows) == limit else None
+    return Bulk(found=len(rows), done=len(rows), next_cursor=more)
 
 
 def set_budget(
     org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
 ) -> Operation[Budget]:
     """Set how much an org may spend; a budget with the same period keeps what was spent in it."""
-    whole("limit_micros", limit_micros, 1, _MOST_MICROS)
+    whole_number("limit_micros", limit_micros, 1, MOST_MICROS)
     if period not in get_args(Period):
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
     reason = None if reason is None else check_reason(reason)
@@ -107,18 +119,23 @@ def set_budget(
     return _budget(row)
 
 
-def remove_budget(org_id: str, *, reason: str | None = None) -> Operation[bool]:
-    """Let an org spend without limit; False if it had no budget."""
+def remove_budget(org_id: str, *, reason: str | None = None) -> Operation[Changed]:
+    """Let an org spend without limit; unchanged if it had no budget."""
     reason = None if reason is None else check_reason(reason)
     about = _described("budget.removed", org_id, reason)
-    return bool((yield Statement("remove_budget", {**about})))
+    return Changed(bool((yield Statement("remove_budget", {**about}))))
 
 
-def budgets(org_id: str | None = None, *, limit: int = 1000) -> Operation[list[Budget]]:
-    """Read the budgets, ordered by org, or that of one org."""
-    whole("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("list_budgets", {"org_id": _org(org_id), "limit": limit})
-    return [_budget(row) for row in rows]
+def budgets(
+    org_id: str | None = None, *, limit: int = 50, cursor: Cursor | None = None
+) -> Operation[Page[Budget]]:
+    """Return a page of the budgets, ordered by org, or the budget of one org."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    check_texts({"org_id": org_id})
+    [after] = [None] if cursor is None else read_cursor(_BUDGETS, cursor, str)
+    rows = yield Statement("list_budgets", {"org_id": org_id, "after": after, "limit": limit + 1})
+    found = [_budget(row) for row in rows[:limit]]
+    return Page(found, make_cursor(_BUDGETS, found[-1].org_id) if len(rows) > limit else None)
 
 
 def _checked_groups(by: Sequence[Group]) -> Sequence[Group]:
@@ -128,12 +145,6 @@ def _checked_groups(by: Sequence[Group]) -> Sequence[Group]:
         if group not in _GROUPS:
             raise InvalidSetting(f"by has {group!r:.80}; {advice}")
     return by
-
-
-def _org(org_id: str | None) -> str | None:
-    if org_id is not None:
-        check_text("org_id", org_id, longest=LONGEST["org_id"])
-    return org_id
 
 
 def _total(row: Row, *, summed: bool) -> UsageTotal:

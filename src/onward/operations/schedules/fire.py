@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob, instant, micros
 from onward.core.policy.contract import complete
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.schedules.firing import Fired, LateOccurrence
 from onward.core.schedules.schedule import Schedule, is_late
 from onward.errors import OnwardError, ScheduleNotFound, StoreError
@@ -75,10 +75,10 @@ class _DueRun(msgspec.Struct, frozen=True):
 
 
 def fire(
-    known: Known, make_id: Callable[[], JobId], rules: Rules = DEFAULT_RULES, *, limit: int = 100
+    known: Known, make_id: Callable[[], JobId], policies: Policies = DEFAULT_POLICIES, *, limit: int = 100
 ) -> Operation[Fired]:
     """Enqueue what is due, and move each schedule to its next occurrence; to be run in one transaction."""
-    whole("limit", limit, 1, _MOST)
+    whole_number("limit", limit, 1, _MOST)
     rows = yield Statement("lock_due_schedules", {**known.params(), "limit": limit})
     if not rows:
         return Fired()
@@ -97,31 +97,35 @@ def fire(
             errors[schedule.name] = str(error)
             continue
         ids = {occurrence: make_id() for occurrence in occurrences}
-        runs += _planned(schedule, ids, at, open_runs.get(schedule.name), rules)
+        runs += _planned(schedule, ids, at, open_runs.get(schedule.name), policies)
         moves.append((schedule.name, micros(next_at), micros(occurrences[-1]) if occurrences else None))
         more = more or next_at <= at
     taken = yield from _add_runs(runs)
-    jobs = yield from _enqueue(taken, rules)
+    jobs = yield from _enqueue(taken, policies)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
-    return replace(_told(taken, jobs, errors, rules), moved=len(moves), more=more)
+    return replace(_told(taken, jobs, errors, policies), moved=len(moves), more=more)
 
 
 def _told(
-    runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], rules: Rules
+    runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], policies: Policies
 ) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
     late = (run for run in runs if is_late(run.occurrence, run.at))
     return Fired(
         jobs,
-        frozenset(_queues(runs, rules)),
+        frozenset(_queues(runs, policies)),
         tuple(LateOccurrence(run.schedule.name, run.occurrence, run.at - run.occurrence) for run in late),
         errors | refused,
     )
 
 
 def run_now(
-    name: str, make_id: Callable[[], JobId], rules: Rules = DEFAULT_RULES, *, reason: str | None = None
+    name: str,
+    make_id: Callable[[], JobId],
+    policies: Policies = DEFAULT_POLICIES,
+    *,
+    reason: str | None = None,
 ) -> Operation[Enqueued]:
     """Enqueue the job of a schedule besides its occurrences; to be run in one transaction.
 
@@ -134,8 +138,8 @@ def run_now(
         raise ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
     at, schedule = instant(rows[0][0]), read_schedule(rows[0][1:])
     before = (yield from _open_runs([schedule])).get(name)
-    job_id, new = yield from _asked_run(schedule, at, before, make_id, rules)
-    [enqueued] = yield from enqueue_many([new], [job_id], rules)
+    job_id, new = yield from _asked_run(schedule, at, before, make_id, policies)
+    [enqueued] = yield from enqueue_many([new], [job_id], policies)
     detail = {"name": name, "job_id": job_id, **({} if reason is None else {"reason": reason})}
     yield Statement(
         "note_schedule",
@@ -150,13 +154,13 @@ def run_now(
 
 
 def _asked_run(
-    schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], rules: Rules
+    schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], policies: Policies
 ) -> Operation[tuple[JobId, NewJob]]:
     """Write a run besides the occurrences into the history, at an instant that is still free."""
     for tries in range(_MOST_TRIES):
         occurrence, job_id = at + tries * _MICROSECOND, make_id()
-        new = _after(complete(schedule.job_at(occurrence, asked=True), rules), before)
-        asked_row(new, job_id, rules)
+        new = _after(complete(schedule.job_at(occurrence, on_request=True), policies), before)
+        asked_row(new, job_id, policies)
         if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, asked=True)])):
             return job_id, new
     raise StoreError(f"the schedule {schedule.name!r} is run by others all the time; try again")
@@ -177,7 +181,7 @@ def _planned(
     occurrences: Mapping[datetime, JobId],
     at: datetime,
     before: JobId | None,
-    rules: Rules,
+    policies: Policies,
 ) -> Iterator[_DueRun]:
     """Yield what becomes of each occurrence; `before` is the job of an earlier run that has not ended."""
     for occurrence, job_id in occurrences.items():
@@ -186,11 +190,11 @@ def _planned(
             yield _DueRun(schedule, occurrence, at, job_id, outcome="skipped", error=why)
             continue
         try:
-            new = complete(schedule.job_at(occurrence), rules)
+            new = complete(schedule.job_at(occurrence), policies)
             new = _after(new, before if schedule.overlap == "wait" else None)
-            asked_row(new, job_id, rules)
+            asked_row(new, job_id, policies)
         except OnwardError as error:
-            text = rules.redact.redact_text(str(error))[:_LONGEST_ERROR]
+            text = policies.settings.redact.redact_text(str(error))[:_LONGEST_ERROR]
             yield _DueRun(schedule, occurrence, at, job_id, outcome="refused", error=text)
             continue
         yield _DueRun(schedule, occurrence, at, job_id, new)
@@ -217,11 +221,11 @@ def _freed(run: _DueRun) -> _DueRun:
     return replace(run, new=None if run.new is None else replace(run.new, after=()))
 
 
-def _enqueue(runs: Sequence[_DueRun], rules: Rules) -> Operation[dict[str, list[JobId]]]:
+def _enqueue(runs: Sequence[_DueRun], policies: Policies) -> Operation[dict[str, list[JobId]]]:
     asked = [(run, run.new) for run in runs if run.new is not None]
     if not asked:
         return {}
-    answers = yield from enqueue_many([new for _, new in asked], [run.job_id for run, _ in asked], rules)
+    answers = yield from enqueue_many([new for _, new in asked], [run.job_id for run, _ in asked], policies)
     jobs: dict[str, list[JobId]] = {}
     doubles: list[tuple[Scalar, ...]] = []
     for (run, new), answer in zip(asked, answers, strict=True):
@@ -235,7 +239,7 @@ def _enqueue(runs: Sequence[_DueRun], rules: Rules) -> Operation[dict[str, list[
     return jobs
 
 
-def _queues(runs: Sequence[_DueRun], rules: Rules) -> set[str]:
+def _queues(runs: Sequence[_DueRun], policies: Policies) -> set[str]:
     """Return the queues in which a worker now finds jobs."""
     made = [run.new for run in runs if run.new is not None]
-    return {new.queue or rules.queue_of(new.job_type, new.category) for new in made}
+    return {new.queue or policies.queue_of(new.job_type, new.category) for new in made}

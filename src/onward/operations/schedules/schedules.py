@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.actor import CODE
 from onward.core.jobs.job import JobState, NewJob, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.policy.contract import check_scheduling, complete
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.schedules.schedule import (
     NewSchedule,
     Schedule,
@@ -49,23 +49,23 @@ def checked_schedule(
     name: str,
     job: NewJob,
     options: Mapping[str, Any],
-    rules: Rules,
+    policies: Policies,
     *,
     allowed: timedelta | None = None,
     source: Literal["code", "database"] = "database",
 ) -> NewSchedule:
     """Check a schedule and the jobs that it would enqueue; return it with a payload free of secrets."""
     new = NewSchedule.of(name, job, options, allowed=allowed, source=source)
-    check_scheduling(rules.category(job.category), _ANY_OCCURRENCE, None)
-    if check := rules.checks.get(job.job_type):
+    check_scheduling(policies.category(job.category), _ANY_OCCURRENCE, None)
+    if check := policies.registry.checks.get(job.job_type):
         check(job.payload)
-    row = asked_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), rules), _NO_ID, rules)
+    row = asked_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
     return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
 
 
 def list_schedules(*, limit: int = 1000) -> Operation[list[Schedule]]:
     """Read the schedules by name, each with its last run."""
-    whole("limit", limit, 1, _MOST_LINES)
+    whole_number("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_schedules", {"limit": limit})
     found = [read_schedule(row) for row in rows]
     return (yield from _with_last_runs(found)) if found else []
@@ -152,7 +152,7 @@ def remove(name: str, *, reason: str) -> Operation[bool]:
 
 def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[ScheduleRun]]:
     """Read the last runs of a schedule, even a removed one, or of all schedules, newest first."""
-    whole("limit", limit, 1, _MOST_LINES)
+    whole_number("limit", limit, 1, _MOST_LINES)
     if name is None:
         rows = yield Statement("list_runs", {"limit": limit})
     else:

@@ -16,7 +16,7 @@ from onward.core.jobs.ids import JobId, first_id_at
 from onward.core.jobs.job import Job, JobState, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.limits.pause import Gate, Pause
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.upkeep.facts import (
     Burn,
     DatabaseSeen,
@@ -64,7 +64,7 @@ _HOUR = timedelta(hours=1)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def gather(rules: Rules, here: datetime) -> Operation[Facts]:
+def gather(policies: Policies, here: datetime) -> Operation[Facts]:
     """Read what holds jobs back; `here` is the time by this process's clock."""
     ready_queues = yield from polls.ready_queues()
     at = ready_queues.now
@@ -82,7 +82,7 @@ def gather(rules: Rules, here: datetime) -> Operation[Facts]:
         loads=(yield from queues.loads_of({queue.name for queue in ready})),
         types=types,
         running=(yield from _running()),
-        silent=(yield from _silent(rules, at)),
+        silent=(yield from _silent(policies, at)),
         next_due=ready_queues.next_due,
         overdue=overdue,
         schedules=(yield from _schedules(at)),
@@ -90,7 +90,7 @@ def gather(rules: Rules, here: datetime) -> Operation[Facts]:
         dead=(yield from _dead(at)),
         dead_followed=(yield from _dead_followed()),
         newest_ended=(yield from _newest_ended()),
-        burns=(yield from _burns(rules, types, at)),
+        burns=(yield from _burns(policies, types, at)),
         breakers=(yield from _open_breakers()),
         permits=(yield from limit_facts.permits_awaited()),
         sinks=(yield from _sinks()),
@@ -120,7 +120,9 @@ def check_integrity() -> Operation[list[str]]:
     return [fault for (fault,) in rows]
 
 
-def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bool) -> Operation[JobFacts]:
+def gather_job(
+    job_id: JobId, policies: Policies, at: datetime | None, *, confined: bool
+) -> Operation[JobFacts]:
     """Read where a job stands and what delays it; a confined client learns nothing about others."""
     job = (yield from inspect.get_many([job_id])).get(job_id)
     if job is None:
@@ -132,16 +134,16 @@ def gather_job(job_id: JobId, rules: Rules, at: datetime | None, *, confined: bo
         letter = yield from dead_letters.get_letter(job_id)
         resolution = None if letter.resolution is None else str(letter.resolution)
     awaited = (yield from graph.awaited(job_id)) if job.state == JobState.BLOCKED else []
-    waits = (yield from signals.list_awaited(job_id=job_id)) if job.state == JobState.SCHEDULED else []
+    waits = (yield from signals.list_awaited(job_id=job_id)) if job.state == JobState.SCHEDULED else ()
     known = JobFacts(
         job=job,
         signal=waits[0] if waits else None,
         awaited=awaited,
         now=at or job.created_at,
         holds=holds,
-        effects=done,
+        effects=done.items,
         resolution=resolution,
-        dry_run=rules.dry_run,
+        dry_run=policies.settings.dry_run,
     )
     if confined:
         return known
@@ -239,8 +241,8 @@ def _running() -> Operation[list[RunningSeen]]:
     return [RunningSeen(worker_id or "", queue, jobs) for worker_id, queue, jobs in rows]
 
 
-def _silent(rules: Rules, at: datetime) -> Operation[list[HolderSeen]]:
-    leases = {one.name: one.lease for one in rules.categories.values() if one.lease}
+def _silent(policies: Policies, at: datetime) -> Operation[list[HolderSeen]]:
+    leases = {one.name: one.lease for one in policies.registry.categories.values() if one.lease}
     params: dict[str, Scalar] = {
         "patient": as_json(sorted(leases)),
         "limit": _MOST_HOLDERS,
@@ -283,9 +285,9 @@ def _newest_ended() -> Operation[dict[str, int]]:
     return dict(rows)  # type: ignore[arg-type]
 
 
-def _burns(rules: Rules, types: Sequence[TypeSeen], at: datetime) -> Operation[list[Burn]]:
+def _burns(policies: Policies, types: Sequence[TypeSeen], at: datetime) -> Operation[list[Burn]]:
     found: list[Burn] = []
-    for category in rules.categories.values():
+    for category in policies.registry.categories.values():
         if (slo := category.slo) is None:
             continue
         about: dict[str, Scalar] = {"category": category.name, "wait": slo.wait // _MICROSECOND}

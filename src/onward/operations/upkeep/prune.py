@@ -16,11 +16,12 @@ import msgspec
 
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import instant, micros
+from onward.core.policy.policies import Policies
 from onward.core.policy.retention import RUNS_KEPT, EndedJob
-from onward.core.policy.rules import Rules
 from onward.core.upkeep.maintenance import Place
 from onward.operations.flows import signals
 from onward.operations.jobs import key_conflicts
+from onward.operations.jobs.key_conflicts import KeyScope
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
 _DAY = timedelta(days=1)
@@ -49,7 +50,7 @@ class Walked:
     place: str | None = None
 
 
-Walk = Callable[[Rules, PruneStep], Operation[Walked]]
+Walk = Callable[[Policies, PruneStep], Operation[Walked]]
 
 
 def clock() -> Operation[datetime]:
@@ -58,18 +59,20 @@ def clock() -> Operation[datetime]:
     return instant(at)
 
 
-def prune_jobs(rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_jobs(policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove jobs with their earlier runs, effects and dead letters; to be run in one transaction.
 
     The retention policy is evaluated here, in one place for both databases. The database decides
     what protects a job, when the job is locked.
     """
-    retention = rules.retention
+    retention = policies.settings.retention
     if retention.shortest is None:
         return Walked()
     # The category of an audit line is known only from its job, so the job must outlive its lines.
     least = {
-        name: one.audit_retention + _DAY for name, one in rules.categories.items() if one.audit_retention
+        name: one.audit_retention + _DAY
+        for name, one in policies.registry.categories.items()
+        if one.audit_retention
     }
     below = first_id_at(page.now - retention.shortest)
     asked: dict[str, Scalar] = {"after": page.place or _LOWEST, "below": below, "limit": page.limit}
@@ -99,11 +102,11 @@ def _remove(ids: list[str], page: PruneStep) -> Operation[list[str]]:
     return states
 
 
-def prune_keys(_rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_keys(_policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove idempotency keys whose lifetime is over; to be run in one transaction."""
     cursor = _read_key(page.place, ["", "", ""])
     if not page.dry_run:
-        removed, place = yield from key_conflicts.prune(page.limit, cursor=tuple(cursor))
+        removed, place = yield from key_conflicts.prune_after(KeyScope(*cursor), page.limit)
         return Walked({"keys": removed}, _key(place))
     start: dict[str, Scalar] = dict(zip(("org_id", "project_id", "key"), cursor, strict=True))
     ends = yield Statement("end_of_keys", {**start, "limit": page.limit})
@@ -114,9 +117,9 @@ def prune_keys(_rules: Rules, page: PruneStep) -> Operation[Walked]:
     return Walked({"keys": len(lapsed)}, _key(ends[0]))
 
 
-def prune_usage(rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_usage(policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove the usage of runs; budgets keep their sums."""
-    kept = rules.retention.span_of("usage")
+    kept = policies.settings.retention.span_of("usage")
     if kept is None:
         return Walked()
     job_id, lease, unit = _read_key(page.place, [_LOWEST, 0, ""])
@@ -134,9 +137,9 @@ def prune_usage(rules: Rules, page: PruneStep) -> Operation[Walked]:
     return Walked({"usage": len(gone)}, _key(ends[0]))
 
 
-def prune_workers(rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_workers(policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove the rows of workers that are long gone and hold no job."""
-    kept = rules.retention.span_of("workers")
+    kept = policies.settings.retention.span_of("workers")
     if kept is None:
         return Walked()
     ends = yield Statement("end_of_workers", {"after": page.place, "limit": page.limit})
@@ -151,9 +154,9 @@ def prune_workers(rules: Rules, page: PruneStep) -> Operation[Walked]:
     return Walked({"workers": len(gone)}, upto)
 
 
-def prune_schedule_runs(rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_schedule_runs(policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove old runs from the history of schedules, except the last ones of each."""
-    kept = rules.retention.span_of("schedule_runs")
+    kept = policies.settings.retention.span_of("schedule_runs")
     if kept is None:
         return Walked()
     names = ("fired_at", "schedule", "occurrence", "source")
@@ -171,9 +174,9 @@ def prune_schedule_runs(rules: Rules, page: PruneStep) -> Operation[Walked]:
     return Walked({"schedule_runs": len(gone)}, _key(ends[0]))
 
 
-def prune_batches(rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_batches(policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove batches that have ended, once their jobs are gone."""
-    kept = rules.retention.span_of("batches")
+    kept = policies.settings.retention.span_of("batches")
     if kept is None:
         return Walked()
     start: dict[str, Scalar] = {"after": page.place or _LOWEST}
@@ -189,14 +192,14 @@ def prune_batches(rules: Rules, page: PruneStep) -> Operation[Walked]:
     return Walked({"batches": len(gone)}, ends[0][0])
 
 
-def prune_signals(_rules: Rules, page: PruneStep) -> Operation[Walked]:
+def prune_signals(_policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove expired signals, and waits that are over."""
     if page.dry_run:
         asked: dict[str, Scalar] = {"limit": page.limit}
         lapsed = yield Statement("find_lapsed_signals", asked)
         over = yield Statement("find_ended_waits", {"limit": page.limit})
         return Walked({"signals": len(lapsed), "waits": len(over)})
-    gone, ended = yield from signals.prune(page.limit)
+    gone, ended = yield from signals.prune_each(page.limit)
     return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.job import COLUMNS, Job
-from onward.core.policy.rules import DEFAULT_RULES
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.claim import MOST_PER_CLAIM, QueuePosition
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 from onward.operations.work.finish import finish
@@ -57,7 +58,7 @@ def claim_rows(
     the front.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
-    whole("limit", limit, 1, MOST_PER_CLAIM)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     params: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id}
     params |= zip(("past_priority", "past_run_at", "past_id"), _position(past), strict=True)
     if paused_orgs or paused_types:
@@ -100,6 +101,6 @@ def _without_unreadable(rows: Sequence[Row]) -> tuple[list[Job], list[End]]:
             jobs.append(Job.from_row(row))
         except (ValueError, TypeError, OverflowError) as error:
             job = Job.salvaged(row)
-            failed = Failed({"class": "UnreadableJob", "message": f"its row can't be read: {error}"[:1000]})
-            unreadable.append(End.of(job, failed, DEFAULT_RULES.policy_of(job)))
+            failed = Failed(ErrorRecord("UnreadableJob", f"its row can't be read: {error}"[:1000]))
+            unreadable.append(End.of(job, failed, DEFAULT_POLICIES.policy_of(job)))
     return jobs, unreadable

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from onward.core.inputs.checks import check_kind
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, instant
 from onward.core.jobs.payload import decode, encode
-from onward.core.policy.rules import Rules
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
+from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
 from onward.errors import EffectNotFound
@@ -64,23 +65,28 @@ def read(job_id: JobId, name: str) -> Operation[Effect | None]:
     return _effect(rows[0]) if rows else None
 
 
-def list_effects(job_id: JobId) -> Operation[list[Effect]]:
-    """Read all effects of a job, in the order of their names."""
-    return [_effect(row) for row in (yield Statement("list_effects", {"job_id": job_id}))]
+def list_effects(
+    job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
+) -> Operation[Page[Effect]]:
+    """Read a page of the effects of a job, in the order of their names."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    [after] = read_cursor("effects", cursor, str) if cursor is not None else [""]
+    rows = yield Statement("list_effects", {"job_id": job_id, "after": after, "limit": limit + 1})
+    return cut("effects", [_effect(row) for row in rows], limit, lambda effect: (effect.name,))
 
 
-def reset(job_id: JobId, name: str, rules: Rules, *, reason: str) -> Operation[Effect]:
+def reset(job_id: JobId, name: str, policies: Policies, *, reason: str) -> Operation[Effect]:
     """Reset an effect, so that its job does it again, under a new key, the next time it gets there."""
-    said = check_reason(reason, hide=rules.redact.redact_text)
+    hidden = check_reason(reason, hide=policies.settings.redact.redact_text)
     params: dict[str, Scalar] = {
         "job_id": job_id,
         "name": check_name(name),
-        "detail": as_json({"effect": rules.redact.redact_text(name), "reason": said}),
+        "detail": as_json({"effect": policies.settings.redact.redact_text(name), "reason": hidden}),
     }
     rows = yield Statement("reset_effect", params)
     if not rows:
         raise EffectNotFound(
-            f"no effect {name!r:.80} of job {job_id} is recorded; which are: onward effects list {job_id}"
+            f"no effect {name!r:.80} of job {job_id} is recorded; onward effects list {job_id} lists them"
         )
     return _effect(rows[0])
 

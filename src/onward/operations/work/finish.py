@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED as ENDED_STATES
 from onward.core.jobs.job import Job, JobState
 from onward.core.jobs.payload import lenient
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.effect import MAX_RESULT_BYTES
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.job_end import JobEnd
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Transition
 from onward.operations.records.usage import record, spend
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 from onward.operations.work.park import park
+from onward.operations.work.progress import store_last
 
 ENDED = (
     "id", "lease", "event", "state", "attempt", "waits", "crashes", "error", "result", "outcome",
@@ -46,7 +48,9 @@ def finish(ends: Collection[End]) -> Operation[Leases]:
     return found
 
 
-def finish_reported(ends: Sequence[JobEnd], rules: Rules, dice: Callable[[], float]) -> Operation[Leases]:
+def finish_reported(
+    ends: Sequence[JobEnd], policies: Policies, dice: Callable[[], float]
+) -> Operation[Leases]:
     """Read the jobs that end, settle them and write their ends; in one transaction if any of them parks."""
     outcomes = [end.read_outcome() for end in ends]
     rows = yield Statement("find_ending_jobs", {"ids": as_json(sorted({end.job_id for end in ends}))})
@@ -54,7 +58,7 @@ def finish_reported(ends: Sequence[JobEnd], rules: Rules, dice: Callable[[], flo
     settled = []
     for end, outcome in zip(ends, outcomes, strict=True):
         job = claimed.get((end.job_id, end.lease))
-        settled.append(End.stale(end) if job is None else rules.end_of(job, outcome, dice()))
+        settled.append(End.stale(end) if job is None else policies.end_of(job, outcome, dice()))
     return (yield from finish(settled))
 
 
@@ -72,8 +76,11 @@ def _rounds(ends: Collection[End]) -> list[list[End]]:
 def _finish(ids: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
     metered = [end for end in ends if end.usage]
     parked = [end for end in ends if end.transition.wait is not None]
-    # The caller runs this in one transaction with the ends below.
+    reported = [end for end in ends if end.progress is not None]
+    # The caller runs these in one transaction with the ends below.
     costs = (yield from record(metered)) if metered else {}
+    if reported:
+        yield from store_last(reported)
     lost: set[JobId] = set()
     cancelled: set[JobId] = set()
     tied: set[JobId] = set()
@@ -116,7 +123,7 @@ def _rerun(ends: Sequence[End]) -> Operation[list[End]]:
             end.transition.event,
             end.transition.outcome,
             end.ran,
-            _text(end.transition.error),
+            _error(end.transition),
             sum(used.cost_micros for used in end.usage) or None,
             end.action,
             _audited(end.transition),
@@ -158,7 +165,7 @@ def _ended_rows(ends: Collection[End], kinds: int) -> Rows:
 def _ending(end: End) -> tuple[Scalar, ...]:
     to = end.transition
     return (
-        to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error), _text(to.result),
+        to.event, to.state.value, to.attempt, to.waits, to.crashes, _error(to), _text(to.result),
         to.outcome, end.action, _audited(to),
     )  # fmt: skip
 
@@ -166,7 +173,7 @@ def _ending(end: End) -> tuple[Scalar, ...]:
 def _returned_row(end: End) -> tuple[Scalar, ...]:
     to = end.transition
     return (
-        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _text(to.error),
+        end.job_id, end.lease, to.event, to.state.value, to.attempt, to.waits, to.crashes, _error(to),
         to.outcome, max(0, to.delay // _MICROSECOND), end.ran,
         sum([used.cost_micros for used in end.usage]) if end.usage else None,
         end.action, _audited(to),
@@ -176,13 +183,16 @@ def _returned_row(end: End) -> tuple[Scalar, ...]:
 def _audited(to: Transition) -> str | None:
     """Return why a job ended so, for the audit; never a message, which may hold a secret."""
     if to.wait is not None:
-        return _text(to.wait.told())
-    about = to.result if to.outcome == "skipped" else to.error
-    if not isinstance(about, Mapping):
+        return _text(to.wait.audit_detail())
+    error = ErrorRecord.of(to.result) if to.outcome == "skipped" else to.error
+    if error is None:
         return None
-    named = {"error_class": about.get("class"), "reason": about.get("reason")}
-    short = {key: value[:_LONGEST_WHY] for key, value in named.items() if isinstance(value, str)}
-    return _text(short or None)
+    why = {"error_class": error.error_class, "reason": error.reason}
+    return _text({name: text[:_LONGEST_WHY] for name, text in why.items() if text} or None)
+
+
+def _error(to: Transition) -> str | None:
+    return None if to.error is None else _text(to.error.facts())
 
 
 def _text(value: object) -> str | None:

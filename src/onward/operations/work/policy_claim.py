@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.job import Job
 from onward.core.jobs.payload import decode
@@ -60,7 +60,7 @@ def claim_by_policy(
     The caller must run this in one transaction.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
-    whole("limit", limit, 1, MOST_PER_CLAIM)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     locked = yield from _lock(queue, declared)
     paused = (frozenset(paused_orgs), frozenset(paused_types))
     if locked is None or locked.policy.plain:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import Job, instant
-from onward.core.policy.rules import DEFAULT_RULES, Rules
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.work.claim import MOST_PER_CLAIM
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
@@ -23,30 +23,30 @@ _NOTHING = Leases(frozenset(), frozenset())
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def find_lost(limit: int = 500, *, rules: Rules = DEFAULT_RULES) -> Operation[list[Job]]:
+def find_lost(limit: int = 500, *, policies: Policies = DEFAULT_POLICIES) -> Operation[list[Job]]:
     """Declare workers lost whose lease ran out, and return the jobs that they held.
 
     A job whose category has a lease of its own is returned only after the worker was silent for that long.
     """
-    whole("limit", limit, 1, MOST_PER_CLAIM)
-    own = {one.name: one.lease // _MICROSECOND for one in rules.categories.values() if one.lease}
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
+    own = {one.name: one.lease // _MICROSECOND for one in policies.registry.categories.values() if one.lease}
     rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own)})
     return [Job.readable(row) for row in rows]
 
 
 def rescue(
-    limit: int = 500, *, rules: Rules = DEFAULT_RULES, dice: Callable[[], float] = lambda: 1.0
+    limit: int = 500, *, policies: Policies = DEFAULT_POLICIES, dice: Callable[[], float] = lambda: 1.0
 ) -> Operation[Leases]:
     """Take back the jobs of lost workers; a job that finishes meanwhile keeps its end, by its lease."""
-    lost = yield from find_lost(limit, rules=rules)
-    return (yield from _give_back(lost, rules, dice))
+    lost = yield from find_lost(limit, policies=policies)
+    return (yield from _give_back(lost, policies, dice))
 
 
 def rescue_worker(
     worker_id: str,
     *,
     how: str | None = None,
-    rules: Rules = DEFAULT_RULES,
+    policies: Policies = DEFAULT_POLICIES,
     dice: Callable[[], float] = lambda: 1.0,
 ) -> Operation[Leases]:
     """Take back all jobs of a worker that is known to be dead, without waiting for its lease.
@@ -61,7 +61,7 @@ def rescue_worker(
     while True:
         rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_PER_CLAIM})
         held = [Job.readable(row) for row in rows]
-        more = yield from _give_back(held, rules, dice, how)
+        more = yield from _give_back(held, policies, dice, how)
         taken = taken.joined(more)
         if len(held) < MOST_PER_CLAIM:
             return taken
@@ -78,18 +78,18 @@ def sweep(
     *,
     ttl: timedelta,
     limit: int = 500,
-    rules: Rules = DEFAULT_RULES,
+    policies: Policies = DEFAULT_POLICIES,
     dice: Callable[[], float] = lambda: 1.0,
 ) -> Operation[Swept]:
     """Rescue, if this worker leads; one that was frozen and replaced learns so before it touches a job."""
     if not (yield from lead(SWEEPER, worker_id, ttl=ttl)):
         return Swept(leader=False, leases=_NOTHING)
-    return Swept(leader=True, leases=(yield from rescue(limit, rules=rules, dice=dice)))
+    return Swept(leader=True, leases=(yield from rescue(limit, policies=policies, dice=dice)))
 
 
 def promote(limit: int = 500) -> Operation[Promoted]:
     """Make due jobs ready."""
-    whole("limit", limit, 1, MOST_PER_CLAIM)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     rows = yield Statement("promote_jobs", {"limit": limit})
     queues: dict[str, int] = {}
     next_due = None
@@ -105,8 +105,8 @@ def promote(limit: int = 500) -> Operation[Promoted]:
 
 
 def _give_back(
-    jobs: Sequence[Job], rules: Rules, dice: Callable[[], float], how: str | None = None
+    jobs: Sequence[Job], policies: Policies, dice: Callable[[], float], how: str | None = None
 ) -> Operation[Leases]:
     if not jobs:
         return _NOTHING
-    return (yield from finish([rules.end_of(job, Lost(how), dice()) for job in jobs]))
+    return (yield from finish([policies.end_of(job, Lost(how), dice()) for job in jobs]))

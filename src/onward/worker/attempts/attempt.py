@@ -14,9 +14,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Meters, Usage
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Cancelled, End, Failed, Outcome, Released
+from onward.core.work.progress import Report
 from onward.handlers.handler import Handler, Provider
 
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
@@ -43,8 +46,8 @@ class Completion(msgspec.Struct, eq=False):
     spent: frozenset[str] = frozenset()
 
 
-Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None]
-"""A run that is over: its job, its outcome, its usage, and the end that its handler wrote itself."""
+Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None]
+"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report."""
 
 
 class Running(msgspec.Struct, eq=False):
@@ -65,6 +68,8 @@ class Running(msgspec.Struct, eq=False):
     began_at: float | None = None
     waited: float = 0.0
     completion: Completion | None = None
+    reported: Callable[[JobId], None] | None = None
+    last_report: Report | None = None
 
     @property
     def provider(self) -> Provider | None:
@@ -102,6 +107,12 @@ class Running(msgspec.Struct, eq=False):
             if self.meters is None:
                 self.meters = Meters()
             self.meters.add(used)
+
+    def report(self, report: Report) -> None:
+        """Take the newest report of the handler; may be called from any thread of the handler."""
+        self.last_report = report
+        if self.reported is not None:
+            self.reported(self.job.id)
 
     def time(self) -> None:
         """Meter the run itself: count one run, and start counting its seconds."""
@@ -153,12 +164,11 @@ class Running(msgspec.Struct, eq=False):
         """Return the outcome of an attempt that stopped because it was asked to."""
         match self.why:
             case "timeout":
-                return Failed({"class": "TimeoutError", "message": self.cancel_reason, "rule": "job_timeout"})
+                return Failed(ErrorRecord("TimeoutError", self.cancel_reason, rule="job_timeout"))
             case "deadline":
-                late = {"rule": "deadline_passed", "reason": "deadline_passed"}
-                return Failed(
-                    {"class": "TimeoutError", "message": self.cancel_reason, **late}, retryable=False
-                )
+                rule = "deadline_passed"
+                late = ErrorRecord("TimeoutError", self.cancel_reason, reason=rule, rule=rule)
+                return Failed(late, retryable=False)
             case "requested":
                 return Cancelled(self.cancel_reason or "cancelled on request")
         # After a lost lease the write of this is refused, and the refusal is what gets recorded.

@@ -9,11 +9,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.contract import owed_artifact
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, Succeeded
 from onward.worker.attempts.attempt import Running, isolated
 from onward.worker.attempts.thread_slots import Threads
@@ -25,12 +28,12 @@ Authorize = Callable[[Job], bool | Awaitable[bool | None] | None]
 class Guard:
     """Refuses jobs that may not run, and fails jobs that ran without what their category requires."""
 
-    def __init__(self, rules: Rules, authorize: Authorize | None, threads: Threads) -> None:
-        self._rules = rules
+    def __init__(self, policies: Policies, authorize: Authorize | None, threads: Threads) -> None:
+        self._policies = policies
         self._authorize = authorize
         self._threads = threads
-        self._orgs = rules.tenancy == "required"
-        artifacts = any(category.needs_artifact for category in rules.categories.values())
+        self._orgs = policies.settings.tenancy == "required"
+        artifacts = any(category.needs_artifact for category in policies.registry.categories.values())
         self.idle = not (self._orgs or artifacts or authorize)
 
     async def refusal(self, job: Job) -> Outcome | None:
@@ -42,11 +45,11 @@ class Guard:
         if self._authorize is None:
             return None
         try:
-            allowed = await self._ask(self._authorize, job)
+            allowed = await self._check(self._authorize, job)
         except PermissionError as error:
-            described = describe(error, self._rules.redact.hider(job.payload))
-            refused = {"rule": "not_authorised", "reason": "not_authorised"}
-            return Failed({**described, **refused}, retryable=False)
+            described = describe(error, self._policies.settings.redact.hider(job.payload))
+            rule = "not_authorised"
+            return Failed(replace(described, rule=rule, reason=rule), retryable=False)
         if allowed is False:
             return _refused("NotAuthorised", "the application's check refused the job", "not_authorised")
         return None
@@ -55,10 +58,10 @@ class Guard:
         """Return the outcome of a job that ran; a success without the required artifact is a failure."""
         if not isinstance(outcome, Succeeded):
             return outcome
-        missing = owed_artifact(run.job, run.artifacts, self._rules)
+        missing = owed_artifact(run.job, run.artifacts, self._policies)
         return outcome if missing is None else _refused("ArtifactMissing", missing, "artifact_missing")
 
-    async def _ask(self, authorize: Authorize, job: Job) -> bool | None:
+    async def _check(self, authorize: Authorize, job: Job) -> bool | None:
         if inspect.iscoroutinefunction(authorize):
             allowed: bool | None = await isolated(authorize(job))
         else:
@@ -68,4 +71,4 @@ class Guard:
 
 
 def _refused(kind: str, message: str, reason: str) -> Failed:
-    return Failed({"class": kind, "message": message, "rule": reason, "reason": reason}, retryable=False)
+    return Failed(ErrorRecord(kind, message, reason=reason, rule=reason), retryable=False)

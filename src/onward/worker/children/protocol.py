@@ -23,14 +23,18 @@ from onward.core.jobs.job import Job
 from onward.core.jobs.payload import encode, lenient
 from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import Hide, redact_text
-from onward.core.work.error_record import LONGEST_MESSAGE, message_of, shorten
+from onward.core.work.error_record import LONGEST_MESSAGE, ErrorRecord, message_of, shorten
 from onward.core.work.lifecycle import Cancelled, End, RateLimited, Skip, Snooze
+from onward.core.work.progress import Report
 from onward.core.work.wait import Parked
 from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
 
 HEADER = struct.Struct(">I")
 LARGEST = 64 * 1024 * 1024
 """The most bytes of one answer: a child must not exhaust the memory of its worker."""
+
+REPORT_AGAIN = b""
+"""The message to a child that it may report again, as the parent has room for its newest report."""
 
 _LARGEST_FIELDS = 65_536
 
@@ -66,7 +70,7 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
     The child judges the exception, because the exception itself does not travel.
     """
 
-    described: dict[str, Any]
+    described: ErrorRecord
     name: str | None = None
     fields: dict[str, Any] = {}
     verdict: Verdict | None = None
@@ -76,6 +80,12 @@ class Metered(msgspec.Struct, frozen=True, tag=True):
     """The handler has used something; sent at once, since a child that is ended sends no answer."""
 
     used: Usage
+
+
+class Reported(msgspec.Struct, frozen=True, tag=True):
+    """How far the handler is; the child sends the next only when it may report again."""
+
+    report: Report
 
 
 class Completing(msgspec.Struct, frozen=True, tag=True):
@@ -91,7 +101,7 @@ class Completed(msgspec.Struct, frozen=True, tag=True):
 
 
 Answer = Returned | Raised
-Note = Metered | Completing | Completed
+Note = Metered | Reported | Completing | Completed
 Said = Answer | Note
 """What a child sends while it runs a job: any number of notes, then the answer."""
 
@@ -99,8 +109,8 @@ Said = Answer | Note
 class ChildError(Exception):
     """An error of a handler in a child process; `described` has its class, message and traceback."""
 
-    def __init__(self, described: Mapping[str, Any], verdict: Verdict | None = None) -> None:
-        super().__init__(f"{described.get('class')}: {described.get('message')}")
+    def __init__(self, described: ErrorRecord, verdict: Verdict | None = None) -> None:
+        super().__init__(described.summary)
         self.described = described
         self.verdict = verdict
 
@@ -136,7 +146,7 @@ def to_answer(
         return pack(Returned(_checked(end), artifacts))
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
         # Never as a listed class: an InvalidJob would blame the arguments.
-        return pack(Raised(_plain(describe(error.with_traceback(None), hide))))
+        return pack(Raised(_described(error.with_traceback(None), hide)))
 
 
 def rebuilt(raised: Raised) -> BaseException:
@@ -167,7 +177,7 @@ def _checked(result: object) -> msgspec.Raw:
 
 
 def _raised(error: BaseException, hide: Hide, own: Classification) -> Raised:
-    described = _plain(describe(error, hide))
+    described = _described(error, hide)
     verdict = judge(error, hide, own, datetime.now(UTC))
     # In a group with a single error, that error is what the handler meant.
     error = sole(error)
@@ -187,10 +197,16 @@ def _field(error: BaseException, name: str, hide: Hide) -> object:
         case datetime():
             return value.isoformat()
         case BaseException():
-            return describe(value, hide)
+            return describe(value, hide).facts()
+        case ErrorRecord():
+            return value.facts()
         case str():
             return shorten(value, LONGEST_MESSAGE, hide)
     return value
+
+
+def _described(error: BaseException, hide: Hide) -> ErrorRecord:
+    return ErrorRecord.of(_plain(describe(error, hide).facts()))
 
 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from onward.core.work.claim import PolicyClaim
 _ASK_AGAIN_SECONDS = 1.0
 
 
-class PolicyQueues:
+class QueuePolicies:
     """The queues that are claimed under a policy, and until when each is left alone."""
 
     def __init__(self, declared: Mapping[str, QueuePolicy]) -> None:
@@ -26,7 +26,7 @@ class PolicyQueues:
         self._theirs: frozenset[str] = frozenset()
         self.ends = 0
 
-    def told(self, names: Collection[str]) -> None:
+    def update(self, names: Collection[str]) -> None:
         """Take over the queues that have a policy in the database."""
         self.names = self._declared | frozenset(names)
 

@@ -9,9 +9,9 @@ import asyncio
 import time
 
 from onward.clients.client import AsyncClient
-from onward.worker.attempts.executor import Executor
+from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.claiming.buffer import Buffer
-from onward.worker.claiming.claimer import Claimer
+from onward.worker.claiming.idle_wait import IdleWait
 from onward.worker.claiming.throughput import Pace
 from onward.worker.finishing.finisher import Finisher
 from onward.worker.loops.lease_keeper import Keeper
@@ -33,16 +33,16 @@ class Tidier:
         self,
         client: AsyncClient,
         keeper: Keeper,
-        executor: Executor,
+        running: RunningJobs,
         finisher: Finisher,
-        claimer: Claimer,
+        idle: IdleWait,
         *,
         buffer: Buffer,
         pace: Pace,
         concurrency: int,
     ) -> None:
-        self._client, self._keeper, self._executor = client, keeper, executor
-        self._finisher, self._claimer = finisher, claimer
+        self._client, self._keeper, self._running = client, keeper, running
+        self._finisher, self._idle = finisher, idle
         self._buffer, self._pace = buffer, pace
         self._concurrency = concurrency
         self._patience = max(_LEAST_PATIENCE, keeper.lease.total_seconds() * 2 / 3)
@@ -54,7 +54,7 @@ class Tidier:
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             now = time.monotonic()
-            self._executor.check_times()
+            self._running.check_times()
             # After a standstill of this process, answers may have arrived that are not read yet.
             stood_still = now if now - seen > _STANDSTILL else stood_still
             seen = now
@@ -67,7 +67,7 @@ class Tidier:
                 held = 0
                 self._finisher.release(self._buffer.trim(self._pace.ahead(now)))
             # The idle mark asks for wake-ups, which a busy worker does not need.
-            if self._keeper.idle and now - self._claimer.waited_at > _BUSY_SECONDS:
+            if self._keeper.idle and now - self._idle.waited_at > _BUSY_SECONDS:
                 self._keeper.idle = False
 
     def _hang_up(self) -> None:

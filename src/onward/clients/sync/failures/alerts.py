@@ -1,42 +1,35 @@
 # Generated from src/onward/clients/failures/alerts.py by tools/make_sync.py. Edit that file instead.
-"""Alerts: what operators were told or will be told, and which alerts are muted.
-
-Workers gather alerts and send their messages.
-"""
+"""Alerts: which messages operators got or will get, and which alerts are muted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Changed
 from onward.core.failures.alert import GroupedAlert
 from onward.core.inputs.duration import Duration
+from onward.core.page import Cursor, Page, PageSize
 from onward.operations.failures import alerts
-
-_OVERLAP = timedelta(seconds=10)
-_DEEP_OVERLAP = timedelta(minutes=15)
-_PAGE, _MOST_PAGES = 5000, 20
 
 
 class Alerts:
-    """List and mute alerts; the other methods are for workers."""
+    """List alerts, which workers gather and send, and mute them."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
 
-    def list(self, *, kind: str | None = None, limit: int = 50) -> Sequence[GroupedAlert]:
-        """Read alerts, the latest occurrence first, with the messages that wait and why they wait."""
-        return self._run(lambda: alerts.list_alerts(kind=kind, limit=limit), write=False)
+    def list(
+        self, *, kind: str | None = None, limit: PageSize = 50, cursor: Cursor | None = None
+    ) -> Page[GroupedAlert]:
+        """Read a page of alerts, the latest occurrence first, with the messages that wait and why."""
+        return self._run(lambda: alerts.list_alerts(kind=kind, limit=limit, cursor=cursor), write=False)
 
-    def mute(self, fingerprint: str, *, reason: str, for_: Duration | None = None) -> bool:
+    def mute(self, fingerprint: str, *, reason: str, for_: Duration | None = None) -> Changed:
         """Keep counting an alert without sending messages, for `for_` or until it is unmuted.
 
-        Return False if there is no such alert.
+        Nothing changes if there is no such alert.
         """
         return self._run(lambda: alerts.mute(fingerprint, reason=reason, for_=for_))
 
-    def unmute(self, fingerprint: str, *, reason: str | None = None) -> bool:
-        """Send messages for an alert again, from its next occurrence; False if it was not muted."""
+    def unmute(self, fingerprint: str, *, reason: str | None = None) -> Changed:
+        """Send messages for a muted alert again, from its next occurrence."""
         return self._run(lambda: alerts.unmute(fingerprint, reason=reason))

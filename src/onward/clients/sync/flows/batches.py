@@ -7,18 +7,17 @@ import os
 import time
 from collections.abc import Iterable
 from itertools import chain, repeat
-from uuid import UUID
 
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Bulk, BulkLimit
 from onward.core.flows.batch import CALLBACKS, Batch, EnqueuedBatch, NewBatch
 from onward.core.inputs.checks import check_kind
-from onward.core.jobs.filters import Page
-from onward.core.jobs.ids import IdMaker, JobId, normalise_id
-from onward.core.jobs.job import NewJob
+from onward.core.jobs.ids import AnyJobId, IdMaker, JobId, normalise_id
+from onward.core.jobs.job import Job, NewJob
+from onward.core.page import Cursor, Page, PageSize
 from onward.operations.flows import batch_create, batches
-from onward.operations.flows.batches import BatchPage
-from onward.operations.jobs import cancel, cancel_many
-from onward.operations.jobs.cancel import CancelledMany, CancelRequest
+from onward.operations.jobs import cancel_many
+from onward.operations.walk import Range
 from onward.origin import filled, inherit
 
 _PART = 2500
@@ -37,7 +36,7 @@ class Batches:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def enqueue(
         self,
@@ -48,9 +47,12 @@ class Batches:
         on_complete: NewJob | None = None,
         name: str | None = None,
     ) -> EnqueuedBatch:
-        """Make a batch of these jobs, all or nothing; a job whose key is held does not join it."""
+        """Make a batch of these jobs, all or nothing; a job whose key is held does not join it.
+
+        Raises InvalidSetting for what are no jobs, and what `client.enqueue_many()` raises.
+        """
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(self._binding.placed(jobs), self._rules))
+        asked = list(inherit(self._binding.placed(jobs), self._policies))
         new = self._new(name, on_success, on_failure, on_complete)
         ids = _ids.make_many(len(asked))
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
@@ -58,7 +60,7 @@ class Batches:
         noted = not self._binding.is_within
         return self._run(
             lambda: batch_create.enqueue_batch(
-                new, asked, ids, self._rules, at_once=next(sizes), noted=noted
+                new, asked, ids, self._policies, at_once=next(sizes), noted=noted
             ),
             atomic=True,
             org_id=new.origin.org_id,
@@ -72,65 +74,72 @@ class Batches:
         on_complete: NewJob | None = None,
         name: str | None = None,
     ) -> JobId:
-        """Make a batch that accepts jobs by their `batch_id` until it is closed."""
+        """Make a batch that accepts jobs by their `batch_id` until it is closed; return its id.
+
+        Raises InvalidSetting for callbacks that are no jobs, and what `client.enqueue_many()` raises.
+        """
         new = self._new(name, on_success, on_failure, on_complete)
-        self._run(lambda: batch_create.open_batch(new, self._rules), atomic=True, org_id=new.origin.org_id)
+        self._run(lambda: batch_create.open_batch(new, self._policies), atomic=True, org_id=new.origin.org_id)
         return new.id
 
-    def close(self, batch_id: JobId | UUID) -> None:
-        """Stop accepting jobs from outside the batch; raises BatchNotFound.
+    def close(self, batch_id: AnyJobId) -> None:
+        """Stop accepting jobs from outside the batch.
 
-        It waits for callers that are adding jobs.
+        It waits for callers that are adding jobs. Raises BatchNotFound, and InvalidJob for a text that is no
+        id.
         """
         asked = normalise_id(batch_id, of="batch")
         self._run(lambda: batches.close(asked), atomic=True)
 
-    def cancel(self, batch_id: JobId | UUID, *, reason: str, limit: int = _MANY) -> CancelledMany:
+    def cancel(
+        self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None
+    ) -> Bulk:
         """Cancel the jobs of a batch and close it, so that no job can be added any more.
 
         Its callbacks are enqueued when the running jobs have given way. Raises BatchNotFound.
         """
-        asked = normalise_id(batch_id)
-        request = CancelRequest(chosen=cancel.of_batch(asked), reason=reason, limit=limit)
-        return self._binding.walk(cancel_many.cancel_batch(self._rules, request, asked))
+        wanted = normalise_id(batch_id, of="batch")
+        covered = Range(listing="batches.cancel", limit=limit, cursor=cursor)
+        return self._binding.walk(cancel_many.cancel_batch(wanted, covered, self._policies, reason=reason))
 
-    def get(self, batch_id: JobId | UUID) -> Batch:
-        """Read a batch and its progress; raises BatchNotFound."""
+    def get(self, batch_id: AnyJobId) -> Batch:
+        """Return a batch and its progress; raises BatchNotFound, and InvalidJob for a text that is no id."""
         asked = normalise_id(batch_id, of="batch")
         return self._run(lambda: batches.get_one(asked), write=False)
 
     def list(
         self,
         *,
-        org_id: str | None = None,
         name: str | None = None,
         ended: bool | None = None,
-        limit: int = 50,
-        cursor: JobId | None = None,
-    ) -> BatchPage:
-        """Read a page of batches, newest first."""
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Batch]:
+        """Return a page of batches, newest first; raises InvalidSetting, and InvalidJob for a bad name."""
         return self._run(
-            lambda: batches.list_batches(org_id=org_id, name=name, ended=ended, limit=limit, cursor=cursor),
-            write=False,
+            lambda: batches.list_batches(name=name, ended=ended, limit=limit, cursor=cursor), write=False
         )
 
-    def jobs(self, batch_id: JobId | UUID, *, limit: int = 50, cursor: JobId | None = None) -> Page:
-        """Read a page of the jobs of a batch, newest first, without its callbacks."""
+    def jobs(self, batch_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
+        """Return a page of the jobs of a batch, newest first, without its callbacks.
+
+        Raises InvalidSetting, and InvalidJob for a text that is no id.
+        """
         asked = normalise_id(batch_id, of="batch")
         return self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
 
     def _new(self, name: str | None, *callbacks: NewJob | None) -> NewBatch:
-        given = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
-        for name_of, new in given.items():
-            check_kind(name_of, new, NewJob, "give what .build() gave, or a NewJob")
-        jobs = list(inherit(self._binding.placed(given.values()), self._rules))
+        named = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
+        for callback, new in named.items():
+            check_kind(callback, new, NewJob, "give what .build() returned, or a NewJob")
+        jobs = list(inherit(self._binding.placed(named.values()), self._policies))
         # This job is never stored: it shows which org, project and actor a batch inherits here.
         [origin] = self._binding.placed([NewJob(job_type="batch")])
         batch_id, *ids = _ids.make_many(1 + len(jobs))
         return NewBatch(
             id=batch_id,
-            origin=filled(origin, self._rules),
+            origin=filled(origin, self._policies),
             name=name,
-            callbacks=dict(zip(given, jobs, strict=True)),
-            callback_ids=dict(zip(given, ids, strict=True)),
+            callbacks=dict(zip(named, jobs, strict=True)),
+            callback_ids=dict(zip(named, ids, strict=True)),
         )

@@ -3,53 +3,59 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from typing import Annotated
+
+from msgspec import Meta
 
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Bulk
 from onward.core.flows.graph import Graph
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.jobs.job import Job
+from onward.core.page import Cursor, Page, PageSize
 from onward.operations.flows import graph
 from onward.operations.jobs import cancel_many
-from onward.operations.jobs.cancel import CancelledMany
 
 
 class Flows:
     """Reads and cancels what a job waits for, what waits for it, and what it has enqueued.
 
-    Every method raises JobNotFound.
+    Every method raises JobNotFound, InvalidJob for a text that is no id, and InvalidSetting for a bad limit
+    or cursor.
     """
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
 
-    def parents(self, job_id: JobId | UUID) -> list[Job]:
-        """Read the jobs that this job waits for or has waited for, with their results, oldest first."""
+    def parents(self, job_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
+        """Return the jobs that this job waits for or has waited for, with their results, oldest first."""
         asked = normalise_id(job_id)
-        return self._run(lambda: graph.parents(asked), write=False)
+        return self._run(lambda: graph.parents(asked, limit, cursor), write=False)
 
-    def followers(self, job_id: JobId | UUID) -> list[Job]:
-        """Read the jobs that wait for this job or have waited for it, oldest first."""
+    def followers(self, job_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
+        """Return the jobs that wait for this job or have waited for it, oldest first."""
         asked = normalise_id(job_id)
-        return self._run(lambda: graph.followers(asked), write=False)
+        return self._run(lambda: graph.followers(asked, limit, cursor), write=False)
 
-    def children(self, job_id: JobId | UUID, *, limit: int = 1000) -> list[Job]:
-        """Read the jobs that the handler of this job has enqueued, oldest first."""
+    def children(self, job_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
+        """Return the jobs that the handler of this job has enqueued, oldest first."""
         asked = normalise_id(job_id)
-        return self._run(lambda: graph.children(asked, limit), write=False)
+        return self._run(lambda: graph.children(asked, limit, cursor), write=False)
 
-    def graph(self, job_id: JobId | UUID, *, limit: int = 200) -> Graph:
-        """Read the flow that a job is part of, as jobs and links: at most `limit` jobs."""
+    def graph(
+        self, job_id: AnyJobId, *, limit: Annotated[int, Meta(ge=1, le=graph.MOST_SHOWN)] = 200
+    ) -> Graph:
+        """Return the flow that a job is part of, as jobs and links: at most `limit` jobs."""
         asked = normalise_id(job_id)
         return self._run(lambda: graph.graph(asked, limit), write=False)
 
-    def cancel(self, job_id: JobId | UUID, *, reason: str, dry_run: bool = False) -> CancelledMany:
+    def cancel(self, job_id: AnyJobId, *, reason: str, dry_run: bool = False) -> Bulk:
         """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
 
         The same holds for each of those jobs.
         """
         asked = normalise_id(job_id)
         return self._binding.walk(
-            cancel_many.cancel_flow(self._binding.rules, asked, reason, dry_run=dry_run)
+            cancel_many.cancel_flow(asked, self._binding.policies, reason=reason, dry_run=dry_run)
         )

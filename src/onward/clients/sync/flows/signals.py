@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Bulk
 from onward.core.inputs.duration import Duration
-from onward.core.jobs.ids import IdMaker, JobId, normalise_id
+from onward.core.jobs.ids import IdMaker
+from onward.core.page import Cursor, Page, PageSize
 from onward.core.work.wait import KEEP, Awaited, NewSignal, Sent, Signal
 from onward.operations.flows import signals
 from onward.origin import ambient_org
 
 _ids = IdMaker(time.time_ns, os.urandom)
-
-# Inside the class, `list` is a method.
-Waits = list[Awaited]
 
 
 class Signals:
@@ -26,29 +27,23 @@ class Signals:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
-    def send(
-        self,
-        event: str,
-        key: str | None = None,
-        payload: Any = None,
-        *,
-        org_id: str | None = None,
-        keep: Duration = KEEP,
-    ) -> Sent:
+    def send(self, event: str, key: str | None = None, payload: Any = None, *, keep: Duration = KEEP) -> Sent:
         """Send a signal to every job of the org that waits for this event and key.
 
-        Jobs that start to wait while the signal is kept receive it too. In a caller's transaction the signal
-        is only stored; the waiting jobs come back within a second of the commit.
+        The org is that of the client, or else that of the running code. Jobs that start to wait while the
+        signal is kept receive it too. In a caller's transaction the signal is only stored; the waiting jobs
+        come back within a second of the commit. Raises InvalidJob, PayloadTooLarge, PayloadRejected,
+        SecretInPayload, and ContractBroken if the application requires an org or an actor.
         """
-        org = org_id or self._binding.org_id or ambient_org(self._rules)
+        org = self._binding.org_id or ambient_org(self._policies)
         actor = self._binding.bound.acting()
         new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
         # Promotion makes jobs of every org ready, so a client confined to one org leaves it to the workers.
         bound, promotes = self._binding.is_within, self._binding.org_id is None
         return self._run(
-            lambda: signals.send(new, self._rules, only_store=bound, promotes=promotes), org_id=org
+            lambda: signals.send(new, self._policies, only_store=bound, promotes=promotes), org_id=org
         )
 
     def list(
@@ -56,15 +51,15 @@ class Signals:
         event: str | None = None,
         key: str | None = None,
         *,
-        org_id: str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> list[Signal]:
-        """Read the signals that are kept, newest first; the last id is the cursor of the next page."""
-        after = None if cursor is None else normalise_id(cursor)
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Signal]:
+        """Return a page of the signals that are kept, newest first.
+
+        Raises InvalidSetting, and InvalidJob for a bad event or key.
+        """
         return self._run(
-            lambda: signals.list_signals(event=event, key=key, org_id=org_id, limit=limit, cursor=after),
-            write=False,
+            lambda: signals.list_signals(event=event, key=key, limit=limit, cursor=cursor), write=False
         )
 
     def awaited(
@@ -72,17 +67,25 @@ class Signals:
         event: str | None = None,
         key: str | None = None,
         *,
-        org_id: str | None = None,
-        limit: int = 50,
-        cursor: JobId | None = None,
-    ) -> Waits:
-        """Read the waits of jobs for a signal, in the order of the job ids."""
-        after = None if cursor is None else normalise_id(cursor)
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Awaited]:
+        """Return a page of the waits of jobs for a signal, in the order of the job ids.
+
+        Raises InvalidSetting, and InvalidJob for a bad event or key.
+        """
         return self._run(
-            lambda: signals.list_awaited(event=event, key=key, org_id=org_id, limit=limit, cursor=after),
-            write=False,
+            lambda: signals.list_awaited(event=event, key=key, limit=limit, cursor=cursor), write=False
         )
 
-    def prune(self, limit: int = 1000) -> int:
-        """Remove signals that are no longer kept, and the rows of waits that are over; return how many."""
-        return sum(self._run(lambda: signals.prune(limit)))
+    def prune(
+        self,
+        limit: Annotated[int, Meta(ge=1, le=signals.MOST_PRUNED)] = 1000,
+        *,
+        cursor: Cursor | None = None,
+    ) -> Bulk:
+        """Remove signals that are no longer kept, and waits that are over: at most `limit` of each.
+
+        Raises InvalidSetting, and NotAllowed for a client of one org.
+        """
+        return self._run(lambda: signals.prune(limit, cursor))

@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from uuid import UUID
 
 from onward.clients.sync.binding import Binding
-from onward.core.jobs.filters import Counts, JobFilter, Page
-from onward.core.jobs.history import Attempt, Dropped, Event
-from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.jobs.job import Job, JobState
+from onward.core.bulk import Bulk, BulkLimit
+from onward.core.jobs.filters import Counts, JobFilter
+from onward.core.jobs.history import Attempt, Cancellation, Dropped, Event
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
+from onward.core.jobs.job import Job
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
 from onward.core.policy.category import OnSubjectDelete
 from onward.errors import JobNotFound
 from onward.operations.jobs import cancel, cancel_many, inspect, subjects
-from onward.operations.jobs.cancel import CancelledMany, CancelRequest
+from onward.operations.jobs.cancel import Chosen
+from onward.operations.walk import Range
 
 _MANY = 10_000
-
-# Inside the class, `list` is a method.
-Attempts = list[Attempt]
-Events = list[Event]
 
 
 class Jobs:
@@ -29,98 +27,107 @@ class Jobs:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
-    def get(self, job_id: JobId | UUID) -> Job:
+    def get(self, job_id: AnyJobId) -> Job:
         """Read a job, live or ended; raises JobNotFound."""
-        asked = normalise_id(job_id)
-        found = self._run(lambda: inspect.get_many([asked]), write=False)
-        if asked not in found:
-            raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
-        return found[asked]
+        wanted = normalise_id(job_id)
+        found = self._run(lambda: inspect.get_many([wanted]), write=False)
+        if wanted not in found:
+            raise _not_found(wanted)
+        return found[wanted]
 
-    def get_many(self, ids: Collection[JobId]) -> dict[JobId, Job]:
+    def get_many(self, ids: Collection[AnyJobId]) -> dict[JobId, Job]:
         """Read jobs by id, live or ended; an unknown id is absent from the answer."""
         return self._run(lambda: inspect.get_many(ids), write=False)
 
-    def list(self, where: JobFilter | None = None, *, limit: int = 50, cursor: JobId | None = None) -> Page:
-        """Read a page of jobs, newest first."""
+    def list(
+        self, where: JobFilter | None = None, *, limit: PageSize = 50, cursor: Cursor | None = None
+    ) -> Page[Job]:
+        """Read a page of jobs, newest first; raises InvalidSetting for a state that does not exist."""
         chosen = where or JobFilter()
         return self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor), write=False)
 
-    def count(self, org_id: str | None = None) -> Counts:
+    def count(self) -> Counts:
         """Count live jobs by queue and state, and ended jobs up to a cap."""
-        return self._run(lambda: inspect.count(org_id), write=False)
+        return self._run(inspect.count, write=False)
 
-    def attempts(self, job_id: JobId | UUID) -> Attempts:
-        """Read all attempts of a job, oldest first, including the one that runs now."""
-        asked = normalise_id(job_id)
-        return self._run(lambda: inspect.attempts_of(asked), write=False)
+    def attempts(
+        self, job_id: AnyJobId, *, limit: PageSize = MOST_PER_PAGE, cursor: Cursor | None = None
+    ) -> Page[Attempt]:
+        """Read a page of the attempts of a job, oldest first; the last may be running now."""
+        wanted = normalise_id(job_id)
+        return self._run(lambda: inspect.attempts_of(wanted, limit=limit, cursor=cursor), write=False)
 
-    def events(self, job_id: JobId | UUID) -> Events:
-        """Read the audit events of a job, oldest first."""
-        asked = normalise_id(job_id)
-        return self._run(lambda: inspect.events_of(asked), write=False)
+    def events(
+        self, job_id: AnyJobId, *, limit: PageSize = MOST_PER_PAGE, cursor: Cursor | None = None
+    ) -> Page[Event]:
+        """Read a page of the audit events of a job, oldest first."""
+        wanted = normalise_id(job_id)
+        return self._run(lambda: inspect.events_of(wanted, limit=limit, cursor=cursor), write=False)
 
-    def cancel(self, job_id: JobId | UUID, *, reason: str) -> JobState:
-        """Cancel a waiting job at once, or ask a running one to give way; return its state now.
+    def cancel(self, job_id: AnyJobId, *, reason: str) -> Cancellation:
+        """Cancel a waiting job at once, or ask a running one to give way; raises JobNotFound.
 
-        Raises JobNotFound.
+        A job that has ended stays as it is.
         """
-        asked = normalise_id(job_id)
-        stopped = self._run(lambda: cancel.stop([asked], reason=reason))
-        if asked not in stopped.states:
-            raise JobNotFound(f"no job {asked}; it was never enqueued here, or has been removed")
+        wanted = normalise_id(job_id)
+        stopped = self._run(lambda: cancel.stop([wanted], reason=reason))
+        if wanted not in stopped.states:
+            raise _not_found(wanted)
         self._binding.follow_up(stopped.tied, stopped.permits)
-        return stopped.states[asked]
+        return Cancellation(wanted, stopped.states[wanted])
 
     def cancel_where(
         self,
         where: JobFilter,
         *,
         reason: str,
-        limit: int = _MANY,
-        cursor: JobId | None = None,
+        limit: BulkLimit = _MANY,
+        cursor: Cursor | None = None,
         dry_run: bool = False,
-    ) -> CancelledMany:
+    ) -> Bulk:
         """Cancel the jobs that match a filter, oldest first, one page in each transaction.
 
-        With `dry_run` they are only counted. Call it again with the `next_cursor` of the answer while there
-        is one.
+        With `dry_run` they are only counted. Raises InvalidSetting for a filter without a condition, or of
+        jobs that have ended.
         """
-        request = CancelRequest(chosen=cancel.of_filter(where), reason=reason, limit=limit)
-        begin = CancelledMany(next_cursor=None if cursor is None else normalise_id(cursor))
-        return self._binding.walk(
-            cancel_many.cancel_found(self._binding.rules, request, begin, dry_run=dry_run)
-        )
+        covered = Range(listing="jobs.cancel", limit=limit, cursor=cursor)
+        return self._cancel(cancel.of_filter(where), covered, reason, dry_run=dry_run)
 
     def cancel_subject(
         self,
         subject: str,
         *,
         reason: str,
-        org_id: str | None = None,
-        limit: int = _MANY,
+        limit: BulkLimit = _MANY,
+        cursor: Cursor | None = None,
         dry_run: bool = False,
-    ) -> CancelledMany:
-        """Cancel the jobs of a subject."""
-        chosen = cancel.of_subject(subject, org_id)
-        request = CancelRequest(chosen=chosen, reason=reason, limit=limit)
-        return self._binding.walk(cancel_many.cancel_found(self._rules, request, dry_run=dry_run))
+    ) -> Bulk:
+        """Cancel the jobs of a subject, as `cancel_where` does."""
+        covered = Range(listing="jobs.cancel_subject", limit=limit, cursor=cursor)
+        return self._cancel(cancel.of_subject(subject), covered, reason, dry_run=dry_run)
 
     def drop_subject(
         self,
         subject: str,
         *,
-        rule: OnSubjectDelete | None = None,
-        org_id: str | None = None,
+        policy: OnSubjectDelete | None = None,
         reason: str = "its subject was deleted",
     ) -> Dropped:
         """Cancel, delete or keep the jobs of a subject that is gone.
 
-        Each category decides for its jobs, unless `rule` gives one policy for all of them.
+        Each category has a policy for its jobs, unless `policy` gives one for all of them.
         """
         return self._run(
-            lambda: subjects.drop_subject(subject, self._rules, rule=rule, org_id=org_id, reason=reason),
-            atomic=True,
-        )  # fmt: skip
+            lambda: subjects.drop_subject(subject, self._policies, policy=policy, reason=reason), atomic=True
+        )
+
+    def _cancel(self, chosen: Chosen, covered: Range, reason: str, *, dry_run: bool) -> Bulk:
+        return self._binding.walk(
+            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run)
+        )
+
+
+def _not_found(job_id: JobId) -> JobNotFound:
+    return JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")

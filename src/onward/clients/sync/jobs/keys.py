@@ -4,37 +4,34 @@
 from __future__ import annotations
 
 from onward.clients.sync.binding import Binding
-from onward.core.jobs.ledger import Key, KeyPage
+from onward.core.bulk import Bulk, Changed
+from onward.core.jobs.ledger import Key
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
 from onward.operations.jobs import key_conflicts
-from onward.operations.jobs.key_conflicts import Slot
 
 
 class Keys:
-    """Look up the job that holds a key, free a key, and remove lapsed keys."""
+    """Look up the job that holds a key, free a key, and remove lapsed keys.
+
+    A key is held within an org and a project: those of the client, by `for_org()` and `for_project()`.
+    """
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
+        self._scope = {"org_id": binding.bound.org_id, "project_id": binding.bound.project_id}
 
-    def get(self, key: str, *, org_id: str | None = None, project_id: str | None = None) -> Key | None:
+    def get(self, key: str) -> Key | None:
         """Read one line of the ledger; None if no job holds the key."""
-        return self._run(
-            lambda: key_conflicts.get_key(key, org_id=org_id, project_id=project_id), write=False
-        )
+        return self._run(lambda: key_conflicts.get_key(key, **self._scope), write=False)
 
-    def list(self, *, org_id: str | None = None, limit: int = 50, cursor: Slot | None = None) -> KeyPage:
+    def list(self, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Key]:
         """Read a page of the ledger, ordered by org, project and key."""
-        return self._run(
-            lambda: key_conflicts.list_keys(org_id=org_id, limit=limit, cursor=cursor), write=False
-        )
+        return self._run(lambda: key_conflicts.list_keys(limit=limit, cursor=cursor), write=False)
 
-    def forget(
-        self, key: str, *, reason: str, org_id: str | None = None, project_id: str | None = None
-    ) -> bool:
-        """Free a key early, so that its next enqueue makes a new job; False if no job held it."""
-        return self._run(
-            lambda: key_conflicts.forget(key, reason=reason, org_id=org_id, project_id=project_id)
-        )  # fmt: skip
+    def forget(self, key: str, *, reason: str) -> Changed:
+        """Free a key early, so that its next enqueue makes a new job."""
+        return self._run(lambda: key_conflicts.forget(key, reason=reason, **self._scope))
 
-    def prune(self, limit: int = 1000, *, cursor: Slot | None = None) -> tuple[int, Slot | None]:
-        """Remove the lapsed keys of a page; return how many, and the next cursor (None at the end)."""
+    def prune(self, limit: PageSize = MOST_PER_PAGE, *, cursor: Cursor | None = None) -> Bulk:
+        """Remove the lapsed ones of the next `limit` keys; raises NotAllowed for a client of one org."""
         return self._run(lambda: key_conflicts.prune(limit, cursor=cursor), atomic=True)

@@ -19,7 +19,7 @@ class Limits:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(self, *, keys: int = 5) -> Sequence[LimitSeen]:
         """Read the limits by name, each with at most `keys` of its busiest keys."""

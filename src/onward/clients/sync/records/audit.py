@@ -3,44 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime, timedelta
-from functools import partial
-from itertools import pairwise
+from collections.abc import Collection, Iterator
+from typing import Annotated
 
-from msgspec.structs import replace
+from msgspec import Meta
 
 from onward.clients.sync.binding import Binding
-from onward.core.inputs.checks import zoned
-from onward.core.policy.rules import Rules
-from onward.core.records.audit import AuditFilter, AuditPage, AuditRecord
-from onward.core.records.chain import AuditPruned, AuditVerified, ChainLink, Fault, Head, Sealed, Walk
-from onward.errors import AuditBroken, InvalidSetting
-from onward.operations.records import audit, seal
-from onward.operations.statement import Row
-
-_PAGE = 1000
-_STRIDE = 50_000
-_LOWEST = -(2**62)
-_MOST_FAULTS = 1000
-_NOT_GIVEN = "no row is given this number"
-
-
-def _cutoffs(
-    rules: Rules, before: datetime | None, categories: Collection[str] | None, now: datetime
-) -> dict[datetime, list[str]]:
-    """Return the categories whose rows before an instant may be removed, by that instant."""
-    chosen = (
-        list(rules.categories) if categories is None else [rules.category(name).name for name in categories]
-    )
-    if before is not None:
-        return {before: chosen}
-    cutoffs: dict[datetime, list[str]] = {}
-    for name in chosen:
-        kept: timedelta | None = rules.category(name).audit_retention
-        if kept is not None:
-            cutoffs.setdefault(now - kept, []).append(name)
-    return cutoffs
+from onward.core.inputs.wire_form import Instant
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
+from onward.core.records.audit import AuditFilter, AuditRecord
+from onward.core.records.chain import AuditPruned, AuditVerified, Head, Sealed
+from onward.operations.records import audit, seal, verify
+from onward.operations.records.prune_audit import MOST_PRUNED, prune_audit
 
 
 class Audit:
@@ -51,118 +25,80 @@ class Audit:
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
-        self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def list(
         self,
         where: AuditFilter | None = None,
         *,
-        limit: int = 50,
-        cursor: int | None = None,
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
         oldest_first: bool = False,
-    ) -> AuditPage:
-        """Read a page of the audit, newest first unless `oldest_first`."""
-        chosen = where or AuditFilter()
-        page = self._run(
-            lambda: audit.read(chosen, limit=limit, cursor=cursor, oldest_first=oldest_first), write=False
-        )
-        return AuditPage([self._redacted(record) for record in page.records], page.next_cursor)
+    ) -> Page[AuditRecord]:
+        """Return a page of the audit, newest first unless `oldest_first`; secrets in details are redacted.
 
-    def _redacted(self, record: AuditRecord) -> AuditRecord:
-        if record.detail is None:
-            return record
-        return replace(record, detail=self._rules.redact.redact(record.detail))
+        Raises InvalidSetting, and InvalidJob for a text or an id that can't be right.
+        """
+        chosen, hide = where or AuditFilter(), self._policies.settings.redact.redact
+        return self._binding.run(
+            lambda: audit.read(chosen, hide=hide, limit=limit, cursor=cursor, oldest_first=oldest_first),
+            write=False,
+        )
 
     def export(self, where: AuditFilter | None = None) -> Iterator[AuditRecord]:
-        """Yield every record that matches, oldest first, reading one page at a time."""
-        cursor: int | None = 0
-        while cursor is not None:
-            page = self.list(where, limit=_PAGE, cursor=cursor, oldest_first=True)
-            for record in page.records:
+        """Yield every record that matches, oldest first; reads a page at a time.
+
+        Raises what `list()` raises.
+        """
+        cursor = None
+        while True:
+            page = self.list(where, limit=MOST_PER_PAGE, cursor=cursor, oldest_first=True)
+            for record in page:
                 yield record
             cursor = page.next_cursor
+            if cursor is None:
+                return
 
     def seal(self) -> Sealed:
-        """Add unsealed rows to the chain; with `audit_chain=True` a worker does so every second."""
-        count, above = 0, None
-        while True:
-            sealed = self._seal(above)
-            count, above = count + sealed.count, sealed.upto
-            if sealed.done:
-                return Sealed(count, sealed.head, sealed.floor, sealed.upto, done=True)
+        """Add unsealed rows to the chain; with `audit_chain=True` a worker does so every second.
 
-    def _seal(self, above: int | None) -> Sealed:
-        return self._run(lambda: seal.seal(above), atomic=True)
-
-    def verify(
-        self, *, head: Head | str | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> AuditVerified:
-        """Seal the unsealed rows, then walk the whole chain and compare every row with it.
-
-        `head` is an earlier head of the chain that was kept elsewhere. `progress` is called with the number
-        of links checked and the number of all links.
+        Raises AuditBroken, and NotAllowed for a client of one org.
         """
-        kept = Head.read(head) if isinstance(head, str) else head
-        faults = []
-        try:
-            sealed = self.seal()
-        except AuditBroken as error:
-            sealed = self._end()
-            faults.append(Fault("broken", str(error)))
-        walk = Walk(kept)
-        while walk.head.position < sealed.head.position:
-            page = self._page(walk.head.position, sealed.head.position)
-            if not page:
-                break
-            faults += walk.follow(page)
-            faults += [
-                Fault("inserted", _NOT_GIVEN, link.seq, link.position) for link, _ in page if link.seq <= 0
-            ]
-            del faults[_MOST_FAULTS:]
-            if progress is not None:
-                progress(walk.head.position, sealed.head.position)
-        faults += walk.end(sealed.head)
-        faults += self._strays(sealed.floor)
-        return AuditVerified(walk.head.position, walk.head, tuple(faults[:_MOST_FAULTS]))
+        return self._binding.walk(seal.seal_all())
 
-    def _end(self) -> Sealed:
-        return self._run(seal.end, atomic=True)
+    def verify(self, *, head: Head | str | None = None) -> AuditVerified:
+        """Seal the unsealed rows, then compare every row with the chain.
 
-    def _page(self, above: int, upto: int) -> Sequence[tuple[ChainLink, Row | None]]:
-        page = self._run(lambda: seal.read_links(above, _PAGE), write=False)
-        return [pair for pair in page if pair[0].position <= upto]
+        `head` is an earlier head of the chain that was kept elsewhere. Raises InvalidSetting for a text that
+        is no head, AuditBroken, and NotAllowed for a client of one org.
+        """
+        return self._binding.walk(verify.verify(head))
 
-    def _strays(self, floor: int) -> Sequence[Fault]:
-        found = []
-        # The floor may have been raised by hand, so strides end at the last number that was given out.
-        last = min(floor, self._run(seal.last_number, write=False))
-        bounds = sorted({_LOWEST, *range(0, last, _STRIDE), last, floor})
-        for above, upto in pairwise(bounds):
-            found += self._run(partial(seal.strays, above, upto), write=False)
-        return [Fault("inserted", "the row was never sealed, and came too late to be", seq) for seq in found]
+    def verify_in_steps(self, *, head: Head | str | None = None) -> Iterator[AuditVerified]:
+        """Verify like `verify()`, and yield what was found so far after every 1000 rows.
+
+        The last answer is that of `verify()`. Raises what `verify()` raises.
+        """
+        verification = verify.Verification(head)
+        while not verification.done:
+            yield self._binding.walk(verification.step())
 
     def prune(
         self,
         *,
-        before: datetime | None = None,
+        before: Instant | None = None,
         categories: Collection[str] | None = None,
-        limit: int = 10_000,
+        limit: Annotated[int, Meta(ge=1, le=MOST_PRUNED)] = 10_000,
         reason: str | None = None,
     ) -> AuditPruned:
         """Remove old rows, oldest first, and add the event `audit.pruned`; rows of live jobs stay.
 
-        Without `before`, the `audit_retention` of each category decides: a category without one keeps its
-        rows. Repeat the call until it removes fewer than `limit` rows.
+        Without `before`, the `audit_retention` of each category decides, or else the application's
+        `Retention`; by default rows are kept. Repeat the call until it removes fewer than `limit` rows.
+        Raises InvalidSetting, InvalidJob for a bad reason, AuditBroken, and NotAllowed for a client of one
+        org.
         """
         at = self._binding.now()
-        cutoffs = _cutoffs(self._rules, before, categories, at)
-        if before is not None and zoned("before", before) > at:
-            raise InvalidSetting(
-                f"before is {before}, which is still to come; give an instant that has passed"
-            )
-        sealed = self._end()
-        if self._rules.audit_chain or sealed.head.position:
-            self.seal()
-        known = list(self._rules.categories)
-        return self._run(lambda: seal.prune(cutoffs, known, limit=limit, reason=reason), atomic=True)
+        return self._binding.walk(
+            prune_audit(self._policies, at, before=before, categories=categories, limit=limit, reason=reason)
+        )

@@ -34,7 +34,7 @@ class Doctor:
         self._binding = binding
         self._run = binding.run
         self._store = binding.store
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def check(self, *, deep: bool = False) -> list[Finding]:
         """Return why jobs do not run, the worst finding first, and what is well.
@@ -43,7 +43,7 @@ class Doctor:
         file.
         """
         self._binding.require_all_orgs("doctor.check")
-        findings = [dry_run()] if self._rules.dry_run else []
+        findings = [dry_run()] if self._policies.settings.dry_run else []
         condition = condition_of(self._store)
         if not condition.exists:
             return ranked([*findings, missing_file(str(condition.path))])
@@ -57,7 +57,9 @@ class Doctor:
     def explain(self, job_id: JobId | UUID) -> list[Finding]:
         """Return why a job has not run, or has not had its effect; raises JobNotFound."""
         asked, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
-        facts = self._run(lambda: doctor.gather_job(asked, self._rules, at, confined=confined), write=False)
+        facts = self._run(
+            lambda: doctor.gather_job(asked, self._policies, at, confined=confined), write=False
+        )
         return explain(facts)
 
     def _look_around(self, *, deep: bool) -> list[Finding]:
@@ -65,7 +67,7 @@ class Doctor:
         findings: list[Finding] = []
         # Not the bound time: the real clock is compared with that of the database.
         here = datetime.now(UTC)
-        facts = self._part(findings, lambda: doctor.gather(self._rules, here))
+        facts = self._part(findings, lambda: doctor.gather(self._policies, here))
         seen = self._examined(findings)
         if deep:
             damage = self._part(findings, doctor.check_integrity)

@@ -21,7 +21,7 @@ class WorkerAlerts:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def gather(self, *, deep: bool = False) -> int:
         """Put deaths that are in no alert yet into alerts; return how many, at most 500.
@@ -34,15 +34,15 @@ class WorkerAlerts:
             self._run(alerts.note_look)
         if not found:
             return 0
-        return self._run(lambda: alerts.raise_deaths(found, self._rules), atomic=True)
+        return self._run(lambda: alerts.raise_deaths(found, self._policies), atomic=True)
 
     def observe(self, findings: Collection[Finding]) -> None:
         """Keep an alert open for each finding, and resolve the alerts whose finding is gone."""
-        self._run(lambda: alerts.observe(findings, self._rules), atomic=True)
+        self._run(lambda: alerts.observe(findings, self._policies), atomic=True)
 
     def prepare(self, sinks: Collection[str]) -> frozenset[str]:
         """Write the messages that are due; return the sinks for which a message waits."""
-        throttle = self._rules.alert_throttle
+        throttle = self._policies.settings.alert_throttle
         waiting = self._run(lambda: alerts.due(sinks, throttle=throttle), write=False)
         if "alert" in waiting:
             self._run(lambda: alerts.prepare(sinks, throttle=throttle), atomic=True)

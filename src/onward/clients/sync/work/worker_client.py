@@ -8,25 +8,29 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from msgspec.structs import astuple
+
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.work.worker_alerts import WorkerAlerts
+from onward.clients.sync.work.worker_artifacts import WorkerArtifacts
 from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
 from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
-from onward.core.jobs.ids import normalise_id
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
 from onward.core.work.lease import JobLease, Leases, Promoted, Swept
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import JobReport, Report
 from onward.errors import LeaseLost
-from onward.operations.flows import after_end
+from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import leader, policy_claim, polls, rescue
+from onward.operations.work import leader, policy_claim, polls, progress, rescue
 from onward.operations.work.claim import claim_rows, read_claimed
 from onward.operations.work.finish import finish, finish_reported
 from onward.operations.work.leases import extend, register, retire
@@ -42,12 +46,17 @@ class WorkerClient:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     @property
     def alerts(self) -> WorkerAlerts:
         """What workers do for alerts."""
         return WorkerAlerts(self._binding)
+
+    @property
+    def artifacts(self) -> WorkerArtifacts:
+        """The files of running jobs."""
+        return WorkerArtifacts(self._binding)
 
     @property
     def breakers(self) -> WorkerBreakers:
@@ -132,7 +141,7 @@ class WorkerClient:
         not read the index entries of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        if isinstance(queue, str) and queue in self._rules.queues:
+        if isinstance(queue, str) and queue in self._policies.registry.queues:
             return (self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
         rows = self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
         jobs, unreadable = read_claimed(rows, worker_id)
@@ -151,7 +160,7 @@ class WorkerClient:
     ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
-        declared = self._rules.queues.get(queue)
+        declared = self._policies.registry.queues.get(queue)
         return self._run(
             lambda: policy_claim.claim_by_policy(
                 queue, limit, worker_id=worker_id, declared=declared, **paused
@@ -161,7 +170,7 @@ class WorkerClient:
 
     def declare_queues(self) -> None:
         """Write, as a worker does at its start, the policies that the application declares."""
-        self._run(lambda: queues.declare(self._rules.queues))
+        self._run(lambda: queues.declare(self._policies.registry.queues))
 
     def finish(self, ends: Sequence[JobEnd]) -> Leases:
         """Settle claimed jobs by their outcomes and write their ends; return which leases still held.
@@ -171,7 +180,7 @@ class WorkerClient:
         """
         _checked("ends", ends, JobEnd, "give the ends of claimed jobs: [job.end_with(Succeeded())]")
         parks = any(isinstance(end.outcome, ParkedForm) for end in ends)
-        leases = self._run(lambda: finish_reported(ends, self._rules, random.random), atomic=parks)
+        leases = self._run(lambda: finish_reported(ends, self._policies, random.random), atomic=parks)
         return self._follow_up(leases)
 
     def write(
@@ -188,7 +197,7 @@ class WorkerClient:
         itself passes on the permits that the ends free. Ends written `apart` get their own transaction: if it
         waits for a lock, no other write waits with it.
         """
-        atomic = apart or any(end.usage or end.transition.wait for end in ends)
+        atomic = apart or any(end.usage or end.progress or end.transition.wait for end in ends)
         leases = self._run(lambda: finish(ends), atomic=atomic, org_id=org_id)
         self._binding.follow_up(leases.tied, () if keep_permits else leases.permits)
         return leases
@@ -205,13 +214,13 @@ class WorkerClient:
 
     def rescue(self, limit: ClaimSize = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
-        leases = self._run(lambda: rescue.rescue(limit, rules=self._rules, dice=random.random))
+        leases = self._run(lambda: rescue.rescue(limit, policies=self._policies, dice=random.random))
         return self._follow_up(leases)
 
     def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
         """Take back all jobs of a worker that is known to be dead; `how` describes its death."""
         leases = self._run(
-            lambda: rescue.rescue_worker(worker_id, how=how, rules=self._rules, dice=random.random),
+            lambda: rescue.rescue_worker(worker_id, how=how, policies=self._policies, dice=random.random),
             # Otherwise the sweep of another worker could take the jobs in between, without knowing how this
             # one died.
             atomic=True,
@@ -221,7 +230,7 @@ class WorkerClient:
     def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: ClaimSize = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, rules=self._rules, dice=random.random)
+            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, policies=self._policies, dice=random.random)
         )
         self._follow_up(swept.leases)
         return swept
@@ -233,7 +242,7 @@ class WorkerClient:
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        return self._binding.walk(after_end.follow_up_all(self._rules, patience=patience))
+        return self._binding.walk(after_end.follow_up_all(self._policies, patience=patience))
 
     def _follow_up(self, leases: Leases) -> Leases:
         self._binding.follow_up(leases.tied, leases.permits)
@@ -242,14 +251,31 @@ class WorkerClient:
     def note(self, job: JobLease, action: str, detail: Mapping[str, Any] | None = None) -> int:
         """Add a record about a job that this worker runs, and return its number; raises LeaseLost."""
         _checked("job", [job], JobLease, "give the held_lease of a claimed job")
-        kept = self._rules.redact.redact(dict(detail or {}))
-        shown = self._rules.redact.redact(action)
+        kept = self._policies.settings.redact.redact(dict(detail or {}))
+        shown = self._policies.settings.redact.redact(action)
         seq = self._run(lambda: audit.note(job, shown, kept))
         if seq is None:
             raise LeaseLost(
                 f"job {job.job_id}: lease {job.lease} is not the newest; {shown!r} was not recorded"
             )
         return seq
+
+    def store_progress(self, reports: Collection[JobReport]) -> frozenset[JobId]:
+        """Store the newest reports of running jobs; a report under a stale lease is dropped.
+
+        Return the jobs whose row another transaction holds: nothing was stored of them. Raises InvalidJob for
+        what is no job id, and InvalidSetting for a report that can't be stored.
+        """
+        _checked(
+            "reports", reports, JobReport, "give the reports of claimed jobs: [JobReport.of(job, report)]"
+        )
+        rows = [(one.job_id, one.lease, Report.checked(*astuple(one.report))) for one in reports]
+        return self._run(lambda: progress.store(rows)) if rows else frozenset()
+
+    def parents(self, job_id: AnyJobId) -> list[Job]:
+        """Return all jobs that a running job has waited for, with their results, oldest first."""
+        wanted = normalise_id(job_id)
+        return self._run(lambda: graph.all_parents(wanted), write=False)
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""

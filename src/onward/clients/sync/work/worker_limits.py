@@ -18,11 +18,11 @@ class WorkerLimits:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def declare(self, declared: Mapping[str, Limit] | None = None) -> None:
         """Store, as a worker does at its start, these limits or those of the application."""
-        known = self._rules.limits if declared is None else declared
+        known = self._policies.registry.limits if declared is None else declared
         if known:
             self._run(lambda: limits.declare(known))
 

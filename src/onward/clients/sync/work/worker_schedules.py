@@ -22,7 +22,7 @@ class WorkerSchedules:
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
-        self._rules = binding.rules
+        self._policies = binding.policies
 
     def declare(self, defined: Collection[NewSchedule]) -> Sequence[Schedule]:
         """Store, as a worker does at its start, the schedules that its code defines."""
@@ -33,7 +33,7 @@ class WorkerSchedules:
 
         Each occurrence is enqueued once.
         """
-        return self._run(lambda: fire.fire(known, _ids.make, self._rules, limit=limit), atomic=True)
+        return self._run(lambda: fire.fire(known, _ids.make, self._policies, limit=limit), atomic=True)
 
     def declare_built_in(self) -> None:
         """Store the schedules of the built-in jobs; every worker does so when it starts."""

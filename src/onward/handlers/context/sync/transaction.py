@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.clients.sync.client import Client
 from onward.connections import begin
 from onward.connections.shielded import unbroken
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import owed_artifact
-from onward.core.policy.rules import Rules
+from onward.core.policy.policies import Policies
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Succeeded
 from onward.errors import TransactionNotOpen
@@ -73,7 +75,7 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
 def _commit(run: Run, client: Client, result: Any, manager: AbstractContextManager[object]) -> Leases:
     """End the job under its lease and commit; raises LeaseLost after rolling everything back."""
     try:
-        end = _success(run, client.rules, result)
+        end = _success(run, client.policies, result)
         leases = _written(run, client, end)
         leases.require()
     except BaseException as error:
@@ -96,7 +98,8 @@ def _written(run: Run, client: Client, end: End) -> Leases:
         ) from error
 
 
-def _success(run: Run, rules: Rules, result: Any) -> End:
-    if (missing := owed_artifact(run.job, run.artifacts, rules)) is not None:
+def _success(run: Run, policies: Policies, result: Any) -> End:
+    if (missing := owed_artifact(run.job, run.artifacts, policies)) is not None:
         raise Unrecoverable(missing)
-    return rules.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    end = policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    return end if run.last_report is None else replace(end, progress=run.last_report)

@@ -113,7 +113,9 @@ SELECT
     CASE WHEN {+is_muted} THEN {micros(alert.muted_at)} END, {micros(alert.muted_until)}, alert.mute_reason,
     alert.mute_actor_type, alert.mute_actor_id
 FROM {alerts} AS alert
-WHERE :kind::text IS NULL OR alert.kind = :kind::text
+WHERE (:kind::text IS NULL OR alert.kind = :kind::text)
+    AND (:before::int IS NULL OR alert.last_at < {instant(:before::int)}
+        OR (alert.last_at = {instant(:before::int)} AND alert.fingerprint > :after::text))
 ORDER BY alert.last_at DESC, alert.fingerprint
 LIMIT :limit::int
 

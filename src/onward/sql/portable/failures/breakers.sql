@@ -4,10 +4,13 @@ SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
 FROM (SELECT :name::text AS asked) AS question LEFT JOIN {breakers} AS breaker ON breaker.name = question.asked
 
 -- name: list_breakers
-SELECT {micros(:now::clock)}, breaker.version, {+breaker_columns}
-FROM {breakers} AS breaker
 -- Suspect breakers first: they must not be cut off behind thousands of closed ones.
-ORDER BY CASE WHEN breaker.state = 'open' THEN 0 WHEN breaker.failures > 0 THEN 1 ELSE 2 END, breaker.name
+SELECT {micros(:now::clock)}, breaker.rank, {+breaker_columns}
+FROM (
+    SELECT *, CASE WHEN state = 'open' THEN 0 WHEN failures > 0 THEN 1 ELSE 2 END AS rank FROM {breakers}
+) AS breaker
+WHERE (breaker.rank, breaker.name) > (:after_rank::int, :after_name::text)
+ORDER BY breaker.rank, breaker.name
 LIMIT :limit::int
 
 -- fragment: breaker_columns

@@ -59,11 +59,6 @@ SELECT {text(ended.id)} {+dead_ones} AND {+group_of} = :group::text {+picked}
 -- name: pick_dead_of_subject
 SELECT {text(ended.id)} {+dead_ones} AND ended.subject = :subject::text {+picked}
 
--- name: find_dead_ids
-SELECT {text(ended.id)} {+dead_ones} AND ended.id >= :low::id AND ended.id <= :high::id
-ORDER BY ended.id
-LIMIT :limit::int
-
 -- fragment: page_of_groups
 -- Job type and class are part of the fingerprint, so those of the newest job are those of all.
 JOIN {ended} AS ended ON ended.id = newest.id

@@ -40,7 +40,7 @@ WHERE batch.id IN (:ids::ids) AND {+of_only_org}
 
 -- name: list_batches
 SELECT {text(id)} FROM {batches}
-WHERE (:org_id::text IS NULL OR org_id = :org_id::text) AND (:name::text IS NULL OR name = :name::text)
+WHERE (:name::text IS NULL OR name = :name::text)
     AND (:ended::int IS NULL OR (:ended::int = 1) = (ended_at IS NOT NULL))
     AND (:below::text IS NULL OR id < :below::id) AND {+of_only_org}
 ORDER BY {batches}.id DESC

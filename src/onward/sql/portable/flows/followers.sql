@@ -22,10 +22,24 @@ WHERE parent_id IN (:ids::ids) AND {+of_only_org}
 ORDER BY 1, 2
 LIMIT :limit::int
 
+-- name: list_parents
+SELECT {text(parent_id)} FROM {followers}
+WHERE job_id = :id::id AND (:after::text IS NULL OR parent_id > :after::id) AND {+of_only_org}
+ORDER BY parent_id
+LIMIT :limit::int
+
+-- name: list_followers
+SELECT {text(job_id)} FROM {followers}
+WHERE parent_id = :id::id AND (:after::text IS NULL OR job_id > :after::id) AND {+of_only_org}
+ORDER BY job_id
+LIMIT :limit::int
+
 -- name: list_children
-SELECT {text(id)} FROM {live} WHERE parent_id = :id::id AND {+of_only_org}
+SELECT {text(id)} FROM {live}
+WHERE parent_id = :id::id AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
 UNION ALL
-SELECT {text(id)} FROM {ended} WHERE parent_id = :id::id AND {+of_only_org}
+SELECT {text(id)} FROM {ended}
+WHERE parent_id = :id::id AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
 ORDER BY 1
 LIMIT :limit::int
 

@@ -12,7 +12,7 @@ LIMIT 1
 
 -- name: list_signals
 SELECT {+signal_columns} FROM {signals}
-WHERE (:org_id::text IS NULL OR org_id = :org_id::text) AND (:event::text IS NULL OR event = :event::text)
+WHERE (:event::text IS NULL OR event = :event::text)
     AND (:key::text IS NULL OR key = :key::text) AND (:before::text IS NULL OR id < :before::id) AND {+of_only_org}
 ORDER BY id DESC
 LIMIT :limit::int
@@ -20,7 +20,7 @@ LIMIT :limit::int
 -- name: list_awaited
 -- A row whose job has moved on since then no longer counts.
 SELECT {text(job_id)}, nullif(org_id, ''), event, nullif(key, ''), {micros(until)} FROM {awaited} AS waits
-WHERE (:job_id::text IS NULL OR job_id = :job_id::id) AND (:org_id::text IS NULL OR org_id = :org_id::text)
+WHERE (:job_id::text IS NULL OR job_id = :job_id::id)
     AND (:event::text IS NULL OR event = :event::text) AND (:key::text IS NULL OR key = :key::text)
     AND (:after::text IS NULL OR job_id > :after::id) AND {+of_only_org} AND {+still_waits}
 ORDER BY job_id

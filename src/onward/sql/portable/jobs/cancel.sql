@@ -14,7 +14,7 @@ LIMIT :limit::int
 
 -- name: pick_jobs_of_subject
 SELECT {text(id)} FROM {live} AS live
-WHERE subject = :subject::text AND (:org_id::text IS NULL OR org_id = :org_id::text) AND {+cancellable}
+WHERE subject = :subject::text AND {+cancellable}
 ORDER BY live.id
 LIMIT :limit::int
 

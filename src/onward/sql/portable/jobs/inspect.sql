@@ -46,35 +46,39 @@ AND (:below::text IS NULL OR id < :below::id)
 -- name: count_jobs
 -- Live jobs are all counted; ended ones only up to a cap, because there may be any number of them.
 SELECT queue, state, count(*) FROM {live}
-WHERE (:org_id::text IS NULL OR org_id = :org_id::text) AND {+of_only_org}
+WHERE {+of_only_org}
 GROUP BY queue, state
 UNION ALL
 SELECT NULL, 'succeeded', count(*) FROM (
     SELECT 1 FROM {ended}
-    WHERE state = 'succeeded' AND (:org_id::text IS NULL OR org_id = :org_id::text) AND {+of_only_org}
+    WHERE state = 'succeeded' AND {+of_only_org}
     LIMIT :cap::int
 ) AS succeeded
 UNION ALL
 SELECT NULL, 'dead', count(*) FROM (
     SELECT 1 FROM {ended}
-    WHERE state = 'dead' AND (:org_id::text IS NULL OR org_id = :org_id::text) AND {+of_only_org}
+    WHERE state = 'dead' AND {+of_only_org}
     LIMIT :cap::int
 ) AS dead
 UNION ALL
 SELECT NULL, 'cancelled', count(*) FROM (
     SELECT 1 FROM {ended}
-    WHERE state = 'cancelled' AND (:org_id::text IS NULL OR org_id = :org_id::text) AND {+of_only_org}
+    WHERE state = 'cancelled' AND {+of_only_org}
     LIMIT :cap::int
 ) AS cancelled
 UNION ALL
 SELECT 'q:deadletter', 'dead', count(*) FROM (
     SELECT 1 FROM {ended} AS gone
-    WHERE state = 'dead' AND (:org_id::text IS NULL OR org_id = :org_id::text) AND {+of_only_org} AND {+unresolved}
+    WHERE state = 'dead' AND {+of_only_org} AND {+unresolved}
     LIMIT :cap::int
 ) AS unresolved
 
 -- name: list_attempts
 SELECT lease, attempt, worker_id, {micros(started_at)}, {micros(ended_at)}, outcome, {text(error)}, cost_micros
 FROM {attempts}
-WHERE job_id = :id::id AND {+job_of_only_org}
+WHERE job_id = :id::id AND lease > :after::int AND {+job_of_only_org}
 ORDER BY lease
+LIMIT :limit::int
+
+-- name: sum_attempts
+SELECT max(lease), CAST(sum(cost_micros) AS bigint) FROM {attempts} WHERE job_id = :id::id AND {+job_of_only_org}

@@ -14,8 +14,8 @@ WHERE org_id = coalesce(nullif(:org_id::text, ''), :only_org::text, '') AND proj
 
 -- name: list_keys
 SELECT {+key_columns} FROM {ledger}
-WHERE (:only_org::text IS NULL OR org_id = :only_org::text) AND (:org_id::text IS NULL OR org_id = :org_id::text)
-    AND (org_id, project_id, key) > (:after_org::text, :after_project::text, :after_key::text)
+WHERE (:only_org::text IS NULL OR org_id = :only_org::text)
+    AND (org_id, project_id, key) > (:after_org_id::text, :after_project_id::text, :after_key::text)
 ORDER BY org_id, project_id, key
 LIMIT :limit::int
 

@@ -3,10 +3,11 @@ at, event, job_id, job_type, org_id, project_id, actor_type, actor_id, request_i
 worker_id, detail
 
 -- name: list_audit
-SELECT {micros(at)}, event, attempt, lease, worker_id, actor_type, actor_id, {text(detail)}, action
+SELECT {micros(at)}, event, attempt, lease, worker_id, actor_type, actor_id, {text(detail)}, action, seq
 FROM {audit}
-WHERE job_id = :id::id AND {+of_only_org}
+WHERE job_id = :id::id AND seq > :after::int AND {+of_only_org}
 ORDER BY seq
+LIMIT :limit::int
 
 -- fragment: record_columns
 audit.seq, {micros(audit.at)}, audit.event, audit.action, {text(audit.job_id)}, audit.job_type, audit.org_id,
@@ -31,7 +32,7 @@ LIMIT :limit::int
 
 -- name: find_links
 SELECT min(seq), max(seq), max(position)
-FROM (SELECT seq, position FROM {chain} WHERE position > :above::int ORDER BY position LIMIT :limit::int) AS page
+FROM (SELECT seq, position FROM {chain} WHERE position > :above::int AND position <= :upto::int ORDER BY position LIMIT :limit::int) AS page
 
 -- name: read_links
 -- Links and their rows in one statement, so that no prune comes in between.

@@ -11,14 +11,14 @@ FROM (
         CASE WHEN :by_unit::int = 1 THEN unit END AS unit,
         sum(amount) AS amount, {+sum_of_costs} AS cost_micros
     FROM {usage}
-    WHERE (:only_org::text IS NULL OR org_id = :only_org::text) AND (:org_id::text IS NULL OR org_id = :org_id::text)
+    WHERE (:only_org::text IS NULL OR org_id = :only_org::text)
         AND (:since::int IS NULL OR at >= {instant(:since::int)})
         AND (:until::int IS NULL OR at < {instant(:until::int)})
     GROUP BY 1, 2, 3, 4, 5, job_id, lease
 ) AS run
 GROUP BY 1, 2, 3, 4, 5
 ORDER BY 8 DESC, 1, 2, 3, 4, 5
-LIMIT :limit::int
+LIMIT :limit::int OFFSET :skip::int
 
 -- name: list_usage
 SELECT {text(job_id)}, lease, attempt, unit, amount, cost_micros, {micros(at)}, org_id, project_id, job_type, queue, category
@@ -29,9 +29,12 @@ ORDER BY lease, unit
 -- name: prune_usage
 DELETE FROM {usage}
 WHERE (job_id, lease, unit) IN (
-    SELECT job_id, lease, unit FROM {usage} WHERE at < {instant(:before::int)} ORDER BY at LIMIT :limit::int
+    SELECT job_id, lease, unit FROM {usage}
+    WHERE at >= {instant(:after::int)} AND at < {instant(:before::int)}
+    ORDER BY at
+    LIMIT :limit::int
 )
-RETURNING 1
+RETURNING {micros(at)}
 
 -- name: list_budgets
 -- What was spent in a past period no longer counts, even if the org has spent nothing since.
@@ -42,6 +45,7 @@ SELECT
     {micros(set_at)}, actor_type, actor_id, reason
 FROM (SELECT budget.*, {+period_start} AS started FROM {budgets} AS budget) AS budget
 WHERE (:only_org::text IS NULL OR org_id = :only_org::text) AND (:org_id::text IS NULL OR org_id = :org_id::text)
+    AND (:after::text IS NULL OR org_id > :after::text)
 ORDER BY org_id
 LIMIT :limit::int
 

@@ -31,5 +31,6 @@ WHERE job_id = :job_id::id AND name = :name::text AND {+job_of_only_org}
 
 -- name: list_effects
 SELECT {+effect_columns} FROM {effects}
-WHERE job_id = :job_id::id AND {+job_of_only_org}
+WHERE job_id = :job_id::id AND name > :after::text AND {+job_of_only_org}
 ORDER BY name
+LIMIT :limit::int

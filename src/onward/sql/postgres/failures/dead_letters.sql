@@ -3,7 +3,7 @@
 (coalesce(error ->> 'fingerprint', 'unknown') COLLATE "C")
 
 -- fragment: class_of
-error ->> 'class'
+error ->> 'error_class'
 
 -- name: list_dead_groups
 -- Only the groups of the page are counted, up to a cap. The functions use the index whatever the planner estimates.

@@ -1,5 +1,5 @@
 -- fragment: error_class
-error ->> 'class'
+error ->> 'error_class'
 
 -- name: inspect_database
 -- A snapshot, a replication slot or a writing transaction keeps every row that died since; only for this database.

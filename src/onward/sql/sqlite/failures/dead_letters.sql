@@ -3,7 +3,7 @@
 coalesce(CASE WHEN json_valid(error) THEN json_extract(error, '$.fingerprint') END, 'unknown')
 
 -- fragment: class_of
-CASE WHEN json_valid(error) THEN json_extract(error, '$.class') END
+CASE WHEN json_valid(error) THEN json_extract(error, '$.error_class') END
 
 -- fragment: waiting_of_kind
 FROM {ended} AS gone

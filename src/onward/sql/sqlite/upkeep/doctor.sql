@@ -1,5 +1,5 @@
 -- fragment: error_class
-json_extract(error, '$.class')
+json_extract(error, '$.error_class')
 
 -- name: inspect_database
 SELECT sqlite_version(), (SELECT max(version) FROM {migrations}), NULL, NULL, NULL, NULL, NULL

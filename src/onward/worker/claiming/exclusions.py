@@ -1,0 +1,63 @@
+"""What no claim of a worker may return now: paused queues, orgs and job types, and those held by breakers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from onward.core.limits.pause import Controls
+from onward.worker.attempts.breaker_gate import Breakers
+
+# By then the database reports a spent budget to every worker.
+_SPENT_SECONDS = 2.0
+
+
+class Exclusions:
+    """The pauses, the orgs that have just spent their budget, and what open breakers hold."""
+
+    def __init__(self, breakers: Breakers | None) -> None:
+        self._breakers = breakers
+        self.controls = Controls()
+        # Computed only when they change, because each claim reads them several times.
+        self._queues = self._orgs = self._types = frozenset[str]()
+        self._spent_at: dict[str, float] = {}
+
+    def update(self, controls: Controls) -> bool:
+        """Take over the gate and the pauses; return whether they have changed."""
+        if (controls.gate, controls.pauses) == (self.controls.gate, self.controls.pauses):
+            return False
+        self.controls = controls
+        self._queues = controls.paused("queue")
+        self._orgs, self._types = controls.held_orgs, controls.paused("job_type")
+        return True
+
+    def add_spent(self, orgs: Collection[str]) -> None:
+        """Exclude orgs that have just spent their budget."""
+        self._spent_at.update(dict.fromkeys(orgs, time.monotonic()))
+
+    @property
+    def spent_orgs(self) -> frozenset[str]:
+        """The orgs that have just spent their budget, until the pauses include them."""
+        if self._spent_at:
+            since = time.monotonic() - _SPENT_SECONDS
+            self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
+        return frozenset(self._spent_at)
+
+    @property
+    def orgs(self) -> frozenset[str]:
+        """The orgs of which nothing is claimed."""
+        return self._orgs | self.spent_orgs
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The job types of which nothing is claimed."""
+        return self._types if self._breakers is None else self._types | self._breakers.held_types()
+
+    @property
+    def any(self) -> bool:
+        """Whether a pause or a breaker may hold ready jobs back."""
+        return bool(self.controls.pauses) or (self._breakers is not None and self._breakers.hold)
+
+    def has_queue(self, queue: str) -> bool:
+        """Whether nothing is claimed from a queue."""
+        return queue in self._queues or (self._breakers is not None and self._breakers.holds_queue(queue))
