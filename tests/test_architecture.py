@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import onward
+from onward import errors, results
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "onward"
@@ -106,14 +108,32 @@ def test_a_module_says_its_purpose(path):
     assert ast.get_docstring(ast.parse(path.read_text())), "a module starts with one sentence of purpose"
 
 
-@pytest.mark.parametrize("name", sorted(onward.__all__))
-def test_a_public_name_exists_and_is_documented_in_one_line(name):
-    value = getattr(onward, name)
+PUBLIC = [(module, name) for module in (onward, results, errors) for name in sorted(module.__all__)]
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda one: getattr(one, "__name__", one))
+def test_a_public_name_exists_and_is_documented_in_one_line(module, name):
+    value = getattr(module, name)
     if not isinstance(value, type) and not callable(value):
         return
     first, *rest = (value.__doc__ or "").strip().splitlines()
     assert first.endswith(".")
     assert not rest or not rest[0].strip(), "a blank line ends the one-line summary"
+
+
+def test_a_name_is_public_in_one_place():
+    assert set(results.__all__).isdisjoint({*onward.__all__, *errors.__all__})
+    caught = set(onward.__all__) & set(errors.__all__)
+    assert all(getattr(errors, name) is getattr(onward, name) for name in caught)
+    assert len(onward.__all__) <= 60, "what is only returned belongs in onward.results"
+
+
+def test_the_public_names_are_listed_and_imported_only_when_they_are_used():
+    script = (
+        "import sys, onward; assert not any(name.startswith('onward.') for name in sys.modules); "
+        "assert {'Onward', 'Context', 'NewJob'} <= set(dir(onward)); from onward import Onward"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
+from onward import CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
 from onward.clients.upkeep.doctor import AsyncDoctor
 from onward.core.upkeep import findings
 from onward.core.upkeep.diagnosis import Finding
+from onward.results import Alert
 from onward.worker.loops.alert_delivery import back_off
 from onward.worker.timings import Timings
 from tests.cli.program import Program

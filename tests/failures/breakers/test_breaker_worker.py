@@ -1,7 +1,5 @@
 """What a worker does with jobs whose provider pushes back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import timedelta
@@ -9,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidSetting, Job, JobState, Onward, RateLimited
+from onward import Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
+from onward.results import Job
 from onward.worker.timings import Timings
 from onward.worker.worker import Worker
 from tests.failures.breakers import breaker_process_jobs as process_jobs

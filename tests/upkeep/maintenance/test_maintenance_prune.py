@@ -162,7 +162,7 @@ def test_expired_artifacts_go(client, tmp_path):
     kept = own.artifacts.put("b.txt", text="b", expires=timedelta(days=9))
     assert own.at(later(2)).maintenance.prune(dry_run=True).counts == {"artifacts": 1}
     assert prune_all(own, later(2)) == {"artifacts": 1}
-    assert [found.id for found in own.artifacts.list().artifacts] == [kept.id]
+    assert [found.id for found in own.artifacts.list()] == [kept.id]
 
 
 def test_rounds_are_bounded_and_go_on_where_the_last_one_stopped(client):

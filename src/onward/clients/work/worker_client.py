@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.clients.binding import AsyncBinding
 from onward.clients.work.worker_alerts import AsyncWorkerAlerts
+from onward.clients.work.worker_artifacts import AsyncWorkerArtifacts
 from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSignals
 from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
@@ -40,6 +41,11 @@ class AsyncWorkerClient:
     def alerts(self) -> AsyncWorkerAlerts:
         """What workers do for alerts."""
         return AsyncWorkerAlerts(self._binding)
+
+    @property
+    def artifacts(self) -> AsyncWorkerArtifacts:
+        """The files of running jobs."""
+        return AsyncWorkerArtifacts(self._binding)
 
     @property
     def breakers(self) -> AsyncWorkerBreakers:

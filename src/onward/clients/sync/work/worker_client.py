@@ -10,6 +10,7 @@ from typing import Any
 
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.work.worker_alerts import WorkerAlerts
+from onward.clients.sync.work.worker_artifacts import WorkerArtifacts
 from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
 from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
@@ -41,6 +42,11 @@ class WorkerClient:
     def alerts(self) -> WorkerAlerts:
         """What workers do for alerts."""
         return WorkerAlerts(self._binding)
+
+    @property
+    def artifacts(self) -> WorkerArtifacts:
+        """The files of running jobs."""
+        return WorkerArtifacts(self._binding)
 
     @property
     def breakers(self) -> WorkerBreakers:
