@@ -27,12 +27,10 @@ from onward import (
     NewJob,
     OnwardError,
     Snooze,
-    StoreClosed,
-    StoreUnreachable,
     Succeeded,
-    TransactionNotOpen,
 )
 from onward.core.page import make_cursor
+from onward.errors import StoreClosed, StoreUnreachable, TransactionNotOpen
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres.postgres_schema import clean_schema

@@ -160,9 +160,9 @@ def test_where_a_statement_forgot_its_org_the_policy_still_holds(world, applicat
     def forgetful():
         return with_params(inspect.list_jobs(JobFilter(), limit=1000), {"only_org": None, "audited": 2})
 
-    orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id).jobs}
+    orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id)}
     assert orgs == {B.org_id}
-    assert {job.org_id for job in application.run(forgetful).jobs} == {None}
+    assert {job.org_id for job in application.run(forgetful)} == {None}
 
 
 def test_clients_of_several_orgs_share_connections_and_see_each_their_own(world, application):

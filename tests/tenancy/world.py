@@ -12,12 +12,16 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+import msgspec
 import psycopg
 
-from onward import Client, Edit, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, JobFilter, NewJob, Outcome, Succeeded
+from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
+from onward.core.work.error_record import ErrorRecord
+from onward.results import Effect, Job, Parked
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
@@ -214,3 +218,19 @@ def connected(client: Client) -> Any:
         return sqlite3.connect(store.file.path)
     assert isinstance(store, PostgresStore)
     return psycopg.connect(store.url)
+
+
+def group_of(owner: Owner) -> str:
+    """Name the group of an org's dead letters."""
+    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
+
+
+def running_job(client: Client, owner: Owner) -> Job:
+    """Give a running job as its worker would have it: the own, or one that was made to look like one."""
+    own = client.jobs.list(JobFilter(state="running")).items[0]
+    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
+
+
+def begun(client: Client) -> Effect:
+    """Give an effect that the own running job has begun."""
+    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running")).items[0], "begun")

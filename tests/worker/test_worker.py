@@ -11,19 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from onward import (
-    Cancelled,
-    Context,
-    JobState,
-    NewJob,
-    RateLimited,
-    Retry,
-    Skip,
-    Snooze,
-    Unrecoverable,
-)
+from onward import Cancelled, Context, JobState, NewJob, RateLimited, Retry, Skip, Snooze, Unrecoverable
 from onward.core.work.error_record import ErrorRecord
-from onward.worker.attempts import executor
+from onward.worker.attempts.outcomes import unknown
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio
@@ -155,9 +145,9 @@ async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(a
     assert (job.state, job.attempt) == (JobState.SCHEDULED, 0)
     assert job.error.error_class == "UnknownJobType"
 
-    outcome = executor.unknown(replace(job, started_at=job.created_at + timedelta(minutes=9)))
+    outcome = unknown(replace(job, started_at=job.created_at + timedelta(minutes=9)))
     assert not getattr(outcome, "retryable", False)
-    buried = executor.unknown(replace(job, started_at=job.created_at + timedelta(minutes=11)))
+    buried = unknown(replace(job, started_at=job.created_at + timedelta(minutes=11)))
     assert buried.retryable is False
     assert buried.error.reason == "unknown_job_type"
 

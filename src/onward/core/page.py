@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar, overload
 import msgspec
 from msgspec import Meta
 
+from onward.core.jobs.ids import is_id
 from onward.errors import InvalidSetting
 
 T = TypeVar("T")
@@ -84,6 +85,16 @@ def read_cursor(listing: str, cursor: Cursor, *kinds: type[str | int]) -> list[A
     if not fits or not all(map(_is_part, position, kinds)):
         raise _refused(cursor)
     return position
+
+
+def read_id_cursor(listing: str, cursor: Cursor | None) -> str | None:
+    """Return the id in a cursor of a listing that is ordered by ids; None without a cursor."""
+    if cursor is None:
+        return None
+    [position] = read_cursor(listing, cursor, str)
+    if not is_id(position):
+        raise _refused(cursor)
+    return str(position)
 
 
 def _decoded(cursor: Any) -> list[Any]:

@@ -74,9 +74,9 @@ class Ending:
         await _wait_for(resting, _left(until), stopping.release)
         if not resting.is_set():
             log.warning("giving back what still runs (jobs: %s)", parts.buffer.running)
-            parts.executor.cancel_all("shutdown")
+            parts.executor.running.cancel_all("shutdown")
             await _wait_for(resting, 2.0, stopping.abandon)
-            parts.executor.abandon_all()
+            parts.executor.running.abandon_all()
             await asyncio.sleep(0)
         if not stopping.abandon.is_set():
             await self._write(max(_left(until), _LAST_WRITES))

@@ -46,7 +46,7 @@ class HeldJobs:
 
     def ids(self) -> set[str]:
         """Return the ids of all jobs that wait or run here, or whose ends are not written."""
-        return self._buffer.ids() | set(self.executor.runs) | self.finisher.ids()
+        return self._buffer.ids() | set(self.executor.running.runs) | self.finisher.ids()
 
     def start(self) -> None:
         """Let the claimed jobs begin."""
@@ -95,7 +95,7 @@ class HeldJobs:
     def lose(self) -> None:
         """Stop all jobs: the worker has lost its lease, so they belong to others now."""
         self._buffer.trim(0)
-        self.executor.cancel_all("lease_lost")
+        self.executor.running.cancel_all("lease_lost")
         self._check_resting()
 
     def _check_resting(self) -> None:

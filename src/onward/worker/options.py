@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Transition
@@ -15,6 +15,9 @@ from onward.errors import InvalidSetting
 from onward.handlers.start_hooks import StartHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
+from onward.worker.timings import Timings
+
+_TIMINGS = Timings()
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -32,6 +35,7 @@ class WorkerOptions(TypedDict, total=False):
     authorize: Authorize | None
     on_start: Sequence[StartHook]
     kind: Kind
+    timings: Timings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +54,16 @@ class WorkerSettings:
     authorize: Authorize | None = None
     on_start: Sequence[StartHook] = ()
     kind: Kind = "worker"
+    timings: Timings = _TIMINGS
 
     def __post_init__(self) -> None:
         """Raise InvalidSetting for an empty selection of queues, a concurrency or a time that can't be."""
-        whole("concurrency", self.concurrency, 1, 10_000)
+        whole_number("concurrency", self.concurrency, 1, 10_000)
         if self.queues is not None and not self.queues:
             raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")
         for name, most in (self.queues or {}).items():
             if most is not None:
-                whole(f"the concurrency of {name}", most, 1, 10_000)
+                whole_number(f"the concurrency of {name}", most, 1, 10_000)
         duration("lease", self.lease)
         duration("grace", self.grace)
         if self.max_time is not None:

@@ -51,7 +51,10 @@ class Parts:
         self.outage = outage = Outage()
         self.wakeups = open_wakeups(client.store)
         self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
-        self.breakers = Breakers.of(handlers, clients.policies, client, lambda: self.keeper.worker_id)
+        self.breakers = Breakers.of(
+            handlers, clients.policies, client, lambda: self.keeper.worker_id,
+            patience=settings.timings.provider,
+        )  # fmt: skip
         self.exclusions = Exclusions(self.breakers)
         self.held = held = HeldJobs(self.buffer, self.exclusions, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
@@ -59,20 +62,28 @@ class Parts:
         self.chores = Chores(client, outage, self.scheduler.known)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
-            concurrency=concurrency, authorize=settings.authorize, breakers=self.breakers,
+            concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
+            breakers=self.breakers,
         )  # fmt: skip
         self.finisher = held.finisher = Finisher(
-            client, outage, busy=lambda: self.buffer.busy, written=held.written, spent=held.spent,
-            freed=self.admitter.free, completed=self.chores.follow_up,
+            client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
+            written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
         )  # fmt: skip
-        self.keeper = Keeper(
-            clients.open(steady=True), outage, lease=duration("lease", settings.lease),
-            info=about(handlers, queues, concurrency, settings.kind), told=self._told, lost=held.lose,
-            blocking=self.executor.blocking, registered=settings.on_registered,
-        )  # fmt: skip
+        self.keeper = self._new_keeper(handlers, clients)
         self.claimer = held.claimer = self._new_claimer(stopping)
         self.admitter.ready = self.claimer.add_ready
-        self.alerter = Alerter(client, self.keeper, outage, check=client.doctor.check)
+        self.alerter = Alerter(
+            client, self.keeper, outage, timings=settings.timings, check=client.doctor.check
+        )
+
+    def _new_keeper(self, handlers: Mapping[str, Handler], clients: Clients) -> Keeper:
+        settings = self._settings
+        info = about(handlers, settings.queues, settings.concurrency, settings.kind)
+        return Keeper(
+            clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
+            info=info, on_watch=self._update, lost=self.held.lose,
+            blocking=self.executor.running.blocking, registered=settings.on_registered,
+        )  # fmt: skip
 
     def _new_claimer(self, stopping: Stopping) -> Claimer:
         settings = self._settings
@@ -96,7 +107,7 @@ class Parts:
     def _loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         client, keeper, outage = self.client, self.keeper, self.outage
         tidier = Tidier(
-            client, keeper, self.executor, self.finisher, self.claimer.idle,
+            client, keeper, self.executor.running, self.finisher, self.claimer.idle,
             buffer=self.buffer, pace=self.pace, concurrency=self._settings.concurrency,
         )  # fmt: skip
         loops: dict[str, Coroutine[Any, Any, None]] = {
@@ -118,8 +129,8 @@ class Parts:
             loops["alerter"] = self.alerter.run()
         return loops
 
-    def _told(self, watch: Watch) -> None:
+    def _update(self, watch: Watch) -> None:
         self.claimer.update(watch)
-        self.executor.requested(watch.cancel_requested)
+        self.executor.running.cancel_requested(watch.cancel_requested)
         if self.breakers is not None:
-            self.breakers.told(watch.breakers)
+            self.breakers.update(watch.breakers)

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import AuditFilter, Breaker, Client, InvalidJob, InvalidSetting
+from onward import AuditFilter, Client, InvalidJob, InvalidSetting
 from onward.core.failures.breaker import Answer, BreakerSettings
 from onward.core.jobs.actor import Actor
+from onward.results import Breaker
 from tests.failures.breakers.database import execute
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

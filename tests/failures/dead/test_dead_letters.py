@@ -9,14 +9,10 @@ from uuid import UUID
 import pytest
 
 from onward import (
-    AlreadyResolved,
-    Bulk,
     Client,
     DeadFilter,
-    DeadLetter,
     Edit,
     Failed,
-    InvalidArguments,
     InvalidJob,
     InvalidSetting,
     JobFilter,
@@ -24,13 +20,14 @@ from onward import (
     JobState,
     NewJob,
     Onward,
-    SecretInPayload,
     Succeeded,
     Unrecoverable,
 )
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import AuditLevel
 from onward.core.records.usage import Usage
+from onward.errors import AlreadyResolved, InvalidArguments, SecretInPayload
+from onward.results import Bulk, DeadLetter
 from tests.jobs.inspect.reading import rows
 from tests.work.leases.dying_processes import DEAD, LATER, T, claim, die, discard, events, replay, waiting
 

@@ -176,4 +176,4 @@ def test_a_successor_of_a_dead_job_is_not_counted(crew):
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)
     crew.end(str(fixed.successor_id))
     assert crew.counts(batch_id) == (0, 0, 0, 1, 0)
-    assert [job.id for job in crew.client.batches.jobs(batch_id).items] == [first]
+    assert [job.id for job in crew.client.batches.jobs(batch_id)] == [first]

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from onward import ArtifactNotFound, Category, Context, Job, JobState, LeaseLost, NewJob, NotAllowed, Onward
+from onward import Category, Context, JobState, LeaseLost, NewJob, NotAllowed, Onward
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
+from onward.errors import ArtifactNotFound
 from onward.handlers.clients import Clients
+from onward.results import Job
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from onward.worker.children.process_pool import ProcessPool
 from tests.records.artifacts.files import LARGE

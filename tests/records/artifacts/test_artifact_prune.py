@@ -11,17 +11,9 @@ import psycopg
 import pytest
 from msgspec import structs
 
-from onward import (
-    ArtifactNotFound,
-    Category,
-    Client,
-    InvalidSetting,
-    LeaseLost,
-    NewJob,
-    NotAllowed,
-    Succeeded,
-)
+from onward import Category, Client, InvalidSetting, LeaseLost, NewJob, NotAllowed, Succeeded
 from onward.core.policy.policies import Policies
+from onward.errors import ArtifactNotFound
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows

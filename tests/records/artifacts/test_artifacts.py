@@ -10,18 +10,9 @@ from typing import Any
 
 import pytest
 
-from onward import (
-    ArtifactCorrupt,
-    ArtifactNotFound,
-    Client,
-    InvalidJob,
-    InvalidSetting,
-    JobNotFound,
-    NewJob,
-    NotAllowed,
-)
+from onward import Client, InvalidJob, InvalidSetting, JobNotFound, NewJob, NotAllowed
 from onward.core.policy.policies import Policies
-from onward.errors import ContractBroken
+from onward.errors import ArtifactCorrupt, ArtifactNotFound, ContractBroken
 from tests.jobs.inspect.reading import rows
 from tests.records.artifacts.files import LARGE
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from onward import ArtifactCorrupt, Client, StorageFull, StoreUnreachable
+from onward import Client
 from onward.blobs import key_of, open_blobs
 from onward.blobs.directory import DirectoryBlobs
+from onward.errors import ArtifactCorrupt, StorageFull, StoreUnreachable
 from tests.records.artifacts.files import LARGE, files
 
 MB = 1_048_576

@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 
-from onward import ArtifactNotFound, Client, InvalidLink, InvalidSetting, MissingExtra, NotAllowed, Onward
+from onward import Client, InvalidSetting, NotAllowed, Onward
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import Settings
+from onward.errors import ArtifactNotFound, InvalidLink, MissingExtra
 from tests.records.artifacts.files import LARGE
 
 # Long enough for any algorithm that it must not be used with.

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
-from onward import ArtifactCorrupt, Client, InvalidSetting, MissingExtra, StoreUnreachable
+from onward import Client, InvalidSetting
 from onward.blobs import key_of, open_blobs
 from onward.blobs.content import Blob
 from onward.blobs.objects import ObjectBlobs
 from onward.core.policy.policies import Policies
+from onward.errors import ArtifactCorrupt, MissingExtra, StoreUnreachable
 from tests.records.artifacts.bucket import Bucket, bucket
 from tests.records.artifacts.files import LARGE
 

@@ -12,10 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Context, Job, JobState, LeaseLost, NewJob
+from onward import Context, JobState, LeaseLost, NewJob
 from onward.connections.shielded import unbroken_async
 from onward.core.work.lifecycle import Transition
-from onward.worker.attempts import executor
+from onward.results import Job
+from onward.worker.timings import Timings
 from tests.work.transactions.cutting import break_off, cut, nothing
 from tests.worker.waiting import drain, until
 
@@ -127,11 +128,10 @@ async def test_a_commit_that_comes_through_late_is_counted_as_what_it_is(app, bo
             connection.execute(books.insert, (1,))
 
     job = await work.using(timeout=0.2).aenqueue()
-    worker = app.worker(drain=True, on_end=lambda _, to: told.append(to))
-    with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(executor, "_PATIENCE", 0.01)
+    worker = app.worker(drain=True, on_end=lambda _, to: told.append(to), timings=Timings(stop=0.01))
+    with caplog.at_level(logging.WARNING):
         running = asyncio.create_task(worker.run())
-        await until(lambda: "left to itself" in caplog.text)
+        await until(lambda: "runs on without a slot" in caplog.text)
         await until(worker.parts.finisher.ids)
         go_on.set()
         await running
@@ -160,16 +160,15 @@ async def test_a_handler_that_has_to_give_way_inside_the_block_writes_nothing(ap
     await begun.wait()
     if why == "cancelled":
         # As the keeper does: on SQLite the request itself would wait for the handler's transaction.
-        worker.parts.executor.cancel(job.id, "requested", "enough")
+        worker.parts.executor.running.cancel(job.id, "requested", "enough")
     await running
     assert books.rows() == []
     assert app.client.jobs.get(job.id).state == ("cancelled" if why == "cancelled" else "dead")
 
 
-async def test_a_thread_that_was_given_up_can_no_longer_commit(app, books, monkeypatch):
+async def test_a_thread_that_was_given_up_can_no_longer_commit(app, books):
     go_on = threading.Event()
     told: list[BaseException] = []
-    monkeypatch.setattr(executor, "_PATIENCE", 0.01)
 
     @app.job(max_attempts=1)
     def work(ctx: Context) -> None:
@@ -181,7 +180,7 @@ async def test_a_thread_that_was_given_up_can_no_longer_commit(app, books, monke
             told.append(error)
 
     job = await work.using(timeout=0.05).aenqueue()
-    await drain(app)
+    await drain(app, timings=Timings(stop=0.01))
     assert app.client.jobs.get(job.id).state == JobState.DEAD
     go_on.set()
     await until(lambda: told)
@@ -217,7 +216,7 @@ async def test_a_commit_that_is_under_way_is_not_broken_off(app, books):
     worker = app.worker(drain=True)
     running = asyncio.create_task(worker.run())
     await begun.wait()
-    worker.parts.executor.cancel(job.id, "requested", "enough")
+    worker.parts.executor.running.cancel(job.id, "requested", "enough")
     await asyncio.sleep(0)
     go_on.set()
     tally = await running

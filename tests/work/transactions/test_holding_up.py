@@ -12,7 +12,7 @@ import pytest
 
 from onward import Context, JobState, NewJob
 from onward.connections import begin_async, shielded
-from onward.worker.attempts import executor
+from onward.worker.timings import Timings
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio
@@ -81,8 +81,8 @@ async def test_a_handler_that_is_cancelled_anywhere_has_written_all_or_nothing(a
     running = asyncio.create_task(worker.run())
     while not running.done():
         await asyncio.sleep(dice.uniform(0, 0.012))
-        for job_id in list(worker.parts.executor.runs)[:1]:
-            worker.parts.executor.cancel(job_id, "requested", "enough")
+        for job_id in list(worker.parts.executor.running.runs)[:1]:
+            worker.parts.executor.running.cancel(job_id, "requested", "enough")
     tally = await running
     done = [n for n, job in enumerate(jobs) if app.client.jobs.get(job.id).state == JobState.SUCCEEDED]
     assert books.rows() == done
@@ -91,8 +91,7 @@ async def test_a_handler_that_is_cancelled_anywhere_has_written_all_or_nothing(a
 
 
 @on_postgres
-async def test_a_thread_that_is_given_up_in_its_block_holds_up_no_other_end(app, books, monkeypatch):  # F12
-    monkeypatch.setattr(executor, "_PATIENCE", 0.01)
+async def test_a_thread_that_is_given_up_in_its_block_holds_up_no_other_end(app, books):  # F12
     begun, go_on = threading.Event(), threading.Event()
 
     @app.job(max_attempts=1)
@@ -107,7 +106,7 @@ async def test_a_thread_that_is_given_up_in_its_block_holds_up_no_other_end(app,
     async def quick() -> None: ...
 
     job = await stuck.using(timeout=0.1).aenqueue()
-    async with app.worker() as worker:
+    async with app.worker(timings=Timings(stop=0.01)) as worker:
         await until(lambda: begun.is_set() and worker.parts.finisher.ids())
         other = await quick.aenqueue()
         await until(lambda: app.client.jobs.get(other.id).state == JobState.SUCCEEDED)

@@ -10,12 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import (
-    Context,
-    JobState,
-)
+from onward import Context, JobState
 from onward.core.work.error_record import ErrorRecord
-from onward.worker.attempts import executor
+from onward.worker.timings import Timings
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio
@@ -64,9 +61,8 @@ async def test_a_job_that_runs_too_long_fails(app, kind):
     assert error.rule == "job_timeout"
 
 
-async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app, monkeypatch, caplog):
+async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app, caplog):
     # F12.
-    monkeypatch.setattr(executor, "_PATIENCE", 0.05)
     release = threading.Event()
 
     @app.job(timeout="50ms")
@@ -79,7 +75,7 @@ async def test_a_thread_that_never_gives_way_loses_its_job_and_not_the_slot(app,
 
     job = await deaf.aenqueue()
     other = await hears.using(priority=9).aenqueue()
-    tally = await drain(app, concurrency=1)
+    tally = await drain(app, concurrency=1, timings=Timings(stop=0.05))
     release.set()
     assert (tally.retried, tally.succeeded) == (1, 1)
     assert await other.aresult() == "here"

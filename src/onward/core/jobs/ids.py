@@ -17,7 +17,6 @@ from uuid import UUID
 from msgspec import Meta
 
 from onward.core.inputs.wire_form import Form
-from onward.core.page import Cursor, read_cursor
 from onward.errors import InvalidJob, InvalidSetting
 
 _PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -155,11 +154,6 @@ def id_range(beginning: str) -> tuple[JobId, JobId]:
     # No id is the highest of all numbers, because the bits of its version are fixed.
     above = min(low + (1 << 4 * (_DIGITS - len(digits))), (1 << 4 * _DIGITS) - 1)
     return _hyphened(f"{low:032x}"), _hyphened(f"{above:032x}")
-
-
-def id_in_cursor(listing: str, cursor: Cursor | None) -> JobId | None:
-    """Return the job id after which a page begins; None for the first page."""
-    return None if cursor is None else normalise_id(*read_cursor(listing, cursor, str))
 
 
 def _hyphened(text: str) -> str:

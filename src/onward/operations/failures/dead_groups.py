@@ -6,11 +6,10 @@ import re
 
 from onward.core.failures.dead_letter import DeadFilter, DeadGroup
 from onward.core.failures.fingerprint import normalised
-from onward.core.inputs.checks import whole
-from onward.core.jobs.ids import id_in_cursor
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
-from onward.core.page import Cursor, Page, cut
+from onward.core.page import Cursor, Page, cut, read_id_cursor
 from onward.core.work.error_record import ErrorRecord
 from onward.errors import InvalidSetting
 from onward.operations.failures.dead_filter import unresolved
@@ -33,7 +32,7 @@ def list_groups(
     where: DeadFilter, *, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[DeadGroup]]:
     """Read a page of groups of unresolved letters; `group` may be the beginning of a fingerprint."""
-    whole("limit", limit, 1, MOST_GROUPS)
+    whole_number("limit", limit, 1, MOST_GROUPS)
     params = unresolved(where)
     if params.pop("subject") is not None:
         raise InvalidSetting("groups can't be narrowed by subject; list the dead letters of the subject")
@@ -43,7 +42,7 @@ def list_groups(
     page = {
         "low": low,
         "high": f"{low}{_BEYOND}",
-        "below": id_in_cursor("dead.groups", cursor),
+        "below": read_id_cursor("dead.groups", cursor),
         "limit": limit + 1,
         "cap": MOST_COUNTED + 1,
         "most": _MOST_READ,

@@ -12,14 +12,14 @@ from typing import Any
 
 from onward.core.bulk import Bulk
 from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, Resolution
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_reason
 from onward.core.jobs.diff import diff, options_diff, patched
-from onward.core.jobs.ids import AnyJobId, JobId, id_in_cursor, normalise_id
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
 from onward.core.jobs.job import Job, JobState, NewJob, instant
 from onward.core.jobs.payload import decode
-from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_id_cursor
 from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
 from onward.operations.failures.dead_filter import conditions, reading
@@ -37,8 +37,8 @@ def list_letters(
     where: DeadFilter, *, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[DeadLetter]]:
     """Read a page of dead jobs, newest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    page = {"below": id_in_cursor("dead", cursor), "limit": limit + 1}
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    page = {"below": read_id_cursor("dead", cursor), "limit": limit + 1}
     letters = [_letter(row) for row in (yield reading("list", {**conditions(where), **page}))]
     return cut("dead", letters, limit, lambda letter: (letter.job.id,))
 

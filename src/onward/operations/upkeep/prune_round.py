@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.page import Cursor
 from onward.core.policy.policies import Policies
 from onward.core.upkeep.maintenance import PruneRound
@@ -30,7 +30,7 @@ def prune_round(
     policies: Policies, cursor: Cursor | None, *, limit: int, dry_run: bool, remove_files: RemoveFiles
 ) -> Walk[PruneRound]:
     """Remove what is past its retention: at most `limit` of each kind that is not at its end."""
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_AT_ONCE)
     begins = _read_cursor(cursor)
     at = yield reading(clock)
     counts: Counter[str] = Counter()

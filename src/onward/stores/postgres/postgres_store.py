@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
@@ -17,13 +16,14 @@ from psycopg import errors
 from onward.connections.drivers.psycopg import AsyncPsycopgConnection
 from onward.connections.libpq.prepared import Direct
 from onward.connections.run import one_by_one_async, run_async
-from onward.core.upkeep.maintenance import Migration, Plan
+from onward.core.upkeep.maintenance import Plan
 from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.operations.tenancy import set_org
 from onward.sql.catalogue import Database
-from onward.stores.migrations import BUNDLED, check_prefix, plan, read_migrations
+from onward.stores.migrations import BUNDLED, check_prefix
 from onward.stores.postgres.pool import AsyncPool, AsyncPooled
+from onward.stores.postgres.postgres_schema import AsyncPostgresSchema
 
 T = TypeVar("T")
 
@@ -31,7 +31,6 @@ _TRIES = 4
 # SQLSTATE prefixes: connection errors, sessions ended by an operator or a crash, a demoted server, a server
 # out of resources, system errors.
 _CUT = ("08", "57P", "25006", "53", "58")
-_MIGRATION_LOCK_TRIES = 30
 _LONGEST_CONNECT = 10
 _CHECKS_CLIENTS = 140_000
 # A vacuum reads all of the indexes, so the threshold grows with the table.
@@ -84,14 +83,13 @@ class AsyncPostgresStore:
         self.row_security = row_security
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
-        self._migrations = migrations
+        self._schema = AsyncPostgresSchema(self.prefix, migrations, self._connection)
         self.pooler: bool | None = None
         self._reaches_disk = False
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
         defaults = {"connect_timeout": max(2, min(int(timeout), _LONGEST_CONNECT)), **_ALIVE}
         self._connecting |= {name: value for name, value in defaults.items() if name not in url}
         self.pool = AsyncPool(self._connect, size=pool_size, timeout=timeout)
-        self._checked = False
         self._process = os.getpid()
         self._closed = False
 
@@ -169,37 +167,18 @@ class AsyncPostgresStore:
 
     async def plan(self) -> Plan:
         """Compare the schema with this code and return the pending migrations; change nothing."""
-        async with self._connection() as connection:
-            return plan(self._known(), await self._applied(connection))
+        return await self._schema.plan()
 
     async def migrate(self) -> Plan:
         """Apply all pending migrations and return the plan as it was before; concurrent migrators wait."""
-        before = await self.plan()
-        for step in before.pending:
-            await self._changing(partial(self._apply, step))
-        return before
+        return await self._schema.migrate()
 
     async def protect_orgs(self, *, enable: bool) -> None:
         """Turn row-level security on or off: with it, roles other than the owner see only rows of their org.
 
         A role sets its org on the connection.
         """
-        await self._changing(partial(self._protect, enable=enable))
-
-    async def _changing(self, change: Callable[[], Awaitable[None]]) -> None:
-        """Change the schema, and retry after a lock timeout.
-
-        A lock request that waits for a long transaction would block all sessions that come after it.
-        """
-        for attempt in range(_MIGRATION_LOCK_TRIES):
-            try:
-                return await change()
-            except StoreBusy as error:
-                locked = isinstance(error.__cause__, errors.LockNotAvailable)
-                if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
-                    raise
-                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
-        raise AssertionError
+        await self._schema.protect_orgs(enable=enable)
 
     async def vacuum(self) -> bool:
         """Vacuum the hot table if it has many dead rows: autovacuum runs at most once a minute."""
@@ -234,32 +213,6 @@ class AsyncPostgresStore:
         """Close all connections to the database."""
         self._closed = True
         await self.pool.close()
-
-    def _known(self) -> tuple[Migration, ...]:
-        return read_migrations("postgres", self.prefix, self._migrations)
-
-    async def _apply(self, step: Migration) -> None:
-        async with self._connection() as connection, connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.prefix,))
-            if step.version in await self._applied(connection):
-                return
-            await connection.execute("SET LOCAL lock_timeout = '2s'")
-            await connection.execute(step.sql.encode())
-
-    async def _protect(self, *, enable: bool) -> None:
-        async with self._connection() as connection, connection.transaction():
-            plan(self._known(), await self._applied(connection)).check()
-            await connection.execute("SET LOCAL lock_timeout = '2s'")
-            query = f"SELECT {self.prefix}protect_orgs(%s)"
-            await connection.execute(query.encode(), (enable,))
-
-    async def _applied(self, connection: psycopg.AsyncConnection[Any]) -> set[int]:
-        cursor = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.prefix}migrations",))
-        if not (await cursor.fetchone() or (False,))[0]:
-            return set()
-        query = f"SELECT version FROM {self.prefix}migrations"  # noqa: S608
-        cursor = await connection.execute(query.encode())
-        return {version for (version,) in await cursor.fetchall()}
 
     async def _connect(self) -> AsyncPooled:
         connection = await AsyncPooled.connect(self.url, **self._connecting)
@@ -311,10 +264,9 @@ class AsyncPostgresStore:
     async def _take(self, use: str = "", *, check: bool = True) -> AsyncPooled:
         self._require_open()
         connection = await self.pool.take(use)
-        if check and not self._checked:
+        if check and not self._schema.checked:
             try:
-                plan(self._known(), await self._applied(connection)).check()
-                self._checked = True
+                await self._schema.check(connection)
             except BaseException:
                 await self.pool.give(connection)
                 raise

@@ -9,7 +9,7 @@ import asyncio
 import time
 
 from onward.clients.client import AsyncClient
-from onward.worker.attempts.executor import Executor
+from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.idle_wait import IdleWait
 from onward.worker.claiming.throughput import Pace
@@ -33,7 +33,7 @@ class Tidier:
         self,
         client: AsyncClient,
         keeper: Keeper,
-        executor: Executor,
+        running: RunningJobs,
         finisher: Finisher,
         idle: IdleWait,
         *,
@@ -41,7 +41,7 @@ class Tidier:
         pace: Pace,
         concurrency: int,
     ) -> None:
-        self._client, self._keeper, self._executor = client, keeper, executor
+        self._client, self._keeper, self._running = client, keeper, running
         self._finisher, self._idle = finisher, idle
         self._buffer, self._pace = buffer, pace
         self._concurrency = concurrency
@@ -54,7 +54,7 @@ class Tidier:
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             now = time.monotonic()
-            self._executor.check_times()
+            self._running.check_times()
             # After a standstill of this process, answers may have arrived that are not read yet.
             stood_still = now if now - seen > _STANDSTILL else stood_still
             seen = now

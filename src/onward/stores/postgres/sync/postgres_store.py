@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
@@ -18,13 +17,14 @@ from psycopg import errors
 from onward.connections.drivers.psycopg import PsycopgConnection
 from onward.connections.libpq.prepared import Direct
 from onward.connections.run import one_by_one, run
-from onward.core.upkeep.maintenance import Migration, Plan
+from onward.core.upkeep.maintenance import Plan
 from onward.errors import NotAllowed, SchemaMissing, StorageFull, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.statement import Operation
 from onward.operations.tenancy import set_org
 from onward.sql.catalogue import Database
-from onward.stores.migrations import BUNDLED, check_prefix, plan, read_migrations
+from onward.stores.migrations import BUNDLED, check_prefix
 from onward.stores.postgres.sync.pool import Pool, Pooled
+from onward.stores.postgres.sync.postgres_schema import PostgresSchema
 
 T = TypeVar("T")
 
@@ -32,7 +32,6 @@ _TRIES = 4
 # SQLSTATE prefixes: connection errors, sessions ended by an operator or a crash, a demoted server, a server
 # out of resources, system errors.
 _CUT = ("08", "57P", "25006", "53", "58")
-_MIGRATION_LOCK_TRIES = 30
 _LONGEST_CONNECT = 10
 _CHECKS_CLIENTS = 140_000
 # A vacuum reads all of the indexes, so the threshold grows with the table.
@@ -85,14 +84,13 @@ class PostgresStore:
         self.row_security = row_security
         self._steady = steady
         self.prefix = check_prefix("postgres", f"{schema}.")
-        self._migrations = migrations
+        self._schema = PostgresSchema(self.prefix, migrations, self._connection)
         self.pooler: bool | None = None
         self._reaches_disk = False
         self._connecting: dict[str, Any] = {"autocommit": True, "application_name": "onward"}
         defaults = {"connect_timeout": max(2, min(int(timeout), _LONGEST_CONNECT)), **_ALIVE}
         self._connecting |= {name: value for name, value in defaults.items() if name not in url}
         self.pool = Pool(self._connect, size=pool_size, timeout=timeout)
-        self._checked = False
         self._process = os.getpid()
         self._closed = False
 
@@ -170,37 +168,18 @@ class PostgresStore:
 
     def plan(self) -> Plan:
         """Compare the schema with this code and return the pending migrations; change nothing."""
-        with self._connection() as connection:
-            return plan(self._known(), self._applied(connection))
+        return self._schema.plan()
 
     def migrate(self) -> Plan:
         """Apply all pending migrations and return the plan as it was before; concurrent migrators wait."""
-        before = self.plan()
-        for step in before.pending:
-            self._changing(partial(self._apply, step))
-        return before
+        return self._schema.migrate()
 
     def protect_orgs(self, *, enable: bool) -> None:
         """Turn row-level security on or off: with it, roles other than the owner see only rows of their org.
 
         A role sets its org on the connection.
         """
-        self._changing(partial(self._protect, enable=enable))
-
-    def _changing(self, change: Callable[[], None]) -> None:
-        """Change the schema, and retry after a lock timeout.
-
-        A lock request that waits for a long transaction would block all sessions that come after it.
-        """
-        for attempt in range(_MIGRATION_LOCK_TRIES):
-            try:
-                return change()
-            except StoreBusy as error:
-                locked = isinstance(error.__cause__, errors.LockNotAvailable)
-                if not locked or attempt == _MIGRATION_LOCK_TRIES - 1:
-                    raise
-                time.sleep(random.uniform(0.5, 1.5))  # noqa: S311
-        raise AssertionError
+        self._schema.protect_orgs(enable=enable)
 
     def vacuum(self) -> bool:
         """Vacuum the hot table if it has many dead rows: autovacuum runs at most once a minute."""
@@ -233,32 +212,6 @@ class PostgresStore:
         """Close all connections to the database."""
         self._closed = True
         self.pool.close()
-
-    def _known(self) -> tuple[Migration, ...]:
-        return read_migrations("postgres", self.prefix, self._migrations)
-
-    def _apply(self, step: Migration) -> None:
-        with self._connection() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.prefix,))
-            if step.version in self._applied(connection):
-                return
-            connection.execute("SET LOCAL lock_timeout = '2s'")
-            connection.execute(step.sql.encode())
-
-    def _protect(self, *, enable: bool) -> None:
-        with self._connection() as connection, connection.transaction():
-            plan(self._known(), self._applied(connection)).check()
-            connection.execute("SET LOCAL lock_timeout = '2s'")
-            query = f"SELECT {self.prefix}protect_orgs(%s)"
-            connection.execute(query.encode(), (enable,))
-
-    def _applied(self, connection: psycopg.Connection[Any]) -> set[int]:
-        cursor = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.prefix}migrations",))
-        if not (cursor.fetchone() or (False,))[0]:
-            return set()
-        query = f"SELECT version FROM {self.prefix}migrations"  # noqa: S608
-        cursor = connection.execute(query.encode())
-        return {version for (version,) in cursor.fetchall()}
 
     def _connect(self) -> Pooled:
         connection = Pooled.connect(self.url, **self._connecting)
@@ -310,10 +263,9 @@ class PostgresStore:
     def _take(self, use: str = "", *, check: bool = True) -> Pooled:
         self._require_open()
         connection = self.pool.take(use)
-        if check and not self._checked:
+        if check and not self._schema.checked:
             try:
-                plan(self._known(), self._applied(connection)).check()
-                self._checked = True
+                self._schema.check(connection)
             except BaseException:
                 self.pool.give(connection)
                 raise

@@ -1,0 +1,157 @@
+"""Runs one attempt of a job, from its arguments to its outcome.
+
+No error of a handler escapes: each becomes an outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Mapping
+from types import CoroutineType
+from typing import Any, TypeAlias, cast
+
+from onward.core.jobs.job import Job
+from onward.core.work.lifecycle import Cancelled, Outcome, Succeeded
+from onward.errors import InvalidJob
+from onward.handlers.clients import Clients
+from onward.handlers.context.context import Context
+from onward.handlers.handler import Handler
+from onward.origin import AMBIENT
+from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
+from onward.worker.attempts.authorization import Guard
+from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown
+from onward.worker.attempts.running_jobs import RunningJobs
+from onward.worker.attempts.thread_slots import Threads
+from onward.worker.children.process_pool import ProcessPool
+
+_SUCCEEDED = Succeeded()
+
+Rest: TypeAlias = "CoroutineType[Any, Any, Outcome]"
+"""The rest of a run that has to wait."""
+
+
+class AttemptRunner:
+    """Starts the handler of a job in the event loop, in a thread or in a process."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        clients: Clients,
+        running: RunningJobs,
+        *,
+        threads: Threads,
+        processes: ProcessPool,
+        guard: Guard,
+        breakers: Breakers | None,
+    ) -> None:
+        self._handlers = handlers
+        self._clients = clients
+        self._running = running
+        self._threads = threads
+        self._processes = processes
+        self._guard = None if guard.idle else guard
+        self._breakers = breakers
+        self._meter_runs = clients.policies.settings.meter_runs
+        self.closed = False
+
+    def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
+        """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""
+        handler = self._handlers.get(job.job_type)
+        if handler is None:
+            return unknown(job)
+        running = self._running
+        if job.id in running.cancel_requests:
+            return Cancelled(running.cancel_requests[job.id])
+        try:
+            arguments = handler.arguments(job.payload)
+        except InvalidJob as error:
+            return invalid_arguments(error)
+        run = Running(job, handler, task)
+        running.runs[job.id] = run
+        if handler.executor != "async" or self._guard is not None or self._breakers is not None:
+            return cast("Rest", self._run(run, arguments))
+        try:
+            self._enter(run)
+            begun = begin(self._coroutine(run, arguments))
+            if isinstance(begun, Waiting):
+                return cast("Rest", self._rest_of(run, begun))
+            outcome = self._returned(job, begun)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            outcome = self._raised(run, error)
+        running.remove(run)
+        return outcome
+
+    async def _rest_of(self, run: Running, begun: Waiting) -> Outcome:
+        try:
+            return self._returned(run.job, await begun)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            return self._raised(run, error)
+        finally:
+            self._running.remove(run)
+
+    async def _run(self, run: Running, arguments: dict[str, Any]) -> Outcome:
+        """Run a job that may have to wait before it begins, or that runs in a thread or a process."""
+        try:
+            if self._breakers is not None and (held := await self._breakers.enter(run)) is not None:
+                return held
+            self._enter(run)
+            if self._guard is None:
+                return self._returned(run.job, await self._begin(run, arguments))
+            if (refusal := await self._guard.refusal(run.job)) is not None:
+                return refusal
+            return self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            return self._raised(run, error)
+        finally:
+            self._running.remove(run)
+
+    def _returned(self, job: Job, result: Any) -> Outcome:
+        return _SUCCEEDED if result is None else outcome_of(result, job, self._clients.policies)
+
+    def _raised(self, run: Running, error: BaseException) -> Outcome:
+        match error:
+            case asyncio.CancelledError() if run.why is not None:
+                return run.gave_way()
+            case asyncio.CancelledError() if self.closed or run.task is None or run.task.cancelling():
+                raise error
+            # Any other CancelledError is the handler's: it awaited something that was cancelled.
+            case Cancelled():
+                return run.gave_way() if run.why else error
+        late = run.why in {"timeout", "deadline"}
+        return run.gave_way() if late else outcome_of(error, run.job, self._clients.policies)
+
+    def _enter(self, run: Running) -> None:
+        """Start a run's time-out, and make its job the origin of what is enqueued from here on."""
+        job = run.job
+        if job.timeout_micros is not None or job.deadline is not None:
+            self._running.limit_time(run)
+        # What the handler enqueues inherits from its job: the handler's context is a copy of this one.
+        AMBIENT.set(job)
+
+    def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
+        handler = run.handler
+        if handler.executor == "async":
+            return isolated(self._coroutine(run, arguments))
+        self._admit(run, arguments)
+        if handler.executor == "process":
+            return self._processes.run(handler, run, timeout=None)
+        run.future = self._threads.call(handler.function, arguments)
+        return run.future
+
+    def _coroutine(self, run: Running, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        self._admit(run, arguments)
+        coroutine: Coroutine[Any, Any, Any] = run.handler.function(**arguments)
+        run.coroutine = coroutine
+        return coroutine
+
+    def _admit(self, run: Running, arguments: dict[str, Any]) -> None:
+        """Start metering and add the Context to the arguments; raise Cancelled if the run must not begin."""
+        if run.why is not None:
+            raise Cancelled
+        if self._meter_runs:
+            run.time()
+        handler = run.handler
+        # A child process makes its own Context.
+        if handler.context is not None and handler.executor != "process":
+            arguments[handler.context] = Context(run, self._clients)

@@ -1,0 +1,65 @@
+"""Turns what a handler returned or raised into the outcome of its attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from inspect import isawaitable, iscoroutine
+from typing import Any
+
+from msgspec.structs import replace
+
+from onward.core.failures.classify import classify, describe
+from onward.core.jobs.job import Job
+from onward.core.policy.policies import Policies
+from onward.core.work.error_record import ErrorRecord
+from onward.core.work.lifecycle import Failed, Outcome, Released, Succeeded
+from onward.errors import InvalidJob
+
+_UNKNOWN = "UnknownJobType"
+_UNKNOWN_DELAY = timedelta(seconds=10)
+_UNKNOWN_AFTER = timedelta(minutes=10)
+
+
+def outcome_of(end: Any, job: Job, policies: Policies) -> Outcome:
+    """Return the outcome for a value that a handler returned, or an error that it raised."""
+    if isinstance(end, BaseException):
+        hider = policies.settings.redact.hider(job.payload)
+        return classify(end, hider, policies.registry.classification, datetime.now(UTC))
+    return _not_awaited(end) if isawaitable(end) else Succeeded(end)
+
+
+def invalid_arguments(error: InvalidJob) -> Outcome:
+    """Return the outcome of a job whose payload does not fit its handler."""
+    rule = "invalid_arguments"
+    return Failed(replace(describe(error), rule=rule, reason=rule), retryable=False)
+
+
+def unknown(job: Job) -> Outcome:
+    """Return the outcome of a job without a handler here.
+
+    It is released, because another version of the program may know it, and dies after `_UNKNOWN_AFTER`.
+    """
+    now = claimed_at(job).timestamp()
+    last = job.error
+    since = last.detail.get("since") if last is not None and last.error_class == _UNKNOWN else None
+    if not isinstance(since, int | float):
+        since = now
+    message = f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job"
+    error = ErrorRecord(_UNKNOWN, message, rule="unknown_job_type", detail={"since": since})
+    if now - since >= _UNKNOWN_AFTER.total_seconds():
+        return Failed(replace(error, reason="unknown_job_type"), retryable=False)
+    return Released(_UNKNOWN_DELAY, error)
+
+
+def claimed_at(job: Job) -> datetime:
+    """Return the instant of the claim, by the database's clock."""
+    return job.started_at or job.created_at
+
+
+def _not_awaited(result: Awaitable[Any]) -> Outcome:
+    """Return the failure of a handler that returned an awaitable: it has done nothing yet."""
+    if iscoroutine(result):
+        result.close()
+    message = f"the handler returned a {type(result).__name__} that nobody awaited; write `return await …`"
+    return Failed(ErrorRecord("NotAwaited", message, rule="not_awaited"), retryable=False)
