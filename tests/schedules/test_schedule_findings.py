@@ -45,8 +45,8 @@ KNOWS = worker(job_types={"report"}, schedules={"nightly"})
 @pytest.mark.parametrize(
     ("workers", "why", "remedy"),
     [
-        ([], "nobody fires it", "onward worker APP"),
-        ([KNOWS], "nobody fires it", "onward worker APP"),
+        ([], "no worker fires it", "onward worker APP"),
+        ([KNOWS], "no worker fires it", "onward worker APP"),
         ([worker(job_types={"other"})], "no worker knows the job type report", "onward worker APP"),
         (
             [worker(job_types={"report"})],
@@ -59,7 +59,7 @@ def test_a_slot_that_nobody_fires_is_a_problem(workers, why, remedy):
     finding = said(seen(next_at=NOW - 2 * MINUTE), *workers)
     assert finding is not None
     assert (finding.severity, finding.evidence["schedule"], finding.remedy) == ("problem", "nightly", remedy)
-    assert finding.title.startswith("schedule nightly is due for 2 min, and nobody fires it")
+    assert finding.title.startswith("schedule nightly is due for 2 min, and no worker fires it")
     assert finding.title.endswith(why)
 
 

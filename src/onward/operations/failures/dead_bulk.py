@@ -8,7 +8,7 @@ from functools import partial
 
 from onward.core.bulk import Bulk
 from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, FixPreview
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
 from onward.core.page import Page
 from onward.core.policy.policies import Policies
@@ -125,7 +125,7 @@ def preview(
     where: DeadFilter, edit: Edit, successor_id: JobId, *, policies: Policies, limit: int = 5
 ) -> Operation[Page[FixPreview]]:
     """Return what a fix would change in the newest dead letters; writes nothing."""
-    whole("limit", limit, 1, MOST_PREVIEWS)
+    whole_number("limit", limit, 1, MOST_PREVIEWS)
     edit.check()
     unresolved(where)
     letters = yield from dead_letters.list_letters(where, limit=limit)

@@ -12,7 +12,7 @@ from typing import Any
 
 from onward.core.bulk import Bulk
 from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, Resolution
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_reason
 from onward.core.jobs.diff import diff, options_diff, patched
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
@@ -37,7 +37,7 @@ def list_letters(
     where: DeadFilter, *, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[DeadLetter]]:
     """Read a page of dead jobs, newest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     page = {"below": read_id_cursor("dead", cursor), "limit": limit + 1}
     letters = [_letter(row) for row in (yield reading("list", {**conditions(where), **page}))]
     return cut("dead", letters, limit, lambda letter: (letter.job.id,))

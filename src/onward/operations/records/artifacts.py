@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import check_reason, check_text, check_texts
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job, instant, micros
@@ -73,8 +73,8 @@ def add_of_job(
     check_texts({"org_id": job.org_id})
     of: dict[str, Scalar] = {
         "job_id": normalise_id(job.id),
-        "lease": whole("lease", job.lease, 0, _MOST_LEASES),
-        "attempt": whole("attempt", job.attempt, 0, _MOST_ATTEMPTS),
+        "lease": whole_number("lease", job.lease, 0, _MOST_LEASES),
+        "attempt": whole_number("attempt", job.attempt, 0, _MOST_ATTEMPTS),
         "org_id": job.org_id,
     }
     rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, content), **of})
@@ -98,7 +98,7 @@ def list_artifacts(
     cursor: Cursor | None = None,
 ) -> Operation[Page[Artifact]]:
     """Return a page of artifacts, newest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if name is not None:
         check_text("name", name, longest=LONGEST_NAME)
     rows = yield Statement(
@@ -125,7 +125,7 @@ def delete(artifact_id: str, *, reason: str) -> Operation[Artifact]:
 
 def expire(limit: int) -> Operation[list[Artifact]]:
     """Remove the rows of at most `limit` expired artifacts, and return the artifacts."""
-    whole("limit", limit, 1, MOST_EXPIRED)
+    whole_number("limit", limit, 1, MOST_EXPIRED)
     rows = yield Statement("expire_artifacts", {"limit": limit})
     return [_artifact(row) for row in rows]
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
 
 from onward.clients.client import AsyncClient
-from onward.core.failures.alert import is_told
+from onward.core.failures.alert import raises_alert
 from onward.core.upkeep.diagnosis import Finding
 from onward.logs import get_logger
 from onward.operations.failures.alerts import AT_ONCE
@@ -125,4 +125,4 @@ class Alerter:
             self._check_failed = True
             return
         self._check_failed = False
-        await self._client.worker.alerts.observe([one for one in found if is_told(one)])
+        await self._client.worker.alerts.observe([one for one in found if raises_alert(one)])

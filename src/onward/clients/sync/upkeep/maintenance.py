@@ -14,7 +14,7 @@ import msgspec
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.records.artifacts import Artifacts
 from onward.clients.sync.records.audit import Audit
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.upkeep.maintenance import Place, PruneRound, Tended
 from onward.core.upkeep.sizes import SizeReport, advise
 from onward.errors import InvalidSetting
@@ -47,7 +47,7 @@ class Maintenance:
         goes on counting by itself, up to 100 times `limit`.
         """
         self._check("prune")
-        whole("limit", limit, 1, _MOST_AT_ONCE)
+        whole_number("limit", limit, 1, _MOST_AT_ONCE)
         if place is not None:
             check_kind("place", place, Mapping, "give the place of the round before, or leave it out")
         counts: Counter[str] = Counter()
