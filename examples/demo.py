@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from examples import demo_jobs as jobs
-from onward import Job, JobState
+from onward import JobState
+from onward.results import Job
 
 # Of each job type: enqueued, succeeded, retried, dead, cancelled. To be rescued from a crash is no retry.
 EXPECTED = {

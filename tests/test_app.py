@@ -11,7 +11,8 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from onward import Context, InvalidJob, InvalidSetting, JobState, NewJob, Onward, StoreClosed
+from onward import Context, InvalidJob, InvalidSetting, JobState, NewJob, Onward
+from onward.errors import StoreClosed
 from onward.worker.options import WorkerOptions, WorkerSettings
 from tests.stores.postgres.postgres_schema import clean_schema
 

@@ -27,12 +27,10 @@ from onward import (
     NewJob,
     OnwardError,
     Snooze,
-    StoreClosed,
-    StoreUnreachable,
     Succeeded,
-    TransactionNotOpen,
 )
 from onward.core.page import make_cursor
+from onward.errors import StoreClosed, StoreUnreachable, TransactionNotOpen
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -116,16 +114,15 @@ MISTAKES: dict[str, Any] = {
     "a number to prune from": lambda client, job: client.keys.prune(cursor=5),
     "half a pair as text": lambda client, job: client.artifacts.put("n", text="\ud800"),
     "a list of content types": lambda client, job: client.artifacts.put("n", b"x", content_type=["a/b"]),
-    "a list of paths": lambda client, job: client.artifacts.put("n", path=["a"]),
-    "an artifact of an id": lambda client, job: client.artifacts.add(job.id, "n", b"x"),
-    "an artifact of no lease": lambda client, job: client.artifacts.add(
+    "a list of paths": lambda client, job: client.artifacts.put_file("n", ["a"]),
+    "an artifact of an id": lambda client, job: client.worker.artifacts.add(job.id, "n", b"x"),
+    "an artifact of no lease": lambda client, job: client.worker.artifacts.add(
         msgspec.structs.replace(job, lease=2**70), "n", b"x"
     ),
 }
 for hostile in ("a\0b", "\ud800"):
     MISTAKES |= {
         f"artifacts by the name {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(name=it),
-        f"artifacts by the org {hostile!a}": lambda client, job, it=hostile: client.artifacts.list(org_id=it),
         f"an actor {hostile!a}": lambda client, job, it=hostile: client.acting_as(("user", it)).enqueue(JOB),
     }
     for field in ("job_type", "queue", "org_id", "project_id", "key", "subject", "correlation_id"):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 __all__: list[str]
 
 if TYPE_CHECKING:
-    from onward.errors import *  # noqa: F403
     from onward.public import *  # noqa: F403
     from onward.public import __version__ as __version__
 else:
@@ -25,3 +24,7 @@ else:
         if name in names:
             return names[name]
         raise AttributeError(f"module 'onward' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Return the names that an application can import."""
+        return [*import_module("onward.public").__all__, "__version__"]

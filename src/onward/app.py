@@ -19,7 +19,7 @@ from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.failures.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.failures.verdict import Kind
 from onward.core.flows.flow import Flow
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
@@ -28,7 +28,7 @@ from onward.core.limits.limit import add_limit
 from onward.core.limits.queue_policy import QueueOptions, QueueRule
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
-from onward.core.policy.contract import check_given
+from onward.core.policy.contract import check_present
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import SettingOptions
 from onward.core.records.artifact import Artifact
@@ -190,7 +190,7 @@ class Onward:
             "request_id": request_id, "correlation_id": correlation_id, "traceparent": traceparent,
         }  # fmt: skip
         check_texts(fields)
-        check_given(self.policies, org_id, project_id, actor_type, actor_id)
+        check_present(self.policies, org_id, project_id, actor_type, actor_id)
         return ambient(**fields)
 
     def category(self, own: Category) -> Category:
@@ -335,7 +335,7 @@ class Onward:
 
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
         """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
-        whole("max_jobs", max_jobs, 1, 1_000_000)
+        whole_number("max_jobs", max_jobs, 1, 1_000_000)
         max_time = duration("max_seconds", max_seconds)
         started = time.monotonic()
         tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()

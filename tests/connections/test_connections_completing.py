@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from onward import Context, Job, JobFilter, JobState, LeaseLost, NewJob, Onward, TransactionOpen
+from onward import Context, JobFilter, JobState, LeaseLost, NewJob, Onward
 from onward.connections import run
+from onward.errors import TransactionOpen
 from onward.operations.jobs import inspect
+from onward.results import Job
 from onward.worker.attempts.attempt import Running
 from tests.connections.conftest import Observer
 from tests.connections.kinds import KINDS, Address, Caller, Kind, open_caller

@@ -8,8 +8,9 @@ from itertools import count
 
 import pytest
 
-from onward import Client, Failed, Job, NewJob, Succeeded
+from onward import Client, Failed, NewJob, Succeeded
 from onward.core.work.lifecycle import Outcome
+from onward.results import Job
 from tests.stores.postgres.postgres_schema import clean_schema
 
 WORKER = "w"

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from onward import InvalidSetting, NewJob, StoreClosed
+from onward import InvalidSetting, NewJob
+from onward.errors import StoreClosed
 from onward.handlers.clients import Clients
 
 

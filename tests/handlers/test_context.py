@@ -6,10 +6,11 @@ import threading
 
 import pytest
 
-from onward import Cancelled, Context, InvalidSetting, Job, NewJob, Onward
+from onward import Cancelled, Context, InvalidSetting, NewJob, Onward
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
+from onward.results import Job
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -6,17 +6,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import (
-    Context,
-    DuplicateJob,
-    InvalidArguments,
-    InvalidJob,
-    InvalidSetting,
-    JobNotFound,
-    JobState,
-    NewJob,
-    Onward,
-)
+from onward import Context, DuplicateJob, InvalidJob, InvalidSetting, JobNotFound, JobState, NewJob, Onward
+from onward.errors import InvalidArguments
 from tests.stores.postgres.postgres_schema import clean_schema
 
 DAY = timedelta(days=1)

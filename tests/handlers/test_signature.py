@@ -12,8 +12,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from onward import Context, InvalidArguments, InvalidJob, InvalidSetting
+from onward import Context, InvalidJob, InvalidSetting
 from onward.core.jobs.payload import decode, encode
+from onward.errors import InvalidArguments
 from onward.handlers.signature import Signature
 from tests.handlers import textual
 

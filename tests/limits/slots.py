@@ -6,9 +6,10 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import Client, Job, Limit, NewJob, Succeeded
+from onward import Client, Limit, NewJob, Succeeded
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
+from onward.results import Job
 
 __all__ = ["NOW", "SECOND", "declared", "put", "started", "states", "url_of", "work_off"]
 

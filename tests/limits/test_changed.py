@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onward import Client, Enqueued, Limit, NewJob, Succeeded
+from onward import Client, Limit, NewJob, Succeeded
+from onward.results import Enqueued
 from tests.limits.slots import NOW, SECOND, declared, put, started, states
 
 HOUR = timedelta(hours=1)

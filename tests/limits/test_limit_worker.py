@@ -182,7 +182,7 @@ async def test_after_an_admission_a_worker_knows_when_the_rate_has_more(served: 
     await served.aenqueue_many(work.build() for _ in range(3))
     admitter = Admitter(served.aclient, Outage())
     await served.aclient.worker.limits.declare()
-    made, again = await admitter._round("")
+    made, again = await admitter.admit_ready("")
     assert made
     assert again is not None
     assert again <= 0.05

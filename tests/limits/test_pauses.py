@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Client, Controls, Gate, InvalidJob, InvalidSetting, NewJob, Pause
+from onward import Client, InvalidJob, InvalidSetting, NewJob
 from onward.core.jobs.actor import Actor
+from onward.results import Controls, Gate, Pause
 from tests.jobs.inspect.reading import rows
 
 NOW = datetime.now(UTC).replace(microsecond=123_456)
@@ -135,7 +136,7 @@ def test_a_claim_beside_pauses_keeps_the_order_the_limit_and_the_lease(client):
     assert [(job.job_type, job.priority) for job in jobs] == [("mail", 1), ("mail", 2), ("mail", 5)]
     assert {(job.attempt, job.lease, job.worker_id) for job in jobs} == {(1, 1, "w")}
     assert [event.event for event in client.jobs.events(jobs[0].id)] == ["job.enqueued", "job.started"]
-    from onward import WorkerLost
+    from onward.errors import WorkerLost
 
     with pytest.raises(WorkerLost):
         client.worker.claim("q:default", worker_id="nobody", paused_orgs=["o"])

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from onward import Category, ContractBroken, NewJob, job_key
+from onward import Category, NewJob, job_key
 from onward.core.policy.category import QUEUES
 from onward.core.policy.contract import check_origin, check_queue, check_scheduling, complete
 from onward.core.policy.policies import Policies
+from onward.errors import ContractBroken
 
 ORG = "0190a8c0-1111-7000-8000-000000000001"
 AT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from onward import Client, Failed, Finding, NewJob
+from onward import Client, Failed, NewJob
 from onward.core.policy.built_in import PRUNE
 from onward.core.upkeep.facts import Facts, ScheduleSeen, WorkerSeen
 from onward.core.upkeep.findings import diagnose
 from onward.operations.schedules.fire import Known
+from onward.results import Finding
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -44,8 +45,8 @@ KNOWS = worker(job_types={"report"}, schedules={"nightly"})
 @pytest.mark.parametrize(
     ("workers", "why", "remedy"),
     [
-        ([], "nobody fires it", "onward worker APP"),
-        ([KNOWS], "nobody fires it", "onward worker APP"),
+        ([], "no worker fires it", "onward worker APP"),
+        ([KNOWS], "no worker fires it", "onward worker APP"),
         ([worker(job_types={"other"})], "no worker knows the job type report", "onward worker APP"),
         (
             [worker(job_types={"report"})],
@@ -58,7 +59,7 @@ def test_a_slot_that_nobody_fires_is_a_problem(workers, why, remedy):
     finding = said(seen(next_at=NOW - 2 * MINUTE), *workers)
     assert finding is not None
     assert (finding.severity, finding.evidence["schedule"], finding.remedy) == ("problem", "nightly", remedy)
-    assert finding.title.startswith("schedule nightly is due for 2 min, and nobody fires it")
+    assert finding.title.startswith("schedule nightly is due for 2 min, and no worker fires it")
     assert finding.title.endswith(why)
 
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import JobType, Onward, ScheduleRun
+from onward import JobType, Onward
+from onward.results import ScheduleRun
 from tests.worker.waiting import SOON, drain, until
 
 pytestmark = pytest.mark.anyio

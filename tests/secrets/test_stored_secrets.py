@@ -9,9 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Client, InvalidSetting, NewJob, Onward, PayloadRejected, Redaction, SecretInPayload
+from onward import Client, InvalidSetting, NewJob, Onward, PayloadRejected, Redaction
 from onward.core.policy.policies import Policies
 from onward.core.secrets.patterns import MASK
+from onward.errors import SecretInPayload
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
 from tests.secrets.test_redaction import AWS, STRIPE

@@ -19,7 +19,7 @@ from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.policies import Policies
-from onward.core.records.artifact import Kept, NewArtifact, Owner
+from onward.core.records.artifact import NewArtifact, Owner, StoredContent
 from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
@@ -276,9 +276,9 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "read an effect": (partial(effects.read, ID, "e"), [[]]),
     "list effects": (partial(effects.list_effects, ID), [[EFFECT]]),
     "reset an effect": (partial(effects.reset, ID, "e", Policies(), reason="r"), [[EFFECT]]),
-    "whose an artifact is": (partial(artifacts.owner_of, Owner(job_id=ID), None, Policies()), [[stored()]]),
-    "put an artifact": (partial(artifacts.add, ID, FILE, Kept("0" * 64, 1), Owner()), [[ARTIFACT]]),
-    "leave an artifact": (partial(artifacts.add_of_job, ID, FILE, Kept("0" * 64, 1), JOB), [[]]),
+    "whose an artifact is": (partial(artifacts.owner_of, Owner(job_id=ID), Policies()), [[stored()]]),
+    "put an artifact": (partial(artifacts.add, ID, FILE, StoredContent("0" * 64, 1), Owner()), [[ARTIFACT]]),
+    "leave an artifact": (partial(artifacts.add_of_job, ID, FILE, StoredContent("0" * 64, 1), JOB), [[]]),
     "get an artifact": (partial(artifacts.get, ID, job=JOB), [[(*ARTIFACT, "")]]),
     "list artifacts": (artifacts.list_artifacts, [[ARTIFACT]]),
     "delete an artifact": (partial(artifacts.delete, ID, reason="r"), [[ARTIFACT]]),

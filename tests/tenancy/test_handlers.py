@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onward import Context, Job, JobNotFound, JobState, NewJob, NotAllowed, Onward
+from onward import Context, JobNotFound, JobState, NewJob, NotAllowed, Onward
+from onward.results import Job
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, get_type_hints
 
-import msgspec
 import pytest
 
 from onward import (
@@ -19,24 +18,32 @@ from onward import (
     Client,
     DeadFilter,
     Edit,
-    Effect,
-    Job,
     JobFilter,
     Limit,
     NewJob,
+    NotAllowed,
     OnwardError,
     Succeeded,
 )
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
-from onward.core.failures.fingerprint import fingerprint
-from onward.core.work.error_record import ErrorRecord
-from onward.errors import NotAllowed
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
-from tests.tenancy.world import LATER, NOBODY, NOW, POLICIES, WORKER, Owner, World, inhabited
+from tests.tenancy.world import (
+    LATER,
+    NOBODY,
+    NOW,
+    POLICIES,
+    WORKER,
+    Owner,
+    World,
+    begun,
+    group_of,
+    inhabited,
+    running_job,
+)
 
 Call = Callable[[Any, Owner], object]
 
@@ -66,9 +73,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.jobs.cancel_where(JobFilter(subject=f"stop {o.org_id[::-1]}"), **WHY),
     ],
     "gate.status": [lambda c, o: [pause for pause in c.gate.status().pauses if o.org_id in pause.name]],
-    "jobs.drop_subject": [
-        lambda c, o: c.jobs.drop_subject(o.new("doomed").subject, policy="cancel"),
-    ],
+    "jobs.drop_subject": [lambda c, o: c.jobs.drop_subject(o.new("doomed").subject, policy="cancel")],
     "enqueue": [
         lambda c, o: c.enqueue(NewJob(job_type="t", org_id=o.org_id)).state,
         lambda c, o: c.enqueue(NewJob(job_type="t", parent_id=o.queued)).state,
@@ -113,9 +118,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
         lambda c, o: c.dead.groups(DeadFilter(org_id=o.org_id)),
         lambda c, o: c.dead.groups(DeadFilter(job_type=f"type of {o.org_id}")),
     ],
-    "dead.preview": [
-        lambda c, o: c.dead.preview(o.dead, PATCH),
-    ],
+    "dead.preview": [lambda c, o: c.dead.preview(o.dead, PATCH)],
     "dead.preview_where": [
         lambda c, o: c.dead.preview_where(DeadFilter(job_type=f"type of {o.org_id}"), PATCH),
     ],
@@ -144,12 +147,8 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "flows.followers": [lambda c, o: c.flows.followers(o.queued)],
     "flows.graph": [lambda c, o: c.flows.graph(o.queued)],
     "flows.parents": [lambda c, o: c.flows.parents(o.dead)],
-    "keys.get": [
-        lambda c, o: c.keys.get(o.key("succeeded")),
-    ],
-    "keys.forget": [
-        lambda c, o: c.keys.forget(o.key("retrying"), **WHY),
-    ],
+    "keys.get": [lambda c, o: c.keys.get(o.key("succeeded"))],
+    "keys.forget": [lambda c, o: c.keys.forget(o.key("retrying"), **WHY)],
     "audit.export": [lambda c, o: list(c.audit.export(AuditFilter(job_id=o.dead)))],
     "audit.list": [
         lambda c, o: c.audit.list(AuditFilter(org_id=o.org_id)),
@@ -157,23 +156,22 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "worker.parents": [lambda c, o: c.worker.parents(running_job(c, o))],
     "worker.note": [lambda c, o: c.worker.note(running_job(c, o), "noted") > 0],
-    "artifacts.add": [lambda c, o: c.artifacts.add(running_job(c, o), "file", text="new").size],
+    "worker.artifacts.add": [
+        lambda c, o: c.worker.artifacts.add(running_job(c, o), "file", text="new").size,
+    ],
+    "worker.artifacts.open": [
+        lambda c, o: closed(c.worker.artifacts.open(running_job(c, o), o.artifact)),
+    ],
     "artifacts.check": [lambda c, o: c.artifacts.check(o.token)],
     "artifacts.delete": [lambda c, o: c.artifacts.delete(o.doomed_artifact, **WHY)],
     "artifacts.get": [lambda c, o: c.artifacts.get(o.artifact)],
-    "artifacts.list": [
-        lambda c, o: c.artifacts.list(org_id=o.org_id),
-        lambda c, o: c.artifacts.list(job_id=o.succeeded),
-    ],
+    "artifacts.list": [lambda c, o: c.artifacts.list(job_id=o.succeeded)],
     "artifacts.open": [lambda c, o: closed(c.artifacts.open(o.artifact))],
     "artifacts.open_link": [lambda c, o: closed(c.artifacts.open_link(o.token))],
-    "artifacts.put": [
-        lambda c, o: c.artifacts.put("file", text="new", org_id=o.org_id).size,
-        lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size,
-    ],
+    "artifacts.put": [lambda c, o: c.artifacts.put("file", text="new", job_id=o.queued).size],
+    "artifacts.put_file": [lambda c, o: c.artifacts.put_file("file", [b"new"], job_id=o.queued).size],
     "artifacts.read": [lambda c, o: c.artifacts.read(o.artifact)],
     "artifacts.sign": [lambda c, o: c.artifacts.sign(o.artifact)],
-    "artifacts.verify": [lambda c, o: c.artifacts.verify(org_id=o.org_id)],
     "signals.awaited": [lambda c, o: c.signals.awaited("signal", f"key of {o.org_id}")],
     "worker.signals.find": [
         lambda c, o: c.worker.signals.find(running_job(c, o), "signal", f"kept of {o.org_id}"),
@@ -291,11 +289,11 @@ REFUSED: dict[str, Call] = {
     "schedules.run_now": lambda c, o: c.schedules.run_now(f"schedule of {o.org_id}", **WHY),
     "schedules.runs": lambda c, o: c.schedules.runs(f"schedule of {o.org_id}"),
     "worker.schedules.declare_built_in": lambda c, _: c.worker.schedules.declare_built_in(),
-    "maintenance.keep_place": lambda c, _: c.maintenance.keep_place({}),
+    "worker.maintenance.keep_place": lambda c, _: c.worker.maintenance.keep_place(None),
     "maintenance.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).maintenance.prune(),
-    "maintenance.read_place": lambda c, _: c.maintenance.read_place(),
+    "worker.maintenance.read_place": lambda c, _: c.worker.maintenance.read_place(),
     "maintenance.report": lambda c, _: c.maintenance.report(),
-    "maintenance.tend": lambda c, _: c.maintenance.tend(),
+    "worker.maintenance.tend": lambda c, _: c.worker.maintenance.tend(),
     "signals.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).signals.prune(),
     "worker.signals.wake": lambda c, _: c.worker.signals.wake(),
     "keys.prune": lambda c, _: c.at(NOW + timedelta(days=2000)).keys.prune(),
@@ -309,22 +307,6 @@ ELSEWHERE = {"within"}
 
 # What a client is made of, which is no operation.
 PARTS = {"bound", "org_id", "policies", "store"}
-
-
-def group_of(owner: Owner) -> str:
-    """Name the group of an org's dead letters."""
-    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
-
-
-def running_job(client: Client, owner: Owner) -> Job:
-    """Give a running job as its worker would have it: the own, or one that was made to look like one."""
-    own = client.jobs.list(JobFilter(state="running")).items[0]
-    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
-
-
-def begun(client: Client) -> Effect:
-    """Give an effect that the own running job has begun."""
-    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running")).items[0], "begun")
 
 
 def closed(file: IO[bytes]) -> bytes:

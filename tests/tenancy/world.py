@@ -12,12 +12,16 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+import msgspec
 import psycopg
 
-from onward import Client, Edit, Failed, NewJob, Outcome, Parked, Succeeded
+from onward import Client, Edit, Failed, JobFilter, NewJob, Outcome, Succeeded
+from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
+from onward.core.work.error_record import ErrorRecord
+from onward.results import Effect, Job, Parked
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
@@ -167,7 +171,8 @@ def _settle(client: Client, owner: Owner) -> None:
     client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
-    owner.doomed_artifact = artifacts.put("file", text=f"more of {owner.org_id}", org_id=owner.org_id).id
+    own = client.for_org(owner.org_id).artifacts
+    owner.doomed_artifact = own.put("file", text=f"more of {owner.org_id}").id
     owner.token = artifacts.sign(owner.artifact)
     fixed = client.at(NOW).dead.fix(
         owner.mended, Edit(patch={"of": f"{owner.org_id}, mended"}), reason=owner.org_id
@@ -213,3 +218,19 @@ def connected(client: Client) -> Any:
         return sqlite3.connect(store.file.path)
     assert isinstance(store, PostgresStore)
     return psycopg.connect(store.url)
+
+
+def group_of(owner: Owner) -> str:
+    """Name the group of an org's dead letters."""
+    return fingerprint(f"type of {owner.org_id}", ErrorRecord(message=owner.org_id))
+
+
+def running_job(client: Client, owner: Owner) -> Job:
+    """Give a running job as its worker would have it: the own, or one that was made to look like one."""
+    own = client.jobs.list(JobFilter(state="running"))[0]
+    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
+
+
+def begun(client: Client) -> Effect:
+    """Give an effect that the own running job has begun."""
+    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running"))[0], "begun")

@@ -11,17 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from onward import (
-    Cancelled,
-    Context,
-    JobState,
-    NewJob,
-    RateLimited,
-    Retry,
-    Skip,
-    Snooze,
-    Unrecoverable,
-)
+from onward import Cancelled, Context, JobState, NewJob, RateLimited, Retry, Skip, Snooze, Unrecoverable
 from onward.core.work.error_record import ErrorRecord
 from onward.worker.attempts.outcomes import unknown
 from tests.worker.waiting import SOON, drain, until

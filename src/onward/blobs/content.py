@@ -15,6 +15,9 @@ from onward.errors import InvalidSetting
 CHUNK = 1_048_576
 """The most bytes of a file that are in memory at a time."""
 
+BYTES = (bytes, bytearray, memoryview)
+"""The types of content that is in memory as a whole."""
+
 Content = bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes]
 """Bytes, an open binary file, or pieces of bytes."""
 
@@ -80,10 +83,10 @@ class Source:
                 raise InvalidSetting(f"{self._path} is no file; give the path of one that can be read")
             with self._path.open("rb") as file:
                 yield from pieces(file)
-        elif isinstance(data, bytes | bytearray | memoryview):
-            whole = memoryview(data).cast("B")
-            for start in range(0, len(whole), CHUNK):
-                yield bytes(whole[start : start + CHUNK])
+        elif isinstance(data, BYTES):
+            view = memoryview(data).cast("B")
+            for start in range(0, len(view), CHUNK):
+                yield bytes(view[start : start + CHUNK])
         elif hasattr(data, "read"):
             yield from pieces(cast("IO[bytes]", data))
         else:
@@ -101,7 +104,7 @@ def _encoded(text: str) -> bytes:
 
 def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for piece in chunks:
-        if not isinstance(piece, bytes | bytearray | memoryview):
+        if not isinstance(piece, BYTES):
             raise InvalidSetting(f"a piece of an artifact is a {type(piece).__name__}; give bytes")
         yield bytes(piece)
 

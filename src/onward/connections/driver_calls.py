@@ -140,8 +140,8 @@ def _calls(query: Query, statement: Statement) -> Iterator[Call]:
     if params.get("now", 0) is None:
         params["now"] = time.time_ns() // 1000
     level = params["audited"]
-    asked = [step for step in query.steps if level in step.levels]
-    for (each, at_once), group in groupby(asked, lambda step: (step.each, step.at_once)):
+    chosen = [step for step in query.steps if level in step.levels]
+    for (each, at_once), group in groupby(chosen, lambda step: (step.each, step.at_once)):
         steps = list(group)
         if each is None:
             for step in steps:

@@ -179,11 +179,11 @@ def _class(path: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def _genuine(layer: Any, known: type) -> object:
+def _genuine(layer: Any, expected: type) -> object:
     """Return the object behind a proxy with `__wrapped__`: driver code uses more than a proxy forwards."""
-    while known not in type(layer).__mro__:
+    while expected not in type(layer).__mro__:
         inner = getattr(layer, "__wrapped__", None)
-        if not isinstance(inner, known):
+        if not isinstance(inner, expected):
             break
         layer = inner
     return layer

@@ -115,18 +115,18 @@ class Begun(Generator[Statement | Several, Sequence[Row], T]):
 def run(operation: Operation[T], connection: ConnectionT, several: RunSeveral[ConnectionT] = one_by_one) -> T:
     """Run an operation and return its result."""
     try:
-        asked = next(operation)
+        step = next(operation)
         while True:
             try:
-                if isinstance(asked, Statement):
-                    rows = connection.fetch(asked)
+                if isinstance(step, Statement):
+                    rows = connection.fetch(step)
                 else:
-                    rows = several(connection, asked.statements)
+                    rows = several(connection, step.statements)
             except Exception as error:  # noqa: BLE001 - rethrown in the operation
                 # Thrown into the operation, so that the traceback shows the operation and its line.
-                asked = operation.throw(error)
+                step = operation.throw(error)
             else:
-                asked = operation.send(rows)
+                step = operation.send(rows)
     except StopIteration as done:
         result: T = done.value
         return result
@@ -139,17 +139,17 @@ async def run_async(
 ) -> T:
     """Run an operation, awaiting each statement, and return its result."""
     try:
-        asked = next(operation)
+        step = next(operation)
         while True:
             try:
-                if isinstance(asked, Statement):
-                    rows = await connection.fetch(asked)
+                if isinstance(step, Statement):
+                    rows = await connection.fetch(step)
                 else:
-                    rows = await several(connection, asked.statements)
+                    rows = await several(connection, step.statements)
             except Exception as error:  # noqa: BLE001 - rethrown in the operation
-                asked = operation.throw(error)
+                step = operation.throw(error)
             else:
-                asked = operation.send(rows)
+                step = operation.send(rows)
     except StopIteration as done:
         result: T = done.value
         return result

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from msgspec import structs
 
 from onward.core.failures.breaker import check_provider
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import NewJob
 from onward.core.limits.limit import read_limit
 from onward.core.policy.policies import Policies
@@ -101,7 +101,7 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
     executor = _executor(name, function, options.get("executor"))
     memory = options.get("memory")
     if memory is not None:
-        whole("memory", memory, 1, _MOST_MEMORY)
+        whole_number("memory", memory, 1, _MOST_MEMORY)
         if executor != "process":
             raise InvalidSetting(
                 f"job type {name!r}: memory can be limited for a process only; give executor='process'"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from onward.core.bulk import MOST_AT_ONCE, Bulk
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.page import Cursor, make_cursor, read_cursor
 from onward.operations.statement import Operation
@@ -38,6 +38,12 @@ class Rest(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Outside(msgspec.Struct, frozen=True):
+    """Work outside of the database, such as the removal of files; the client calls `act`."""
+
+    act: Callable[[], Any]
+
+
 class FollowUp(msgspec.Struct, frozen=True):
     """The follow-up work of ends that were just written, if the client may do it here."""
 
@@ -45,7 +51,7 @@ class FollowUp(msgspec.Struct, frozen=True):
     slots: Collection[str] = ()
 
 
-Walk = Generator[Step | Rest | FollowUp, Any, T]
+Walk = Generator[Step | Rest | Outside | FollowUp, Any, T]
 
 
 def reading(make: Callable[[], Operation[Any]]) -> Step:
@@ -62,7 +68,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raise InvalidSetting for a limit out of range, or a cursor of another listing."""
-        whole("limit", self.limit, 1, MOST_AT_ONCE)
+        whole_number("limit", self.limit, 1, MOST_AT_ONCE)
         self.start()
 
     def start(self) -> tuple[JobId | None, int]:
@@ -70,7 +76,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
         if self.cursor is None:
             return None, 0
         after, done = read_cursor(self.listing, self.cursor, str, int)
-        return normalise_id(after), whole("cursor", done, 0, 1 << 40)
+        return normalise_id(after), whole_number("cursor", done, 0, 1 << 40)
 
 
 Pick = Callable[[JobId | None, int], Operation[list[JobId]]]

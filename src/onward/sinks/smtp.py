@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Literal, get_args
 
 from onward.core.failures.alert import Alert, heading, text_of
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration
 from onward.core.inputs.plain_text import one_line
 from onward.errors import InvalidSetting
@@ -69,7 +69,7 @@ class SmtpSink:
             raise InvalidSetting("to is no list of addresses; give one such as ['ops@example.com']")
         self._to = [_address("to", one) for one in to]
         self._host = host
-        self._port = whole("port", _PORTS[security] if port is None else port, 1, _HIGHEST_PORT)
+        self._port = whole_number("port", _PORTS[security] if port is None else port, 1, _HIGHEST_PORT)
         self._login = (username, password) if username is not None and password is not None else None
         self._security = security
         self._seconds = seconds_of(timeout)

@@ -56,14 +56,14 @@ def _migration(version: int, name: str, text: str, database: Database, prefix: s
     return Migration(version, name, expand(f"{text.rstrip()}\n\n{protect}{record}", database, prefix))
 
 
-def plan(known: Sequence[Migration], applied: Collection[int]) -> Plan:
+def plan(bundled: Sequence[Migration], applied: Collection[int]) -> Plan:
     """Return which known migrations are pending; raise SchemaTooNew if the schema is newer than this code."""
-    newest, version = known[-1].version, max(applied, default=0)
+    newest, version = bundled[-1].version, max(applied, default=0)
     if version > newest:
         raise SchemaTooNew(
             f"the schema is at version {version}, this code knows {newest}; upgrade onward to run it here"
         )
-    return Plan(version, newest, tuple(step for step in known if step.version not in applied))
+    return Plan(version, newest, tuple(step for step in bundled if step.version not in applied))
 
 
 def statements(sql: str) -> Iterator[str]:

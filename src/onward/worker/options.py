@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Transition
@@ -58,12 +58,12 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         """Raise InvalidSetting for an empty selection of queues, a concurrency or a time that can't be."""
-        whole("concurrency", self.concurrency, 1, 10_000)
+        whole_number("concurrency", self.concurrency, 1, 10_000)
         if self.queues is not None and not self.queues:
             raise InvalidSetting("queues is empty; name at least one, or leave it out to serve all")
         for name, most in (self.queues or {}).items():
             if most is not None:
-                whole(f"the concurrency of {name}", most, 1, 10_000)
+                whole_number(f"the concurrency of {name}", most, 1, 10_000)
         duration("lease", self.lease)
         duration("grace", self.grace)
         if self.max_time is not None:

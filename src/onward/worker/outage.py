@@ -29,34 +29,34 @@ class Outage:
         self._lock = threading.Lock()
         self._failures: dict[str, int] = {}
         self._since = self._over_at = float("-inf")
-        self._told = False
+        self._logged = False
 
-    def pause(self, who: str, error: Exception) -> float:
+    def pause(self, source: str, error: Exception) -> float:
         """Record a failure; return the seconds to wait before the next try."""
         now = time.monotonic()
         with self._lock:
             if not self._failures:
                 self._since = now
-            failures = self._failures[who] = self._failures.get(who, 0) + 1
+            failures = self._failures[source] = self._failures.get(source, 0) + 1
             # A single failure just after the return comes from an old connection of the same outage.
-            tell = not self._told and (failures > 1 or now - self._over_at > _SETTLING)
-            self._told = self._told or tell
-        if tell:
+            is_news = not self._logged and (failures > 1 or now - self._over_at > _SETTLING)
+            self._logged = self._logged or is_news
+        if is_news:
             text = " ".join(str(error).split())
             log.warning("database trouble, trying again until it is over: %s: %s", type(error).__name__, text)
         longest = _LONG if now - self._since > _LONG_AFTER else _SHORT
         return min(longest, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
 
-    def over(self, who: str) -> None:
+    def over(self, source: str) -> None:
         """Record a success."""
         if not self._failures:
             return
         with self._lock:
-            if self._failures.pop(who, None) is None or self._failures:
+            if self._failures.pop(source, None) is None or self._failures:
                 return
-            told, self._told = self._told, False
+            logged, self._logged = self._logged, False
             self._over_at = time.monotonic()
-        if told:
+        if logged:
             log.warning("database is back after %.1f s", self._over_at - self._since)
 
     @property

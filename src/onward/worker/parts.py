@@ -52,7 +52,10 @@ class Parts:
         self.outage = outage = Outage()
         self.wakeups = open_wakeups(client.store)
         self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
-        self.breakers = Breakers.of(handlers, clients.policies, client, lambda: self.keeper.worker_id)
+        self.breakers = Breakers.of(
+            handlers, clients.policies, client, lambda: self.keeper.worker_id,
+            patience=settings.timings.provider,
+        )  # fmt: skip
         self.exclusions = Exclusions(self.breakers)
         self.held = held = HeldJobs(self.buffer, self.exclusions, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
@@ -68,14 +71,21 @@ class Parts:
             client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
             written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
         )  # fmt: skip
-        self.keeper = Keeper(
-            clients.open(steady=True), outage, lease=duration("lease", settings.lease),
-            info=about(handlers, queues, concurrency, settings.kind), told=self._told, lost=held.lose,
-            blocking=self.executor.running.blocking, registered=settings.on_registered,
-        )  # fmt: skip
+        self.keeper = self._new_keeper(handlers, clients)
         self.claimer = held.claimer = self._new_claimer(stopping)
         self.admitter.ready = self.claimer.add_ready
-        self.alerter = Alerter(client, self.keeper, outage, check=client.doctor.check)
+        self.alerter = Alerter(
+            client, self.keeper, outage, timings=settings.timings, check=client.doctor.check
+        )
+
+    def _new_keeper(self, handlers: Mapping[str, Handler], clients: Clients) -> Keeper:
+        settings = self._settings
+        info = about(handlers, settings.queues, settings.concurrency, settings.kind)
+        return Keeper(
+            clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
+            info=info, on_watch=self._update, lost=self.held.lose,
+            blocking=self.executor.running.blocking, registered=settings.on_registered,
+        )  # fmt: skip
 
     def _new_claimer(self, stopping: Stopping) -> Claimer:
         settings = self._settings
@@ -122,8 +132,8 @@ class Parts:
             loops["alerter"] = self.alerter.run()
         return loops
 
-    def _told(self, watch: Watch) -> None:
+    def _update(self, watch: Watch) -> None:
         self.claimer.update(watch)
         self.executor.running.cancel_requested(watch.cancel_requested)
         if self.breakers is not None:
-            self.breakers.told(watch.breakers)
+            self.breakers.update(watch.breakers)

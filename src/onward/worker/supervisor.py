@@ -27,7 +27,6 @@ _SETTLED = 10.0
 _QUICK_DEATHS = 5
 _LAST_WORDS = 0.5
 _ABANDON_AFTER = 3
-_KILL_AFTER = 2.0
 _GIVE_BACK_WITHIN = 5.0
 
 # From harmless to grave; a code that is not listed is graver than all of these.
@@ -74,15 +73,15 @@ class Parent:
         """
 
         def listen() -> None:
-            asked = False
+            requested = False
             while True:
                 with contextlib.suppress(OSError):
                     if numbers := self._line.recv(16):
-                        asked = True
+                        requested = True
                         for number in numbers:
                             stop(number)
                         continue
-                if not asked:
+                if not requested:
                     stop(signal.SIGTERM)
                 return
 
@@ -161,12 +160,18 @@ class Supervisor:
     """
 
     def __init__(
-        self, command: Sequence[str], processes: int, *, give_back: Callable[[str, str], int]
+        self,
+        command: Sequence[str],
+        processes: int,
+        *,
+        give_back: Callable[[str, str], int],
+        kill_after: float = 2.0,
     ) -> None:
         self._command = command
         self._processes = processes
         self._give_back = give_back
-        self._children: dict[int, Child] = {}
+        self._kill_after = kill_after
+        self.children: dict[int, Child] = {}
         self._stops = 0
         self._stopping = asyncio.Event()
         self._quiet = False
@@ -200,17 +205,17 @@ class Supervisor:
         self._stopping.set()
         if self._stops == 1:
             _log.info("stopping; again: give back what runs")
-        for child in self._children.values():
+        for child in self.children.values():
             child.stop(number)
         if self._stops == _ABANDON_AFTER:
-            asyncio.get_running_loop().call_later(_KILL_AFTER, self._pass_on, signal.SIGKILL)
+            asyncio.get_running_loop().call_later(self._kill_after, self._pass_on, signal.SIGKILL)
 
     def _toggle_quiet(self, number: signal.Signals) -> None:
         self._quiet = not self._quiet
         self._pass_on(number)
 
     def _pass_on(self, number: signal.Signals) -> None:
-        for child in self._children.values():
+        for child in self.children.values():
             # A child that is not ready has no signal handler yet: the signal would end it.
             if child.ready.is_set() or number == signal.SIGKILL:
                 child.send(number)
@@ -220,14 +225,14 @@ class Supervisor:
         deaths = 0
         while True:
             child = await Child.start(self._command)
-            self._children[slot] = child
+            self.children[slot] = child
             if self._stopping.is_set():
                 # The signal came between the decision to start and the start.
                 child.stop()
             welcome = asyncio.create_task(self._welcome(child))
             code = await child.wait()
             welcome.cancel()
-            del self._children[slot]
+            del self.children[slot]
             if code in {0, 6}:
                 return code
             soon = time.monotonic() - child.started < _SETTLED

@@ -17,3 +17,9 @@ class Timings:
 
     provider: float = 5.0
     """How long a job waits for its provider in a slot before it gives the slot up."""
+
+    check: float = 30.0
+    """How often the doctor looks for findings to send as alerts."""
+
+    sink: float = 30.0
+    """How long an alert sink may take for one alert."""

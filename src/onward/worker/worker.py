@@ -70,7 +70,7 @@ class Worker:
         """Stop claiming and let running jobs end, or claim again; from any thread, also before the start."""
         self._quiet = on
         if self._stopping.loop is not None:
-            self._stopping.loop.call_soon_threadsafe(self._hush)
+            self._stopping.loop.call_soon_threadsafe(self._apply_quiet)
 
     def describe(self) -> str:
         """Return a text of the running jobs, and where in its code each handler is."""
@@ -84,7 +84,7 @@ class Worker:
         """Work until stopped or drained, or until `max_jobs` or `max_time` is reached; return the counts."""
         self._stopping.begin()
         self.parts = Parts(self._handlers, self._clients, self._settings, self._stopping, self.tally)
-        self._hush()
+        self._apply_quiet()
         ending = Ending(self.parts, self._settings, self._stopping)
         loops: list[asyncio.Task[None]] = []
         try:
@@ -96,5 +96,5 @@ class Worker:
             await ending.close(loops)
         return self.tally
 
-    def _hush(self) -> None:
+    def _apply_quiet(self) -> None:
         self.parts.claimer.gate.set_quiet(self._quiet)

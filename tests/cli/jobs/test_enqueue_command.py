@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Job, JobState
+from onward import Client, JobState
 from onward.cli.times import read_instant, read_length
 from onward.cli.work.worker import parse_queues
 from onward.errors import InvalidSetting
+from onward.results import Job
 from tests.cli.program import Program
 
 APP = """

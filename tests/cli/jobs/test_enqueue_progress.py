@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from onward import Progress
 from onward.cli.views.progress_line import progress_text
+from onward.results import Progress
 from tests.cli.program import PATIENCE, Program
 
 APP = """

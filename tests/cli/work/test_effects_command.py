@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from onward import AuditFilter, Client, Effect, NewJob
+from onward import AuditFilter, Client, NewJob
+from onward.results import Effect
 
 
 @pytest.fixture

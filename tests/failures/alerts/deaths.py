@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import Alert, Client, Failed, GroupedAlert, Job
+from onward import Client, Failed
+from onward.results import Alert, GroupedAlert, Job
 from tests.work.leases import dying_processes as dying
 
 __all__ = ["BUSY", "HOLD", "SINK", "T", "Told", "die", "messages", "only", "ready"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onward import Alert
+from onward.results import Alert
 
 __all__ = ["AT", "alert"]
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from onward import Alert, CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
+from onward import CallableSink, Client, InvalidSetting, LogSink, NewJob, Onward, Unrecoverable
 from onward.clients.upkeep.doctor import AsyncDoctor
 from onward.core.upkeep import findings
 from onward.core.upkeep.diagnosis import Finding
-from onward.worker.loops import alert_delivery, alerter
+from onward.results import Alert
 from onward.worker.loops.alert_delivery import back_off
+from onward.worker.timings import Timings
 from tests.cli.program import Program
 from tests.failures.alerts.deaths import Told
 from tests.failures.alerts.samples import alert
@@ -123,8 +124,7 @@ async def test_a_sink_that_fails_touches_neither_jobs_nor_other_sinks_and_is_tri
     assert app.client.alerts.list()[0].waiting == ()
 
 
-async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told, monkeypatch):
-    monkeypatch.setattr(alert_delivery, "_LIMIT_SECONDS", 0.1)
+async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told):
     over = threading.Event()
     calls: list[Alert] = []
 
@@ -136,7 +136,7 @@ async def test_a_sink_that_hangs_keeps_only_itself_waiting(app, told, monkeypatc
     try:
         await app.jobs["die"].aenqueue()
         began = time.monotonic()
-        await drain(app)
+        await drain(app, timings=Timings(sink=0.1))
         assert time.monotonic() - began < 5
         assert (len(told.alerts), len(calls)) == (1, 1)
         [waiting] = app.client.alerts.list()[0].waiting
@@ -172,10 +172,9 @@ async def test_without_sinks_nothing_is_done_and_what_died_is_told_to_the_first_
 
 
 async def test_a_finding_of_the_doctor_is_told(app, told, monkeypatch):
-    monkeypatch.setattr(alerter, "_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(findings, "_RESTART", timedelta())
     await app.jobs["live"].using(queue="q:nobody").aenqueue()
-    async with app.worker(queues={"q:default": None}):
+    async with app.worker(queues={"q:default": None}, timings=Timings(check=0.0)):
         await until(lambda: told.alerts)
     alert = next(alert for alert in told.alerts if alert.kind == "unserved_queue")
     assert alert.fingerprint == "unserved_queue:q:nobody"
@@ -186,11 +185,10 @@ async def test_a_doctor_that_fails_keeps_no_death_from_being_told(app, told, mon
     async def check(_self, **_options) -> list[Finding]:
         raise KeyError("oops")
 
-    monkeypatch.setattr(alerter, "_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(AsyncDoctor, "check", check)
     await app.jobs["die"].aenqueue()
     with caplog.at_level(logging.WARNING, "onward.worker"):
-        async with app.worker():
+        async with app.worker(timings=Timings(check=0.0)):
             await until(lambda: told.alerts)
     assert [line for line in caplog.messages if "the doctor fails: KeyError" in line]
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from onward import Alert, InvalidSetting, SlackSink, WebhookSink, verify_signature
+from onward import InvalidSetting, SlackSink, WebhookSink, verify_signature
+from onward.results import Alert
 from onward.sinks.guard import NotSent
 from onward.sinks.slack import escaped
 from onward.sinks.webhook import sign

@@ -1,7 +1,5 @@
 """What a worker does with jobs whose provider pushes back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import timedelta
@@ -9,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidSetting, Job, JobState, Onward, RateLimited
+from onward import Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
+from onward.results import Job
+from onward.worker.timings import Timings
 from onward.worker.worker import Worker
 from tests.failures.breakers import breaker_process_jobs as process_jobs
 from tests.failures.breakers.breaker_provider import fetch
@@ -297,8 +297,7 @@ async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provid
     assert sorted(states(app, jobs)) == [("queued", 0)] * 4 + [("succeeded", 1)]
 
 
-async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider, monkeypatch):
-    monkeypatch.setattr("onward.worker.attempts.provider_queue._IN_SLOT_SECONDS", 0.2)
+async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider):
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 
@@ -310,7 +309,7 @@ async def test_a_slot_is_not_kept_for_long_by_who_waits(app, provider, monkeypat
     async def other() -> None: ...
 
     await app.aenqueue_many(call.build() for _ in range(3))
-    async with app.worker(concurrency=2) as worker:
+    async with app.worker(concurrency=2, timings=Timings(provider=0.2)) as worker:
         await until(lambda: provider.calls)
         await other.aenqueue()
         await until(lambda: worker.tally.succeeded == 1)

@@ -14,6 +14,7 @@ from onward import Onward, Released, Succeeded
 from onward.core.failures.breaker import Answer
 from onward.worker.attempts.attempt import Running
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.timings import Timings
 from tests.failures.breakers.breaker_provider import fetch
 from tests.failures.breakers.database import execute
 from tests.worker.waiting import SOON, until
@@ -27,8 +28,7 @@ def breakers_of(app: Onward) -> Breakers:
     return found
 
 
-async def test_hundreds_that_wait_for_a_slow_provider_keep_no_others_from_running(app, provider, monkeypatch):
-    monkeypatch.setattr("onward.worker.attempts.provider_queue._IN_SLOT_SECONDS", 0.3)
+async def test_hundreds_that_wait_for_a_slow_provider_keep_no_others_from_running(app, provider):
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 
@@ -40,7 +40,7 @@ async def test_hundreds_that_wait_for_a_slow_provider_keep_no_others_from_runnin
     async def other() -> None: ...
 
     await app.aenqueue_many(call.build() for _ in range(300))
-    async with app.worker(concurrency=2) as worker:
+    async with app.worker(concurrency=2, timings=Timings(provider=0.3)) as worker:
         await until(lambda: provider.calls)
         await app.aenqueue_many(other.build() for _ in range(10))
         await until(lambda: worker.tally.succeeded == 10)
@@ -57,7 +57,7 @@ async def test_jobs_of_a_key_that_the_claim_can_not_pass_over_come_back_one_afte
     app.client.worker.register("w")
     [job] = app.client.worker.claim("q:default", worker_id="w")
     breakers = breakers_of(app)
-    line = breakers._line("crm:acme")
+    line = breakers.line("crm:acme")
     line.allowed = 0
     line.crowd(time.monotonic())
     delays = []
@@ -85,8 +85,8 @@ async def test_what_the_claim_can_not_pass_over_is_never_given_back_for_long(app
     app.client.worker.register("w")
     app_jobs = {job.job_type: job for job in app.client.worker.claim("q:default", 2, worker_id="w")}
     for left in (timedelta(hours=1), None):
-        breakers._line("crm:acme").hold(left)
-        breakers._line("crm").hold(left)
+        breakers.line("crm:acme").hold(left)
+        breakers.line("crm").hold(left)
         waits: dict[str, list[float]] = {}
         for name, job in app_jobs.items():
             for _ in range(50):
@@ -104,9 +104,9 @@ async def test_a_turn_for_which_nobody_waits_any_more_is_given_back(app):
 
     await app.aclient.worker.breakers.answered("crm", None, Answer(pushed_back=True))
     breakers = breakers_of(app)
-    line = breakers._line("crm")
+    line = breakers.line("crm")
     line.doubt()
-    await breakers._ask(line)
+    await breakers.request_probe(line)
     await breakers.close()
     assert (await app.aclient.worker.breakers.ask("crm", "other")).entry == "turn"
 
@@ -119,7 +119,7 @@ async def test_of_two_leases_of_one_job_in_one_process_each_gives_back_its_place
     app.client.worker.register("w")
     [job] = app.client.worker.claim("q:default", worker_id="w")
     breakers = breakers_of(app)
-    line = breakers._line("crm")
+    line = breakers.line("crm")
     line.allowed = 2
     runs = [replace(job, lease=lease) for lease in (1, 2)]
     for run in runs:
@@ -129,16 +129,17 @@ async def test_of_two_leases_of_one_job_in_one_process_each_gives_back_its_place
     assert line.running == 0
 
 
-async def test_lines_of_which_nothing_is_known_any_more_are_forgotten(app, monkeypatch):
-    monkeypatch.setattr("onward.worker.attempts.breaker_gate._MANY_LINES", 2)
+async def test_lines_of_which_nothing_is_known_any_more_are_forgotten(app):
     app.breaker("crm")
     breakers = breakers_of(app)
     for name in ("old", "new", "held"):
-        breakers._line(name).doubt()
-    breakers._line("old").doubted_at = time.monotonic() - 60
-    breakers._line("held").doubted_at = time.monotonic() - 60
-    breakers.told({"held": None})
-    assert set(breakers._lines) == {"new", "held"}
+        breakers.line(name).doubt()
+    for number in range(1000):
+        breakers.line(f"unused{number}")
+    breakers.line("old").doubted_at = time.monotonic() - 60
+    breakers.line("held").doubted_at = time.monotonic() - 60
+    breakers.update({"held": None})
+    assert set(breakers.lines) == {"new", "held"}
 
 
 async def test_a_breaker_that_can_not_be_asked_is_told_of_once(app, provider, caplog):
@@ -151,7 +152,7 @@ async def test_a_breaker_that_can_not_be_asked_is_told_of_once(app, provider, ca
     async with app.worker() as worker:
         execute(app.client, f"{rename} gone")
         await call.aenqueue()
-        await until(lambda: worker.parts.breakers is not None and worker.parts.breakers._turns >= 4)
+        await until(lambda: worker.parts.breakers is not None and worker.parts.breakers.probes >= 4)
         assert caplog.text.count("can't be asked") == 1
         execute(app.client, f"{rename.replace(' turn ', ' gone ')} turn")
         await until(lambda: worker.tally.succeeded == 1)

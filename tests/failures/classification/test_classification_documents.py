@@ -11,7 +11,6 @@ from onward import (
     Client,
     Context,
     Failed,
-    Job,
     JobState,
     NewJob,
     Onward,
@@ -24,6 +23,7 @@ from onward import (
 from onward.core.failures.classify import classify
 from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import MAX_RATE_LIMIT_WAITS
+from onward.results import Job
 from tests.failures.classification.test_classification_rules import NEVER, NOW, answered
 from tests.work.rules.test_lifecycle import job as claimed
 

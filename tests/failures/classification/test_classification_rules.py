@@ -26,14 +26,14 @@ import pytest
 import requests
 import sqlalchemy
 
-from onward import InvalidArguments, NotAllowed, RateLimited, Retry, RuleBroken, Skip, Snooze, Unrecoverable
+from onward import NotAllowed, RateLimited, Retry, RuleBroken, Skip, Snooze, Unrecoverable
 from onward.core.failures.classify import classify, judge
 from onward.core.failures.http_response import retry_after
 from onward.core.failures.known_errors import RULE_NAMES
 from onward.core.failures.verdict import HINTS, Verdict
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.lifecycle import Failed
-from onward.errors import StorageFull, StoreBusy, StoreUnreachable
+from onward.errors import InvalidArguments, StorageFull, StoreBusy, StoreUnreachable
 
 NOW = datetime(2026, 1, 2, 10, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

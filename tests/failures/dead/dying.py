@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from onward import Client, Failed, Job, NewJob
+from onward import Client, Failed, NewJob
+from onward.results import Job
 from tests.work.leases.dying_processes import T, claim
 
 __all__ = ["SECOND", "die_of", "fails", "kill"]

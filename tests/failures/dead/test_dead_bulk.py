@@ -7,21 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from onward import (
-    AlreadyResolved,
-    Bulk,
-    Client,
-    DeadFilter,
-    Edit,
-    InvalidJob,
-    InvalidSetting,
-    JobNotFound,
-    JobState,
-)
+from onward import Client, DeadFilter, Edit, InvalidJob, InvalidSetting, JobNotFound, JobState
 from onward.core.inputs.rate import interval
 from onward.core.page import read_cursor
+from onward.errors import AlreadyResolved
 from onward.operations import walk
 from onward.operations.failures import dead_bulk
+from onward.results import Bulk
 from tests.failures.dead.dying import SECOND, die_of, kill
 from tests.jobs.inspect.reading import rows
 from tests.work.leases.dying_processes import ADA, LATER, claim, events, waiting

@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from onward import Bulk, Client, Edit, JobState, NewJob, StoreBusy, Succeeded
+from onward import Client, Edit, JobState, NewJob, Succeeded
+from onward.errors import StoreBusy
+from onward.results import Bulk
 from tests.jobs.inspect.reading import rows
 from tests.jobs.keys.test_held_keys import open_transaction
 from tests.work.leases.dying_processes import (

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from onward import Batch, Client, Failed, Job, JobFilter, NewJob, Outcome, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Succeeded
+from onward.results import Batch, Job
 
 __all__ = ["DEAD", "Crew", "new"]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from onward import BatchClosed, BatchFailed, Context, InvalidSetting, JobNotEnded, JobState
+from onward import BatchFailed, Context, InvalidSetting, JobNotEnded, JobState
 from onward.core.work.error_record import ErrorRecord
+from onward.errors import BatchClosed
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio

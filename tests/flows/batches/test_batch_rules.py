@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward import BatchClosed, InvalidJob, JobState, NewJob
+from onward import InvalidJob, JobState, NewJob
 from onward.core.flows.batch import (
     BatchTally,
     check_callback,
@@ -16,6 +16,7 @@ from onward.core.flows.batch import (
     org_of_batch,
 )
 from onward.core.flows.flow import Tie
+from onward.errors import BatchClosed
 
 MARKS = {
     JobState.SUCCEEDED: Tie.COUNTED_SUCCEEDED,

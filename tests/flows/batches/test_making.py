@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import BatchClosed, BatchNotFound, Client, InvalidJob, InvalidSetting, NewJob
+from onward import Client, InvalidJob, InvalidSetting, NewJob
 from onward.core.policy.policies import Policies
+from onward.errors import BatchClosed, BatchNotFound
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.flows.batches.crew import Crew, new

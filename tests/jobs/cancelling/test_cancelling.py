@@ -9,9 +9,6 @@ import pytest
 
 from onward import (
     AuditFilter,
-    BatchClosed,
-    BatchNotFound,
-    Bulk,
     Client,
     InvalidJob,
     InvalidSetting,
@@ -21,7 +18,9 @@ from onward import (
     NewJob,
     Released,
 )
+from onward.errors import BatchClosed, BatchNotFound
 from onward.operations.jobs import cancel
+from onward.results import Bulk
 from tests.flows.batches.crew import Crew, new
 
 ADA = "user:ada"

@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Client, Failed, Job, JobFilter, NewJob, Outcome, Skip, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Skip, Succeeded
 from onward.core.jobs.job import COLUMNS
+from onward.results import Job
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.stores.postgres.postgres_schema import clean_schema
 

@@ -7,19 +7,8 @@ from typing import Any
 
 import pytest
 
-from onward import (
-    Cancelled,
-    Client,
-    DuplicateJob,
-    Enqueued,
-    Failed,
-    InvalidJob,
-    Job,
-    JobState,
-    NewJob,
-    Released,
-    Succeeded,
-)
+from onward import Cancelled, Client, DuplicateJob, Failed, InvalidJob, JobState, NewJob, Released, Succeeded
+from onward.results import Enqueued, Job
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onward import Cancelled, Client, Failed, Job, JobState, NewJob, Outcome, Released, Snooze, Succeeded
+from onward import Cancelled, Client, Failed, JobState, NewJob, Outcome, Released, Snooze, Succeeded
 from onward.core.page import make_cursor
+from onward.results import Job
 from onward.stores import Store
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore

@@ -7,7 +7,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, StoreBusy, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, Succeeded
+from onward.errors import StoreBusy
 from tests.extent import FULL
 
 SESSIONS, TURNS, KEYS = 12, 30 if FULL else 10, 20

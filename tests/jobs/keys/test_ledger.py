@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onward import Changed, Client, Failed, InvalidJob, Job, NewJob, Succeeded
+from onward import Client, Failed, InvalidJob, NewJob, Succeeded
+from onward.results import Changed, Job
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)

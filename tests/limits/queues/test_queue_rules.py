@@ -173,7 +173,7 @@ def test_a_rule_that_makes_no_sense_is_refused(options, said):
 
 def test_a_queue_is_declared_once(app):
     app.queue("q:a", concurrency=1)
-    with pytest.raises(InvalidSetting, match="say it once"):
+    with pytest.raises(InvalidSetting, match="declare it once"):
         app.queue("q:a", concurrency=2)
     with pytest.raises(InvalidSetting, match="concurency"):
         app.queue("q:b", concurency=2)

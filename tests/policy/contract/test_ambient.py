@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from onward import AuditFilter, Context, ContractBroken, InvalidJob, NewJob, NotAllowed, Onward
+from onward import AuditFilter, Context, InvalidJob, NewJob, NotAllowed, Onward
+from onward.errors import ContractBroken
 from onward.origin import AMBIENT
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -12,7 +12,6 @@ from onward import (
     Client,
     Context,
     InvalidSetting,
-    Job,
     JobState,
     NewJob,
     NotAllowed,
@@ -21,6 +20,7 @@ from onward import (
     Unrecoverable,
 )
 from onward.core.policy.category import CATEGORIES, Capability
+from onward.results import Job
 from tests.policy.contract import contract_process_jobs as process_jobs
 from tests.policy.contract.conftest import ORG
 

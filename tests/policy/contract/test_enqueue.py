@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import ContractBroken, InvalidSetting, JobState, NewJob, Onward, Succeeded, job_key
+from onward import InvalidSetting, JobState, NewJob, Onward, Succeeded, job_key
 from onward.core.policy.category import CATEGORIES
+from onward.errors import ContractBroken
 from tests.policy.contract.conftest import ORG, PROJECT
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onward import Client, Job, NewJob
+from onward import Client, NewJob
+from onward.results import Job
 from tests.records.artifacts.files import files
 
 

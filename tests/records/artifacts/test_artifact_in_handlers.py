@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from onward import ArtifactNotFound, Category, Context, Job, JobState, LeaseLost, NewJob, NotAllowed, Onward
+from onward import Category, Context, JobState, LeaseLost, NewJob, NotAllowed, Onward
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
+from onward.errors import ArtifactNotFound
 from onward.handlers.clients import Clients
+from onward.results import Job
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from onward.worker.children.process_pool import ProcessPool
 from tests.records.artifacts.files import LARGE
@@ -82,7 +84,7 @@ def test_a_handler_leaves_a_file_that_can_be_read_afterwards(app, tmp_path):  # 
     ref = handle.result(timeout=5)
     client = app.client.for_org("acme")
     assert client.artifacts.read(ref) == LARGE
-    artifact, small = client.artifacts.list(job_id=handle.id).artifacts
+    artifact, small = client.artifacts.list(job_id=handle.id)
     assert (artifact.ref, artifact.name, artifact.content_type) == (ref, "report.csv", "text/csv")
     assert (artifact.org_id, artifact.project_id, artifact.job_id) == ("acme", "p", handle.id)
     assert (artifact.lease, artifact.attempt, artifact.actor_type, artifact.actor_id) == (1, 1, "user", "1")
@@ -95,7 +97,7 @@ def test_a_handler_leaves_a_file_that_can_be_read_afterwards(app, tmp_path):  # 
 
 
 def test_an_async_handler_opens_its_input_and_leaves_its_output(app):  # S4-14
-    source = app.client.artifacts.put("input", LARGE, org_id="acme")
+    source = app.client.for_org("acme").artifacts.put("input", LARGE)
 
     @app.job
     async def double(ctx: Context, source: str) -> str:
@@ -112,7 +114,7 @@ def test_an_async_handler_opens_its_input_and_leaves_its_output(app):  # S4-14
 async def test_a_handler_in_a_process_of_its_own_does_the_same_and_its_count_comes_back(
     client, place
 ):  # S4-13
-    source = client.artifacts.put("input", LARGE, org_id="acme")
+    source = client.for_org("acme").artifacts.put("input", LARGE)
     client.worker.register("w")
     client.enqueue(NewJob(job_type=copy.name, org_id="acme", payload={"source": source.ref}))
     [job] = client.worker.claim("q:default", worker_id="w")
@@ -127,7 +129,7 @@ async def test_a_handler_in_a_process_of_its_own_does_the_same_and_its_count_com
         await pool.close()
     assert attempt.artifacts == 2
     assert client.artifacts.read(ref) == LARGE
-    assert [found.name for found in client.artifacts.list(job_id=job.id).artifacts] == [
+    assert [found.name for found in client.artifacts.list(job_id=job.id)] == [
         "note.txt",
         "copy.bin",
     ]
@@ -145,13 +147,16 @@ def test_a_job_that_must_leave_an_artifact_has_not_succeeded_without(tmp_path): 
     kept, lost = plan.enqueue(20_000), plan.enqueue(0)
     app.tick()
     assert [kept.refresh().state, lost.refresh().state] == [JobState.SUCCEEDED, JobState.DEAD]
-    [artifact] = app.client.artifacts.list(job_id=kept.id).artifacts
+    [artifact] = app.client.artifacts.list(job_id=kept.id)
     assert artifact.place == (tmp_path / "own place").as_uri()
     app.close()
 
 
 def test_a_job_opens_no_artifact_of_another_org_whatever_its_payload_says(app, started):  # A18
-    of = {org: app.client.artifacts.put("n", LARGE, org_id=org) for org in ("a", "b", None)}
+    of = {
+        org: (app.client.for_org(org) if org else app.client).artifacts.put("n", LARGE)
+        for org in ("a", "b", None)
+    }
     for org, own in of.items():
         ctx = started(org_id=org)
         with ctx.open_artifact(own.ref) as file:
@@ -170,7 +175,7 @@ def test_a_job_that_was_claimed_by_another_worker_can_leave_nothing(app, started
     with pytest.raises(LeaseLost):
         ctx.artifact("late", b"x")
     assert ctx._run.artifacts == 1
-    assert [found.name for found in app.client.artifacts.list().artifacts] == ["early"]
+    assert [found.name for found in app.client.artifacts.list()] == ["early"]
     assert app.client.jobs.events(ctx.job.id)[-1].event == "job.stale_result_rejected"
 
 
@@ -179,7 +184,7 @@ def test_a_category_may_deny_artifacts(app, started):
     clients = Clients(app.clients.url, schema=app.clients.schema, policies=Policies.of(categories=[default]))
     with pytest.raises(NotAllowed):
         started(clients).artifact("n", b"x")
-    assert app.client.artifacts.list().artifacts == ()
+    assert app.client.artifacts.list().items == []
     clients.close()
 
 

@@ -11,17 +11,9 @@ import psycopg
 import pytest
 from msgspec import structs
 
-from onward import (
-    ArtifactNotFound,
-    Category,
-    Client,
-    InvalidSetting,
-    LeaseLost,
-    NewJob,
-    NotAllowed,
-    Succeeded,
-)
+from onward import Category, Client, InvalidSetting, LeaseLost, NewJob, NotAllowed, Succeeded
 from onward.core.policy.policies import Policies
+from onward.errors import ArtifactNotFound
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.jobs.inspect.reading import rows
@@ -71,7 +63,7 @@ def test_an_expired_artifact_is_not_found_and_its_file_goes_with_it(client, kept
     for read in (expired.get, expired.read, expired.open):
         with pytest.raises(ArtifactNotFound):
             read(artifact.id)
-    assert client.at(over).artifacts.list().artifacts == ()
+    assert client.at(over).artifacts.list().items == []
     assert client.at(over - HOUR / 2).artifacts.prune().expired == 0
     pruned = client.at(over + timedelta(days=2)).artifacts.prune()
     assert (pruned.expired, pruned.removed) == (1, 1)
@@ -81,9 +73,9 @@ def test_an_expired_artifact_is_not_found_and_its_file_goes_with_it(client, kept
 
 
 def test_a_file_stays_as_long_as_another_artifact_of_the_org_has_it(client, kept):
-    lasting = client.artifacts.put("a", LARGE, org_id="o")
-    client.artifacts.put("b", LARGE, org_id="o", expires=HOUR)
-    client.artifacts.put("c", LARGE, org_id="other", expires=HOUR)
+    lasting = client.for_org("o").artifacts.put("a", LARGE)
+    client.for_org("o").artifacts.put("b", LARGE, expires=HOUR)
+    client.for_org("other").artifacts.put("c", LARGE, expires=HOUR)
     assert len(kept()) == 2
     later = now() + timedelta(days=3)
     pruned = client.at(later).artifacts.prune()
@@ -94,7 +86,7 @@ def test_a_file_stays_as_long_as_another_artifact_of_the_org_has_it(client, kept
 def test_a_crash_between_file_and_row_leaves_a_file_that_is_removed_after_a_grace(client, kept):
     with pytest.raises(Crash):
         put_and_crash(client)
-    assert client.artifacts.list().artifacts == ()
+    assert client.artifacts.list().items == []
     assert len(kept()) == 1
     assert client.at(now() + 23 * HOUR).artifacts.prune().removed == 0
     assert client.at(now() + 25 * HOUR).artifacts.prune().removed == 1
@@ -144,8 +136,8 @@ def stale(client: Client, claimed):
 def test_a_job_that_nobody_claimed_can_leave_no_artifact(client):
     job = client.jobs.get(client.enqueue(NewJob(job_type="t")).id)
     with pytest.raises(LeaseLost, match=job.id):
-        client.artifacts.add(job, "early.csv", b"x")
-    assert client.artifacts.list().artifacts == ()
+        client.worker.artifacts.add(job, "early.csv", b"x")
+    assert client.artifacts.list().items == []
 
 
 def test_a_client_of_one_org_writes_no_line_about_the_job_of_another(client, claimed):
@@ -157,10 +149,10 @@ def test_a_client_of_one_org_writes_no_line_about_the_job_of_another(client, cla
         structs.replace(theirs, org_id="acme", lease=9),
     ):
         with pytest.raises(LeaseLost):
-            acme.artifacts.add(job, "n", b"x")
+            acme.worker.artifacts.add(job, "n", b"x")
     assert client.audit.list() == before
     with pytest.raises(LeaseLost):
-        client.artifacts.add(structs.replace(theirs, org_id="acme"), "n", b"x")
+        client.worker.artifacts.add(structs.replace(theirs, org_id="acme"), "n", b"x")
     [line] = client.audit.list(limit=1)
     assert (line.event, line.job_id, line.org_id) == ("job.stale_result_rejected", theirs.id, "bolt")
 
@@ -168,8 +160,8 @@ def test_a_client_of_one_org_writes_no_line_about_the_job_of_another(client, cla
 def test_a_stale_lease_can_leave_no_artifact(client, stale, kept):  # R7
     for content in (b"small", LARGE):
         with pytest.raises(LeaseLost, match=stale.id):
-            client.artifacts.add(stale, "late.csv", content)
-    assert client.artifacts.list().artifacts == ()
+            client.worker.artifacts.add(stale, "late.csv", content)
+    assert client.artifacts.list().items == []
     refused = [event for event in client.jobs.events(stale.id) if event.event == "job.stale_result_rejected"]
     assert [(event.lease, event.detail["name"]) for event in refused] == [(stale.lease, "late.csv")] * 2
     assert len(kept()) == 1
@@ -185,7 +177,7 @@ def test_on_postgresql_a_lease_can_not_be_lost_before_the_artifact_is_committed(
         [job] = client.worker.claim("q:default", worker_id="w")
         take = f"SELECT 1 FROM {store.prefix}live FOR UPDATE NOWAIT"
         with transaction(client) as bound:
-            bound.artifacts.add(job, "n", b"x")
+            bound.worker.artifacts.add(job, "n", b"x")
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 other.execute(take.encode())
         assert other.execute(take.encode()).rowcount == 1
@@ -193,30 +185,30 @@ def test_on_postgresql_a_lease_can_not_be_lost_before_the_artifact_is_committed(
 
 def test_a_job_that_has_ended_can_leave_no_artifact(client, claimed):  # R7
     job = claimed()
-    assert client.artifacts.add(job, "in time.csv", b"x").job_id == job.id
+    assert client.worker.artifacts.add(job, "in time.csv", b"x").job_id == job.id
     client.worker.finish([(job, Succeeded())]).require()
     with pytest.raises(LeaseLost):
-        client.artifacts.add(job, "late.csv", b"x")
-    assert [found.name for found in client.artifacts.list(job_id=job.id).artifacts] == ["in time.csv"]
+        client.worker.artifacts.add(job, "late.csv", b"x")
+    assert [found.name for found in client.artifacts.list(job_id=job.id)] == ["in time.csv"]
 
 
 def test_the_category_says_how_long_what_its_jobs_leave_is_kept(client, claimed):
     policies = Policies.of(categories=[Category(name="default", artifact_retention=HOUR)])
     own = Client(store=client.store, policies=policies)
     job = claimed()
-    made = own.artifacts.add(job, "n", b"x")
+    made = own.worker.artifacts.add(job, "n", b"x")
     assert made.expires_at == made.created_at + HOUR
-    made = own.artifacts.add(job, "n", b"x", expires="2h")
+    made = own.worker.artifacts.add(job, "n", b"x", expires="2h")
     assert made.expires_at == made.created_at + 2 * HOUR
     until = datetime(2030, 1, 1, tzinfo=UTC)
-    assert own.artifacts.add(job, "n", b"x", expires=until).expires_at == until
-    assert client.artifacts.add(job, "n", b"x").expires_at is None
+    assert own.worker.artifacts.add(job, "n", b"x", expires=until).expires_at == until
+    assert client.worker.artifacts.add(job, "n", b"x").expires_at is None
 
 
 def test_a_role_from_which_rows_are_hidden_prunes_no_file(postgres_url, kept):
     with clean_schema(postgres_url) as store:
         client = Client(store=store)
-        artifact = client.artifacts.put("n", LARGE, org_id="a")
+        artifact = client.for_org("a").artifacts.put("n", LARGE)
         later = now() + timedelta(days=3)
         with plain_role(store) as hidden, pytest.raises(NotAllowed, match="row-level security hides"):
             Client(store=hidden).at(later).artifacts.prune()

@@ -10,18 +10,9 @@ from typing import Any
 
 import pytest
 
-from onward import (
-    ArtifactCorrupt,
-    ArtifactNotFound,
-    Client,
-    InvalidJob,
-    InvalidSetting,
-    JobNotFound,
-    NewJob,
-    NotAllowed,
-)
+from onward import Client, InvalidJob, InvalidSetting, JobNotFound, NewJob, NotAllowed
 from onward.core.policy.policies import Policies
-from onward.errors import ContractBroken
+from onward.errors import ArtifactCorrupt, ArtifactNotFound, ContractBroken
 from tests.jobs.inspect.reading import rows
 from tests.records.artifacts.files import LARGE
 
@@ -35,24 +26,27 @@ HOSTILE = [
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "exactly one of"),
     ({"data": b"", "text": ""}, "exactly one of"),
-    ({"data": "text"}, "give bytes, or text="),
-    ({"data": 5}, "give bytes or an open binary file"),
-    ({"data": ["text"]}, "a piece of an artifact is a str"),
+    ({"data": "text"}, "data is a str; give bytes"),
+    ({"data": 5}, "data is a int; give bytes"),
+    ({"file": 5}, "give bytes or an open binary file"),
+    ({"file": ["text"]}, "a piece of an artifact is a str"),
     ({"text": b""}, "give a str"),
-    ({"path": "/dev"}, "is no file"),
-    ({"path": "missing"}, "is no file"),
+    ({"file": "/dev"}, "is no file"),
+    ({"file": "missing"}, "is no file"),
     ({"text": "", "content_type": "text/html\r\nX-Bad: 1"}, "content_type"),
     ({"text": "", "content_type": "html"}, "content_type"),
     ({"text": "", "roles": "finance"}, "roles"),
     ({"text": "", "roles": []}, "roles"),
-    ({"text": "", "expires": 0}, "a time to come"),
+    ({"text": "", "expires": 0}, "a time in the future"),
+    ({"text": "", "expires": "2026-13-01T00:00:00Z"}, "RFC 3339"),
+    ({"text": "", "expires": "2026-01-01T00:00:00"}, "a time zone"),
     ({"text": "", "expires": "soon"}, "expires"),
 ]
 
 
 def test_what_was_put_comes_back_with_its_checksum(client):  # S4-14
     for content in SIZES:
-        artifact = client.artifacts.put("input.bin", content, org_id="acme", content_type="image/png")
+        artifact = client.for_org("acme").artifacts.put("input.bin", content, content_type="image/png")
         assert artifact.sha256 == hashlib.sha256(content).hexdigest()
         assert (artifact.size, artifact.org_id, artifact.content_type) == (len(content), "acme", "image/png")
         assert client.artifacts.get(artifact.id) == artifact
@@ -85,12 +79,12 @@ def test_what_is_small_can_be_said(client, kept):
 def test_content_may_be_bytes_text_a_path_an_open_file_or_pieces(client, tmp_path):
     path = tmp_path / "report.csv"
     path.write_bytes(LARGE)
-    put = client.artifacts.put
+    put, put_file = client.artifacts.put, client.artifacts.put_file
     with path.open("rb") as file:
         made = [
-            put("n", LARGE), put("n", bytearray(LARGE)), put("n", memoryview(LARGE)), put("n", path=path),
-            put("n", path=str(path)), put("n", file), put("n", io.BytesIO(LARGE)),
-            put("n", iter([LARGE[:5], LARGE[5:]])),
+            put("n", LARGE), put("n", bytearray(LARGE)), put("n", memoryview(LARGE)), put_file("n", path),
+            put_file("n", str(path)), put_file("n", file), put_file("n", io.BytesIO(LARGE)),
+            put_file("n", iter([LARGE[:5], LARGE[5:]])),
         ]  # fmt: skip
     assert {artifact.sha256 for artifact in made} == {hashlib.sha256(LARGE).hexdigest()}
     assert {client.artifacts.read(artifact) for artifact in made} == {LARGE}
@@ -101,24 +95,29 @@ def test_content_may_be_bytes_text_a_path_an_open_file_or_pieces(client, tmp_pat
 def test_what_makes_no_sense_is_refused_and_nothing_is_stored(client, kept):
     for given, told in WRONG:
         with pytest.raises(InvalidSetting, match=told):
-            client.artifacts.put("n", **given)
-    assert (kept(), client.artifacts.list().artifacts) == ([], ())
+            (client.artifacts.put_file if "file" in given else client.artifacts.put)("n", **given)
+    assert (kept(), client.artifacts.list().items) == ([], [])
+
+
+def test_an_instant_may_be_text(client):
+    artifact = client.artifacts.put("n", b"x", expires="2100-01-01T02:00:00+02:00")
+    assert artifact.expires_at == datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def test_a_file_that_is_open_as_text_is_refused(client):
     with pytest.raises(InvalidSetting, match="mode 'rb'"):
-        client.artifacts.put("n", io.StringIO("text"))
+        client.artifacts.put_file("n", io.StringIO("text"))
 
 
 def test_a_name_is_data_only(client, kept, place):  # A22
     for name in HOSTILE:
-        artifact = client.artifacts.put(name, LARGE, content_type="text/html", org_id="../../x")
+        artifact = client.for_org("../../x").artifacts.put(name, LARGE, content_type="text/html")
         found = client.artifacts.get(artifact.id)
         assert (found.name, found.content_type) == (name, "text/html")
         [file] = kept()
         assert (file.name, file.parent.name) == (artifact.sha256, artifact.sha256[:2])
         assert all(set(part) <= set("0123456789abcdef") for part in file.relative_to(place).parts)
-        assert client.artifacts.list(name=name).artifacts == (artifact,)
+        assert client.artifacts.list(name=name).items == [artifact]
 
 
 def test_a_name_that_can_not_be_stored_is_refused(client):  # A22
@@ -128,7 +127,7 @@ def test_a_name_that_can_not_be_stored_is_refused(client):  # A22
 
 
 def test_an_input_travels_in_a_payload_by_its_ref(client):  # S4-14
-    artifact = client.artifacts.put("orders.csv", LARGE, org_id="acme")
+    artifact = client.for_org("acme").artifacts.put("orders.csv", LARGE)
     job_id = client.enqueue(NewJob(job_type="import", org_id="acme", payload={"file": artifact.ref})).id
     ref = client.jobs.get(job_id).payload["file"]
     assert ref == f"artifact:{artifact.id}:sha256:{artifact.sha256}"
@@ -159,7 +158,7 @@ def test_a_file_that_was_changed_on_disk_is_found_out_on_reading(client, kept): 
             with pytest.raises(ArtifactCorrupt, match=artifact.id):
                 read(artifact.id)
         verified = client.artifacts.verify()
-        assert (verified.checked, verified.corrupt, verified.cursor) == (2, (artifact,), None)
+        assert (verified.checked, verified.corrupt, verified.next_cursor) == (2, (artifact,), None)
         assert client.artifacts.read(small.id) == b"small"
         # The same content put again mends it.
         again = client.artifacts.put("again", LARGE)
@@ -197,9 +196,9 @@ def test_a_role_is_needed_where_one_is_named(client):  # S4-15
 
 
 def test_two_orgs_with_the_same_content_share_no_file_and_can_not_read_each_others(client, kept):  # A18
-    ours, theirs = (client.artifacts.put("n", LARGE, org_id=org) for org in ("a", "b"))
+    ours, theirs = (client.for_org(org).artifacts.put("n", LARGE) for org in ("a", "b"))
     nobodys = client.artifacts.put("n", LARGE)
-    again = client.artifacts.put("n", LARGE, org_id="a")
+    again = client.for_org("a").artifacts.put("n", LARGE)
     assert len(kept()) == 3
     confined = client.for_org("a")
     assert confined.artifacts.read(ours.id) == LARGE
@@ -209,11 +208,10 @@ def test_two_orgs_with_the_same_content_share_no_file_and_can_not_read_each_othe
                 read(artifact.ref)
         with pytest.raises(ArtifactNotFound):
             confined.artifacts.delete(artifact.id, reason="mine now")
-    assert confined.artifacts.list().artifacts == (again, ours)
-    assert confined.artifacts.list(org_id="b").artifacts == ()
+    assert confined.artifacts.list().items == [again, ours]
     assert confined.artifacts.put("n", b"x").org_id == "a"
     with pytest.raises(NotAllowed):
-        confined.artifacts.put("n", b"x", org_id="b")
+        confined.for_org("b").artifacts.put("n", b"x")
     with pytest.raises(NotAllowed):
         confined.artifacts.prune()
     assert client.artifacts.read(theirs.id) == LARGE
@@ -224,31 +222,35 @@ def test_an_artifact_can_be_brought_to_a_job_of_the_same_org(client):
     artifact = client.acting_as("user:1").artifacts.put("n", b"x", job_id=job_id)
     assert (artifact.job_id, artifact.org_id, artifact.project_id) == (job_id, "a", "p")
     assert (artifact.lease, artifact.actor_type, artifact.actor_id) == (None, "user", "1")
-    assert client.artifacts.list(job_id=job_id).artifacts == (artifact,)
-    for put in (client.artifacts.put, client.for_org("b").artifacts.put):
-        with pytest.raises(JobNotFound):
-            put("n", b"x", job_id=job_id, org_id="b")
+    assert client.artifacts.list(job_id=job_id).items == [artifact]
+    with pytest.raises(JobNotFound):
+        client.for_org("b").artifacts.put("n", b"x", job_id=job_id)
+
+
+def test_an_artifact_belongs_to_the_org_and_the_project_of_its_client(client):
+    artifact = client.for_org("a").for_project("p").artifacts.put("n", b"x")
+    assert (artifact.org_id, artifact.project_id) == ("a", "p")
 
 
 def test_where_an_org_is_required_an_artifact_has_one(client):
     strict = Client(store=client.store, policies=Policies.of(tenancy="required"))
-    with pytest.raises(ContractBroken, match="give org_id="):
+    with pytest.raises(ContractBroken, match="use for_org"):
         strict.artifacts.put("n", b"x")
-    assert strict.artifacts.put("n", b"x", org_id="a").org_id == "a"
+    assert strict.for_org("a").artifacts.put("n", b"x").org_id == "a"
 
 
 def test_artifacts_are_listed_newest_first_by_pages(client):
     made = [client.artifacts.put(f"n{n % 2}", b"x") for n in range(5)][::-1]
     first = client.artifacts.list(limit=2)
-    second = client.artifacts.list(limit=2, cursor=first.cursor)
-    third = client.artifacts.list(limit=2, cursor=second.cursor)
-    assert [*first.artifacts, *second.artifacts, *third.artifacts] == made
-    assert third.cursor is None
-    assert [found.name for found in client.artifacts.list(name="n1").artifacts] == ["n1", "n1"]
+    second = client.artifacts.list(limit=2, cursor=first.next_cursor)
+    third = client.artifacts.list(limit=2, cursor=second.next_cursor)
+    assert [*first, *second, *third] == made
+    assert third.next_cursor is None
+    assert [found.name for found in client.artifacts.list(name="n1")] == ["n1", "n1"]
 
 
 def test_a_deleted_artifact_is_not_found_and_its_end_is_audited(client):
-    artifact = client.artifacts.put("n.csv", b"x", org_id="a")
+    artifact = client.for_org("a").artifacts.put("n.csv", b"x")
     client.acting_as("user:7").artifacts.delete(artifact.ref, reason="asked by the customer")
     with pytest.raises(ArtifactNotFound):
         client.artifacts.get(artifact.id)
@@ -291,10 +293,10 @@ async def test_the_async_client_does_the_same(client, kept):
         with await own.artifacts.open(artifact.id, role="r") as file:
             assert file.read(4) == LARGE[:4]
         assert (await own.artifacts.verify()).corrupt == ()
-        assert (await own.artifacts.list()).artifacts == (artifact,)
+        assert (await own.artifacts.list()).items == [artifact]
         later = artifact.created_at + timedelta(days=3)
         assert (await own.at(later).artifacts.prune()).removed == 1
     assert kept() == []
-    assert client.artifacts.list().artifacts == ()
+    assert client.artifacts.list().items == []
     with pytest.raises(ArtifactNotFound):
         client.artifacts.get(artifact.id)

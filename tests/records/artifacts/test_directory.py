@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from onward import ArtifactCorrupt, Client, StorageFull, StoreUnreachable
+from onward import Client
 from onward.blobs import key_of, open_blobs
 from onward.blobs.directory import DirectoryBlobs
+from onward.errors import ArtifactCorrupt, StorageFull, StoreUnreachable
 from tests.records.artifacts.files import LARGE, files
 
 MB = 1_048_576
@@ -139,7 +140,7 @@ def test_thirty_megabytes_are_never_in_memory_whole(local, tmp_path):
             file.write(bytes([n]) * MB)
     tracemalloc.start()
     try:
-        artifact = local.artifacts.put("video", path=source)
+        artifact = local.artifacts.put_file("video", source)
         with local.artifacts.open(artifact.id) as copy:
             first = copy.read(1)
         assert local.artifacts.verify().corrupt == ()

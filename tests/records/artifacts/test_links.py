@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 
-from onward import ArtifactNotFound, Client, InvalidLink, InvalidSetting, MissingExtra, NotAllowed, Onward
+from onward import Client, InvalidSetting, NotAllowed, Onward
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import Settings
+from onward.errors import ArtifactNotFound, InvalidLink, MissingExtra
 from tests.records.artifacts.files import LARGE
 
 # Long enough for any algorithm that it must not be used with.
@@ -38,7 +39,7 @@ def forged(secret: str = SECRET, algorithm: str = "HS256", **claims: Any) -> str
 
 
 def test_a_link_opens_its_artifact_for_seventy_two_hours(own):  # S0-71
-    artifact = own.artifacts.put("invoice.pdf", LARGE, org_id="a")
+    artifact = own.for_org("a").artifacts.put("invoice.pdf", LARGE)
     begin = artifact.created_at.replace(microsecond=0)
     token = own.at(begin).artifacts.sign(artifact.id)
     assert own.artifacts.check(token) == artifact
@@ -53,7 +54,7 @@ def test_a_link_opens_its_artifact_for_seventy_two_hours(own):  # S0-71
 
 
 def test_a_link_says_what_it_opens_and_until_when(own):
-    artifact = own.artifacts.put("n", b"x", org_id="a")
+    artifact = own.for_org("a").artifacts.put("n", b"x")
     begin = datetime(2026, 1, 2, tzinfo=UTC)
     claims = claims_of(own.at(begin).artifacts.sign(artifact.id, expires_in="1h"))
     assert claims == {
@@ -108,7 +109,7 @@ def invalid_tokens(token: str) -> dict[str, object]:
 
 
 def test_any_other_token_is_refused_and_all_with_one_message(own):  # S0-71
-    token = own.artifacts.sign(own.artifacts.put("n", b"x", org_id="a").id)
+    token = own.artifacts.sign(own.for_org("a").artifacts.put("n", b"x").id)
     told = set()
     for wrong in invalid_tokens(token).values():
         with pytest.raises(InvalidLink) as refused:
@@ -128,7 +129,7 @@ def test_a_link_ends_with_its_artifact(own):
 
 
 def test_only_who_may_read_an_artifact_can_sign_a_link(own):  # S4-15
-    artifact = own.artifacts.put("n", b"x", org_id="a", roles=["finance"])
+    artifact = own.for_org("a").artifacts.put("n", b"x", roles=["finance"])
     with pytest.raises(NotAllowed):
         own.artifacts.sign(artifact.id)
     with pytest.raises(ArtifactNotFound):

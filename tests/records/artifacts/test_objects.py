@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
-from onward import ArtifactCorrupt, Client, InvalidSetting, MissingExtra, StoreUnreachable
+from onward import Client, InvalidSetting
 from onward.blobs import key_of, open_blobs
 from onward.blobs.content import Blob
 from onward.blobs.objects import ObjectBlobs
 from onward.core.policy.policies import Policies
+from onward.errors import ArtifactCorrupt, MissingExtra, StoreUnreachable
 from tests.records.artifacts.bucket import Bucket, bucket
 from tests.records.artifacts.files import LARGE
 
@@ -70,7 +71,7 @@ def test_what_is_put_twice_is_one_object(blobs):
 
 
 def test_artifacts_are_kept_in_a_bucket(own, s3, kept):
-    artifact = own.artifacts.put("n", LARGE, org_id="acme")
+    artifact = own.for_org("acme").artifacts.put("n", LARGE)
     assert artifact.place == "s3://files/below/here"
     [key] = s3.objects
     assert key.startswith("below/here/")
@@ -102,7 +103,7 @@ def test_a_bucket_that_refuses_is_told_of_and_no_row_is_left(own, s3):
     ) as told:
         own.artifacts.put("n", LARGE)
     assert "not-a-secret" not in str(told.value)
-    assert own.artifacts.list().artifacts == ()
+    assert own.artifacts.list().items == []
 
 
 @pytest.mark.parametrize("place", ["ftp://host/x", "s3://", "s3://key:secret@bucket", "http://host/x"])

@@ -6,19 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count as counting
 from typing import Any
 
-from onward import (
-    Cancelled,
-    Client,
-    Failed,
-    Job,
-    NewJob,
-    Outcome,
-    RateLimited,
-    Released,
-    Skip,
-    Snooze,
-    Succeeded,
-)
+from onward import Cancelled, Client, Failed, NewJob, Outcome, RateLimited, Released, Skip, Snooze, Succeeded
+from onward.results import Job
 
 __all__ = ["NOW", "OUTCOMES", "WHO", "claimed", "finished", "stale"]
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from onward import Client, Failed, Job, JobState, NewJob, Outcome, Succeeded
+from onward import Client, Failed, JobState, NewJob, Outcome, Succeeded
+from onward.results import Job
 from tests.extent import FULL
 from tests.records.audit.audit_history import NOW, OUTCOMES, WHO
 

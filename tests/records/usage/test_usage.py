@@ -16,7 +16,6 @@ from onward import (
     Client,
     Failed,
     InvalidSetting,
-    Lost,
     NotAllowed,
     Outcome,
     RateLimited,
@@ -26,6 +25,7 @@ from onward import (
     Succeeded,
 )
 from onward.core.records.usage import Group, Usage
+from onward.results import Lost
 from tests.jobs.inspect.reading import rows
 from tests.records.usage.usage_metering import claimed, end, spend, write
 

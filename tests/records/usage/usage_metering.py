@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from onward import Client, Job, NewJob, Outcome, Succeeded
+from onward import Client, NewJob, Outcome, Succeeded
 from onward.core.records.usage import Usage
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End
+from onward.results import Job
 
 __all__ = ["claimed", "end", "spend", "write"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import AsyncClient, Job, NewJob, Succeeded
+from onward import AsyncClient, NewJob, Succeeded
 from onward.connections.driver_calls import postgres_call
 from onward.connections.libpq.arrays import Array
 from onward.core.jobs.job import JobState
@@ -18,6 +18,7 @@ from onward.core.work.lifecycle import End, Transition
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable, WorkerLost
 from onward.operations.statement import Operation, Statement
 from onward.operations.work import work
+from onward.results import Job
 from onward.sql.catalogue import catalogue
 from onward.stores import open_async_store
 from onward.stores.postgres.pipeline import Pipeline
@@ -57,7 +58,7 @@ def store_of(client: AsyncClient) -> PipelinedStore:
 
 async def given_back(client: AsyncClient) -> list[AsyncPooled]:
     """Have the connections of all pipelines given back; gives what waits in the pool."""
-    await store_of(client)._give_back()
+    await store_of(client)._close_unused()
     return store_of(client).pool._waiting
 
 

@@ -12,17 +12,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import (
-    Client,
-    Failed,
-    JobFilter,
-    NewJob,
-    Released,
-    StoreBusy,
-    StoreClosed,
-    StoreUnreachable,
-    Succeeded,
-)
+from onward import Client, Failed, JobFilter, NewJob, Released, Succeeded
+from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.jobs.inspect import count
 from onward.stores import open_wakeups
 from onward.stores.postgres.postgres_store import AsyncPostgresStore

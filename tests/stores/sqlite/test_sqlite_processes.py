@@ -130,7 +130,8 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(path, store):
 
 FORKED = """
 import os, sys
-from onward import Client, NewJob, StoreClosed
+from onward import Client, NewJob
+from onward.errors import StoreClosed
 client = Client(f"sqlite:///{sys.argv[1]}")
 client.enqueue(NewJob(job_type="parent"))
 child = os.fork()

@@ -12,7 +12,7 @@ import pytest
 from onward.stores import open_async_store
 from onward.stores.sqlite import write_queue
 from onward.stores.sqlite.file import SqliteFile
-from onward.stores.sqlite.write_queue import Turns
+from onward.stores.sqlite.write_queue import WriteQueue
 from tests.stores.sqlite.using_sqlite import enqueue, exit_code, opened, process, queued
 
 LONG = 60.0
@@ -38,7 +38,7 @@ class Waiting:
         self._thread.start()
 
     def _wait(self, path: Path, patience: float) -> None:
-        turns = Turns(path, patience)
+        turns = WriteQueue(path, patience)
         with contextlib.closing(SqliteFile(path).connect()) as connection, contextlib.closing(turns):
             connection.set_trace_callback(lambda _: self.looks.release())
             turns.take(connection, LONG)
@@ -57,7 +57,7 @@ def look_on(waiting: Waiting, times: int) -> None:
 
 def test_who_has_just_written_lets_those_in_who_wait(path, connection, monkeypatch):
     monkeypatch.setattr(write_queue, "_GIVE_WAY_SECONDS", 1.0)
-    waiting, turns = Waiting(path, 0.0), Turns(path, 0.0)
+    waiting, turns = Waiting(path, 0.0), WriteQueue(path, 0.0)
     look_on(waiting, 3)
     assert turns.others_wait()
     connection.execute("COMMIT")
@@ -70,7 +70,7 @@ def test_who_has_just_written_lets_those_in_who_wait(path, connection, monkeypat
 
 
 def test_who_is_patient_waits_unseen(path, connection):
-    waiting, turns = Waiting(path, LONG), Turns(path, 0.0)
+    waiting, turns = Waiting(path, LONG), WriteQueue(path, 0.0)
     look_on(waiting, 3)
     assert not turns.others_wait()
     connection.execute("COMMIT")
@@ -88,18 +88,18 @@ WAITS = """
 import sys
 from pathlib import Path
 from onward.stores.sqlite.file import SqliteFile
-from onward.stores.sqlite.write_queue import Turns
+from onward.stores.sqlite.write_queue import WriteQueue
 path = Path(sys.argv[1])
 connection = SqliteFile(path).connect()
 looks = iter(range(100))
 connection.set_trace_callback(lambda _: next(looks) == 3 and print("waits", flush=True))
-Turns(path, 0.0).take(connection, 60.0)
+WriteQueue(path, 0.0).take(connection, 60.0)
 """
 
 
 def test_a_process_that_dies_waits_no_more(path, connection):
     assert connection.in_transaction
-    waiting, turns = process(WAITS, path), Turns(path, 0.0)
+    waiting, turns = process(WAITS, path), WriteQueue(path, 0.0)
     assert waiting.stdout.readline() == "waits\n"
     assert turns.others_wait()
     waiting.kill()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onward import AsyncClient, NewJob, StoreUnreachable
+from onward import AsyncClient, NewJob
+from onward.errors import StoreUnreachable
 from onward.stores import open_wakeups
 from onward.stores.sqlite.file import SqliteFile
 from onward.stores.wakeups import SqliteWakeups

@@ -13,11 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from onward import Enqueued, JobState, NewJob
+from onward import JobState, NewJob
 from onward.core.jobs.ids import IdMaker
 from onward.operations.jobs import enqueue as enqueuing
 from onward.operations.jobs import inspect
 from onward.operations.statement import Operation
+from onward.results import Enqueued
 from onward.stores.sqlite.sqlite_store import SqliteStore
 
 ids = IdMaker(iter(range(10**18, 2 * 10**18, 10**6)).__next__, os.urandom)

@@ -4,7 +4,8 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, assert_type
 
-from onward import Category, Context, Handle, Job, NewJob, Onward, RateLimited, RetryPolicy
+from onward import Category, Context, Handle, NewJob, Onward, RateLimited, RetryPolicy
+from onward.results import Job
 
 app = Onward()
 POLICY = RetryPolicy(kind="fixed", base=timedelta(seconds=1))

@@ -12,8 +12,6 @@ from onward import (
     Category,
     Client,
     Failed,
-    Finding,
-    Job,
     NewJob,
     Onward,
     RateLimited,
@@ -25,6 +23,7 @@ from onward.clients.sync.client import Client as SyncClient
 from onward.core.plain import plain_time
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
+from onward.results import Finding, Job
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes, of
 
 # What is always told here: SQLite may be an old one, and workers that only a row stands for do not listen.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onward.core.failures.alert import is_told
+from onward.core.failures.alert import raises_alert
 from onward.core.failures.breaker import Breaker
 from onward.core.policy.category import Slo
 from onward.core.upkeep.diagnosis import Finding
@@ -268,6 +268,6 @@ def test_of_a_queue_whose_worker_starts_anew_nobody_is_told():
     for since, severity, told in ((20, "warning", False), (40, "problem", True)):
         known = facts(ready=[waiting("q:b", since=since * SECOND)], workers=served)
         found = of(diagnose(known), "unserved_queue")
-        assert (found.severity, is_told(found)) == (severity, told)
-    assert is_told(of(diagnose(facts(breakers=[Breaker(name="b", state="open")])), "breaker_open"))
-    assert not is_told(of(diagnose(facts()), "workers"))
+        assert (found.severity, raises_alert(found)) == (severity, told)
+    assert raises_alert(of(diagnose(facts(breakers=[Breaker(name="b", state="open")])), "breaker_open"))
+    assert not raises_alert(of(diagnose(facts()), "workers"))

@@ -7,21 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward import (
-    Client,
-    Context,
-    Failed,
-    Job,
-    JobFilter,
-    JobNotFound,
-    NewJob,
-    Outcome,
-    Skip,
-    Succeeded,
-)
+from onward import Client, Context, Failed, JobFilter, JobNotFound, NewJob, Outcome, Skip, Succeeded
 from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.work.error_record import ErrorRecord
+from onward.results import Job
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

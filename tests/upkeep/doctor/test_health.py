@@ -102,7 +102,7 @@ def test_a_database_that_answers_says_its_version_and_how_fast():
         (SchemaMissing("x"), "schema_missing", "onward migrate"),
         (SchemaBehind("x"), "schema_behind", "onward migrate"),
         (SchemaTooNew("x"), "schema_too_new", "pip install -U onward"),
-        (StoreUnreachable("x"), "database_unreachable", "start the database, or mend ONWARD_URL"),
+        (StoreUnreachable("x"), "database_unreachable", "start the database, or correct ONWARD_URL"),
         (StoreBusy("x"), "database_busy", "end the transaction that holds it"),
         (StorageFull("x"), "storage_full", "make room on the disk of the database"),
         (NotAllowed("x"), "check_failed", None),

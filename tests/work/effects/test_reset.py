@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onward import AuditFilter, EffectNotFound, InvalidJob, NewJob
+from onward import AuditFilter, InvalidJob, NewJob
+from onward.errors import EffectNotFound
 
 
 class Provider:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onward import NewJob, PayloadRejected, PayloadTooLarge
+from onward import NewJob, PayloadRejected
 from onward.core.work.effect import MAX_RESULT_BYTES
+from onward.errors import PayloadTooLarge
 
 
 def test_steps_are_computed_once_and_may_build_on_each_other(runs):

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, Failed, Job, JobFilter, JobState, NewJob, Succeeded
+from onward import Client, Failed, JobFilter, JobState, NewJob, Succeeded
+from onward.results import Job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

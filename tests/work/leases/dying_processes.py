@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import AlreadyResolved, Bulk, Client, DeadFilter, Edit, Failed, Job, JobNotFound, NewJob
+from onward import Client, DeadFilter, Edit, Failed, JobNotFound, NewJob
+from onward.errors import AlreadyResolved
+from onward.results import Bulk, Job
 
 __all__ = [
     "DEAD",

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from onward import Cancelled, Client, Failed, Job, Limit, NewJob, Released, Skip, Succeeded
+from onward import Cancelled, Client, Failed, Limit, NewJob, Released, Skip, Succeeded
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
 from onward.core.policy.settings import AuditLevel, Settings
 from onward.core.work.lifecycle import Outcome
+from onward.results import Job
 
 OUTCOMES = [
     Succeeded(),

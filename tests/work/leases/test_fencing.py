@@ -12,18 +12,17 @@ from onward import (
     Client,
     Failed,
     InvalidSetting,
-    Job,
     JobState,
     LeaseLost,
-    Lost,
     NewJob,
     RateLimited,
     Released,
     Skip,
     Snooze,
     Succeeded,
-    WorkerLost,
 )
+from onward.errors import WorkerLost
+from onward.results import Job, Lost
 
 OUTCOMES = [
     Succeeded({"done": True}),

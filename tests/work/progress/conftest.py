@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from onward import Onward, Report
+from onward import Onward
 from onward.clients.work.worker_client import AsyncWorkerClient
+from onward.core.work.progress import Report
 from onward.worker.loops import reporter
 from tests.apps import fresh_app
 

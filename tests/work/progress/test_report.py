@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from onward import Cancelled, Context, InvalidSetting, NewJob, Onward, Progress, Report
+from onward import Cancelled, Context, InvalidSetting, NewJob, Onward
 from onward.core.plain import plain
-from onward.core.work.progress import read_progress
+from onward.core.work.progress import Report, read_progress
+from onward.results import Progress
 from tests.handlers.test_context import Attempt
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -11,10 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Context, JobState, Onward, Progress, Report, Retry
+from onward import Context, JobState, Onward, Retry
 from onward.clients.work.worker_client import AsyncWorkerClient
 from onward.core.jobs.ids import JobId
+from onward.core.work.progress import Report
 from onward.errors import StoreUnreachable
+from onward.results import Progress
 from onward.worker.attempts.attempt import Running
 from onward.worker.worker import Worker
 from tests.work.progress import progress_jobs

@@ -14,18 +14,16 @@ from onward import (
     Client,
     Failed,
     InvalidSetting,
-    Job,
     JobState,
-    Lost,
     NewJob,
     Outcome,
-    Progress,
     Released,
-    Report,
     Snooze,
     Succeeded,
 )
 from onward.core.policy.policies import DEFAULT_POLICIES
+from onward.core.work.progress import Report
+from onward.results import Job, Lost, Progress
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)
 ERROR = {"error_class": "E", "message": "boom"}

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from onward import Effect, PayloadRejected
+from onward import PayloadRejected
 from onward.core.work.effect import payload_hash, plain
+from onward.results import Effect
 
 ID = "018f2d3c-0000-7000-8000-000000000001"
 EFFECT = Effect(ID, "send", "once", "begun", payload_hash({"a": 1}), 0, None, 1, 1, None, None)

@@ -12,9 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from onward import Context, Job, JobState, LeaseLost, NewJob
+from onward import Context, JobState, LeaseLost, NewJob
 from onward.connections.shielded import unbroken_async
 from onward.core.work.lifecycle import Transition
+from onward.results import Job
 from onward.worker.timings import Timings
 from tests.work.transactions.cutting import break_off, cut, nothing
 from tests.worker.waiting import drain, until

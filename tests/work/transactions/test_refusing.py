@@ -6,15 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from onward import (
-    Category,
-    Context,
-    JobState,
-    Onward,
-    TransactionNotOpen,
-    TransactionOpen,
-    UnsupportedConnection,
-)
+from onward import Category, Context, JobState, Onward
+from onward.errors import TransactionNotOpen, TransactionOpen, UnsupportedConnection
 from tests.work.transactions.books import Books
 from tests.worker.waiting import drain
 

@@ -7,16 +7,7 @@ import logging
 
 import pytest
 
-from onward import (
-    Context,
-    JobFilter,
-    JobState,
-    LeaseLost,
-    NewJob,
-    Onward,
-    Retry,
-    Unrecoverable,
-)
+from onward import Context, JobFilter, JobState, LeaseLost, NewJob, Onward, Retry, Unrecoverable
 from onward.worker.worker import Worker
 from tests.worker.waiting import SOON, drain, until
 

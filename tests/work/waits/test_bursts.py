@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward import Category, Failed, InvalidJob, Job, JobState, NewJob, Onward, Succeeded
+from onward import Category, Failed, InvalidJob, JobState, NewJob, Onward, Succeeded
 from onward.core.jobs.debounce import Held, due_at
+from onward.results import Job
 from tests.work.waits.wait_runs import NOW
 
 SECOND = timedelta(seconds=1)

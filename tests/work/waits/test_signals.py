@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from onward import Client, ContractBroken, InvalidJob, JobState, NewJob, NotAllowed, Onward, SecretInPayload
+from onward import Client, InvalidJob, JobState, NewJob, NotAllowed, Onward
 from onward.connections import begin
 from onward.core.policy.policies import Policies
 from onward.core.work.wait import NEVER, Parked, place_of
+from onward.errors import ContractBroken, SecretInPayload
 from onward.origin import ambient
 from tests.work.waits.wait_runs import NOW, Runs
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from onward import InvalidJob, InvalidSetting, JobState, NewJob, Onward, Parked, WaitTimedOut
+from onward import InvalidJob, InvalidSetting, JobState, NewJob, Onward, WaitTimedOut
 from onward.connections import begin
 from onward.core.bulk import Bulk
 from onward.core.work.wait import NEVER
 from onward.errors import TransactionOpen
+from onward.results import Parked
 from tests.work.waits.wait_runs import NOW, Runs
 
 HOUR = timedelta(hours=1)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from onward import Context, Job, JobState, Onward, Retry
+from onward import Context, JobState, Onward, Retry
 from onward.connections import begin_async
 from onward.core.work.lifecycle import Transition
+from onward.results import Job
 from onward.stores.sqlite.sqlite_store import SqliteStore
 from tests.work.waits.waiting_jobs import approve, approve_in_a_process
 

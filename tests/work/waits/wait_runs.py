@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from onward import Context, Failed, Job, NewJob, Onward, Parked
+from onward import Context, Failed, NewJob, Onward
+from onward.results import Job, Parked
 from onward.worker.attempts.attempt import Running
 from tests.work.effects.effect_jobs import pay
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from onward import Job
+from onward.results import Job
 from tests.worker.waiting import drain
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidArguments, JobFailed, JobState, Onward, Redaction, SecretInPayload
+from onward import Context, JobFailed, JobState, Onward, Redaction
 from onward.core.policy.policies import Policies
+from onward.errors import InvalidArguments, SecretInPayload
 from onward.worker.worker import Worker
 from tests.extent import FULL
 from tests.jobs.inspect.reading import rows

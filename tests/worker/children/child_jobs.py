@@ -17,7 +17,6 @@ import msgspec
 from onward import (
     Cancelled,
     Context,
-    Job,
     JobState,
     NewJob,
     Onward,
@@ -31,6 +30,7 @@ from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
 from onward.errors import InvalidJob
+from onward.results import Job
 from onward.worker.children.process_pool import ProcessPool
 
 MB = 1024 * 1024

@@ -12,7 +12,6 @@ import pytest
 
 from onward import Cancelled
 from onward.core.failures.classify import describe
-from onward.worker.children import process_pool
 from onward.worker.children.process_pool import ProcessDied, ProcessPool
 from onward.worker.children.protocol import ChildError
 from tests.worker.children import child_jobs as jobs
@@ -169,16 +168,16 @@ async def test_a_child_that_talks_nonsense_is_ended(pool, length):
 
 async def test_a_child_that_died_idle_is_replaced(fresh_pool):
     first = await run(fresh_pool, jobs.process_id)
-    [child] = fresh_pool._children
+    [child] = fresh_pool.children
     os.kill(first, signal.SIGKILL)
     await asyncio.wait({child.exited})
     assert await run(fresh_pool, jobs.process_id) != first
 
 
-async def test_a_child_that_is_idle_for_long_is_ended(fresh_pool, monkeypatch):
-    monkeypatch.setattr(process_pool, "_IDLE_SECONDS", 0.0)
+async def test_a_child_that_is_idle_for_long_is_ended(fresh_pool):
+    fresh_pool.idle_seconds = 0.0
     first = await run(fresh_pool, jobs.process_id)
-    for child in list(fresh_pool._children):
+    for child in list(fresh_pool.children):
         await asyncio.wait({child.exited})
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onward import Job, JobState
+from onward import JobState
 from onward.core.jobs.job import COLUMNS
+from onward.results import Job
 from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.throughput import Pace
 

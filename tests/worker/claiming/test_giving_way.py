@@ -10,10 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import (
-    Context,
-    JobState,
-)
+from onward import Context, JobState
 from onward.core.work.error_record import ErrorRecord
 from onward.worker.timings import Timings
 from tests.worker.waiting import SOON, drain, until

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
-from onward import Client, Job, JobState, Page
+from onward import Client, JobState
 from onward.core.jobs.history import Attempt, Event
 from onward.core.jobs.job import ENDED
+from onward.results import Job, Page
 
 __all__ = ["broken", "longest_wait", "lost_jobs"]
 

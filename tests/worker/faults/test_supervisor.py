@@ -60,7 +60,7 @@ async def ready_children(supervisor: Supervisor, count: int, *, besides: Collect
     """Wait until so many children are ready, not counting those with these pids."""
 
     def found() -> list[Child]:
-        children = supervisor._children.values()
+        children = supervisor.children.values()
         return [child for child in children if child.process.pid not in besides and child.ready.is_set()]
 
     await until(lambda: len(found()) >= count)
@@ -142,10 +142,9 @@ async def test_jobs_that_can_not_be_given_back_are_told_and_do_not_stop_the_pare
     assert "wait for the end of its lease: no route to the database" in caplog.text
 
 
-async def test_the_third_request_ends_a_child_that_does_not_listen(monkeypatch):
+async def test_the_third_request_ends_a_child_that_does_not_listen():
     deaf = PATIENT.replace("os._exit(", "int(")
-    monkeypatch.setattr("onward.worker.supervisor._KILL_AFTER", 0.0)
-    supervisor = Supervisor(program(deaf), 1, give_back=Returned())
+    supervisor = Supervisor(program(deaf), 1, give_back=Returned(), kill_after=0.0)
     running = asyncio.create_task(supervisor.run())
     await ready_children(supervisor, 1)
     for _ in range(3):

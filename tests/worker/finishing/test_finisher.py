@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from onward import AsyncClient, Job, NewJob, Succeeded
+from onward import AsyncClient, NewJob, Succeeded
+from onward.results import Job
 from onward.worker.finishing.end_batches import CROWD
 from onward.worker.finishing.finisher import Finisher
 from onward.worker.outage import Outage

@@ -14,23 +14,23 @@ from typing import IO, cast
 
 from onward.blobs import Blobs, folder_of, key_of
 from onward.blobs.content import CHUNK, Source, copied
-from onward.core.records.artifact import Artifact, Kept
+from onward.core.records.artifact import Artifact, StoredContent
 from onward.errors import ArtifactCorrupt
 
 _AT_ONCE = 500
 
 
-class Shelf:
+class ArtifactFiles:
     """The files of one database, in the place where its application keeps them."""
 
     def __init__(self, blobs: Blobs, installation: str) -> None:
         self._blobs = blobs
         self._installation = installation
 
-    def put(self, org_id: str | None, source: Source) -> Kept:
+    def put(self, org_id: str | None, source: Source) -> StoredContent:
         """Write content for an org."""
         blob = self._blobs.put(folder_of(self._installation, org_id), source.chunks())
-        return Kept(blob.sha256, blob.size, self._blobs.name)
+        return StoredContent(blob.sha256, blob.size, self._blobs.name)
 
     def read(self, artifact: Artifact) -> Iterator[bytes]:
         """Yield the content of an artifact in pieces, unchecked."""
@@ -51,8 +51,8 @@ class Shelf:
         self, keys: Collection[str], used: Iterable[tuple[str | None, str]], *, before: float
     ) -> int:
         """Remove files that no artifact uses; return how many."""
-        kept = {key_of(folder_of(self._installation, org_id), sha256) for org_id, sha256 in used}
-        return sum(self._blobs.remove(key, before=before) for key in keys if key not in kept)
+        needed = {key_of(folder_of(self._installation, org_id), sha256) for org_id, sha256 in used}
+        return sum(self._blobs.remove(key, before=before) for key in keys if key not in needed)
 
 
 def some(keys: Iterator[str]) -> list[str]:
@@ -60,10 +60,10 @@ def some(keys: Iterator[str]) -> list[str]:
     return list(islice(keys, _AT_ONCE))
 
 
-def inlined(content: bytes) -> Kept:
+def inlined(content: bytes) -> StoredContent:
     """Return small content in the form in which its row stores it."""
     blob = copied([content], None)
-    return Kept(blob.sha256, blob.size, data=base64.b64encode(content).decode())
+    return StoredContent(blob.sha256, blob.size, data=base64.b64encode(content).decode())
 
 
 def outlined(artifact: Artifact, data: str) -> Iterator[bytes]:
@@ -86,7 +86,7 @@ def opened(artifact: Artifact, chunks: Iterable[bytes]) -> IO[bytes]:
     return file
 
 
-def whole_content(artifact: Artifact, chunks: Iterable[bytes]) -> bytes:
+def read_all(artifact: Artifact, chunks: Iterable[bytes]) -> bytes:
     """Return content as one bytes object, after checking that it is what was stored."""
     file = io.BytesIO()
     check(artifact, chunks, file)

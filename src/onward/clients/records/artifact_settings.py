@@ -21,7 +21,7 @@ new_artifact_id = IdMaker(time.time_ns, os.urandom).make
 """Make the id of an artifact: a UUIDv7, like the id of a job."""
 
 
-class Keeping:
+class ArtifactSettings:
     """The application's settings for artifacts or, where they are unset, those of the environment."""
 
     def __init__(self, store: Store | AsyncStore, policies: Policies) -> None:

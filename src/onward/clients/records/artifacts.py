@@ -3,233 +3,207 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import IO
-from uuid import UUID
+from typing import IO, Annotated
 
-from onward.blobs.content import Content, Source
+from msgspec import Meta
+
+from onward.blobs.content import BYTES, Content, Source
 from onward.clients.binding import AsyncBinding
-from onward.clients.blocking import call_async
-from onward.clients.records.artifact_files import Shelf, check, inlined, opened, outlined, some, whole_content
-from onward.clients.records.artifact_settings import Keeping, new_artifact_id
+from onward.clients.records.artifact_content import AsyncArtifactContent, Found
+from onward.clients.records.artifact_settings import new_artifact_id
 from onward.clients.records.links import invalid, read_link, signed
-from onward.core.inputs.checks import check_kind, span
+from onward.core.inputs.checks import span
 from onward.core.inputs.duration import Duration, duration
-from onward.core.jobs.ids import JobId, normalise_id
-from onward.core.jobs.job import Job
+from onward.core.jobs.ids import AnyJobId, normalise_id
+from onward.core.page import Cursor, Page, PageSize
 from onward.core.records.artifact import (
+    AnyArtifact,
     Artifact,
-    ArtifactPage,
     ArtifactRef,
     ArtifactsPruned,
     ArtifactsVerified,
     Expiry,
-    Kept,
     NewArtifact,
     Owner,
 )
-from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting, LeaseLost
+from onward.errors import ArtifactCorrupt, ArtifactNotFound, InvalidSetting
 from onward.operations.records import artifacts
 
 _SECOND = timedelta(seconds=1)
 
-Which = Artifact | str | UUID
-"""An artifact, its id, or its ref."""
-
 
 class AsyncArtifacts:
-    """Store, read, share and remove artifacts; all content is checked against its sha256 when read."""
+    """Store, read, share and remove artifacts; all content is checked against its sha256 when read.
+
+    An artifact belongs to the org and the project of its client, or to those of a job. Reading raises
+    ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text that is
+    neither an id nor a ref.
+    """
 
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._run = binding.run
-        self._policies = binding.policies
-        self._keeping = Keeping(binding.store, binding.policies)
+        self._content = AsyncArtifactContent(binding)
 
     async def put(
         self,
         name: str,
-        data: Content | None = None,
+        data: bytes | None = None,
         *,
         text: str | None = None,
-        path: str | os.PathLike[str] | None = None,
-        org_id: str | None = None,
-        project_id: str | None = None,
-        job_id: JobId | UUID | None = None,
+        job_id: AnyJobId | None = None,
         content_type: str | None = None,
         roles: Sequence[str] | None = None,
         expires: Expiry | None = None,
     ) -> Artifact:
-        """Store a file, for instance the input of a job: put its `.ref` into the payload."""
-        new = NewArtifact.of(
-            name, text=text is not None, content_type=content_type, roles=roles, expires=expires
-        )
-        source = Source(path=path, data=data, text=text)
-        asked = Owner(
-            org_id=org_id if org_id is not None else self._binding.org_id,
-            project_id=project_id,
-            job_id=None if job_id is None else normalise_id(job_id),
-        )
-        owner = await self._run(
-            partial(artifacts.owner_of, asked, self._binding.org_id, self._policies), write=False
-        )
-        kept = await self._keep(owner.org_id, source)
-        return await self._run(partial(artifacts.add, new_artifact_id(), new, kept, owner))
+        """Store bytes or a text, for instance the input of a job: put its `.ref` into the payload.
 
-    async def add(
-        self,
-        job: Job,
-        name: str,
-        data: Content | None = None,
-        *,
-        text: str | None = None,
-        path: str | os.PathLike[str] | None = None,
-        content_type: str | None = None,
-        roles: Sequence[str] | None = None,
-        expires: Expiry | None = None,
-    ) -> Artifact:
-        """Store a file that a claimed job made; raises LeaseLost if another worker holds the job by now."""
-        check_kind("job", job, Job, "give the job as claim() gave it")
-        if expires is None:
-            expires = self._policies.category_of(job).artifact_retention
-        new = NewArtifact.of(
-            name, text=text is not None, content_type=content_type, roles=roles, expires=expires
-        )
-        kept = await self._keep(job.org_id, Source(path=path, data=data, text=text))
-        made = await self._run(partial(artifacts.add_of_job, new_artifact_id(), new, kept, job))
-        if made is None:
-            # Raised after the operation: inside it, the error would roll back the audit of the refusal.
-            raise LeaseLost(
-                f"job {job.id}: another worker holds it, or it has ended; artifact {name!r:.80} was refused"
+        Raises InvalidSetting, InvalidJob, JobNotFound, and ContractBroken if every artifact must have an org.
+        """
+        if data is not None and not isinstance(data, BYTES):
+            raise InvalidSetting(
+                f"an artifact's data is a {type(data).__name__}; give bytes, or use put_file()"
             )
-        return made
+        new = NewArtifact.of(
+            name, text=text is not None, content_type=content_type, roles=roles, expires=expires
+        )
+        return await self._store(new, Source(path=None, data=data, text=text), job_id)
 
-    async def get(self, artifact: Which) -> Artifact:
-        """Read the record of an artifact; raises ArtifactNotFound."""
-        found, _ = await self._find(artifact)
+    async def put_file(
+        self,
+        name: str,
+        file: str | os.PathLike[str] | Content,
+        *,
+        job_id: AnyJobId | None = None,
+        content_type: str | None = None,
+        roles: Sequence[str] | None = None,
+        expires: Expiry | None = None,
+    ) -> Artifact:
+        """Store the file at a path, an open file or pieces of bytes, which are read piece by piece.
+
+        Raises what `put()` raises.
+        """
+        new = NewArtifact.of(name, text=False, content_type=content_type, roles=roles, expires=expires)
+        if isinstance(file, str | os.PathLike):
+            return await self._store(new, Source(path=file, data=None, text=None), job_id)
+        return await self._store(new, Source(path=None, data=file, text=None), job_id)
+
+    async def get(self, artifact: AnyArtifact) -> Artifact:
+        """Return the record of an artifact."""
+        found, _ = await self._content.find(artifact)
         return found
 
-    async def read(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> bytes:
-        """Read the whole content; with `job`, only if the artifact is of the same org."""
-        found, data = await self._find(artifact, job=job)
-        found.require_role(role)
-        return await call_async(whole_content, found, await self._chunks(found, data))
+    async def read(self, artifact: AnyArtifact, *, role: str | None = None) -> bytes:
+        """Return the whole content; raises NotAllowed unless the artifact is open to the role."""
+        return await self._content.read(await self._content.find_for(artifact, role))
 
-    async def open(self, artifact: Which, *, role: str | None = None, job: Job | None = None) -> IO[bytes]:
-        """Return the content as an open file: a checked copy that is deleted when it is closed."""
-        found, data = await self._find(artifact, job=job)
-        found.require_role(role)
-        return await call_async(opened, found, await self._chunks(found, data))
+    async def open(self, artifact: AnyArtifact, *, role: str | None = None) -> IO[bytes]:
+        """Return the content as an open file: a checked copy that is deleted when it is closed.
+
+        Raises NotAllowed unless the artifact is open to the role.
+        """
+        return await self._content.open(await self._content.find_for(artifact, role))
 
     async def list(
         self,
         *,
-        job_id: JobId | UUID | None = None,
+        job_id: AnyJobId | None = None,
         name: str | None = None,
-        org_id: str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> ArtifactPage:
-        """Read a page of artifacts, newest first."""
-        asked = None if job_id is None else normalise_id(job_id)
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Artifact]:
+        """Return a page of artifacts, newest first.
+
+        Raises InvalidSetting, and InvalidJob for a bad id or name.
+        """
+        of_job = None if job_id is None else normalise_id(job_id)
         return await self._run(
-            lambda: artifacts.list_artifacts(
-                org_id=org_id, job_id=asked, name=name, limit=limit, cursor=cursor
-            ),
+            lambda: artifacts.list_artifacts(job_id=of_job, name=name, limit=limit, cursor=cursor),
             write=False,
         )
 
-    async def delete(self, artifact: Which, *, reason: str) -> Artifact:
-        """Remove an artifact, which can't be read from now on.
+    async def delete(self, artifact: AnyArtifact, *, reason: str) -> Artifact:
+        """Remove an artifact, which can't be read from now on; raises InvalidJob for a bad reason.
 
         A later `prune()` removes its file.
         """
         ref = ArtifactRef.of(artifact)
         return await self._run(lambda: artifacts.delete(ref.id, reason=reason))
 
-    async def verify(
-        self, *, limit: int = 100, cursor: str | None = None, org_id: str | None = None
-    ) -> ArtifactsVerified:
-        """Read stored content again, newest first, and return the artifacts whose content has changed."""
-        page = await self.list(org_id=org_id, limit=limit, cursor=cursor)
+    async def verify(self, *, limit: PageSize = 100, cursor: Cursor | None = None) -> ArtifactsVerified:
+        """Read a page of stored content again, newest first, and return the artifacts that were changed.
+
+        Raises InvalidSetting.
+        """
+        page = await self.list(limit=limit, cursor=cursor)
         checked = 0
         corrupt: list[Artifact] = []
-        for artifact in page.artifacts:
+        for artifact in page:
             try:
-                found, data = await self._find(artifact.id)
+                found = await self._content.find(artifact.id)
                 checked += 1
-                await call_async(check, found, await self._chunks(found, data))
+                await self._content.check(found)
             except ArtifactNotFound:
                 continue
             except ArtifactCorrupt:
                 corrupt.append(artifact)
-        return ArtifactsVerified(checked, tuple(corrupt), page.cursor)
+        return ArtifactsVerified(checked, tuple(corrupt), page.next_cursor)
 
-    async def prune(self, *, limit: int = 500, grace: Duration = "1d") -> ArtifactsPruned:
-        """Remove expired artifacts, and unused files that were last written over `grace` ago."""
+    async def prune(
+        self, *, limit: Annotated[int, Meta(ge=1, le=artifacts.MOST_EXPIRED)] = 500, grace: Duration = "1d"
+    ) -> ArtifactsPruned:
+        """Remove expired artifacts, and unused files that were last written over `grace` ago.
+
+        Raises InvalidSetting, and NotAllowed for a client of one org.
+        """
         if self._binding.is_within:
             raise InvalidSetting("prune() removes files, which no rollback brings back; not within(tx)")
-        kept_since = self._binding.now() - duration("grace", grace)
-        before, removed = kept_since.timestamp(), 0
+        before = self._binding.now() - duration("grace", grace)
         expired = await self._run(lambda: artifacts.expire(limit))
-        shelf = await self._shelf()
-        old = shelf.old(before)
-        while removed < limit and (keys := await call_async(some, old)):
-            digests = {key.rpartition("/")[2] for key in keys}
-            used = await self._run(partial(artifacts.used, digests), write=False)
-            removed += await call_async(shelf.remove_unused, keys, used, before=before)
+        removed = await self._content.remove_unused(limit, before.timestamp())
         return ArtifactsPruned(len(expired), removed)
 
-    async def sign(self, artifact: Which, *, expires_in: Duration = "72h", role: str | None = None) -> str:
-        """Return a token that opens an artifact for `expires_in`, for any holder of the token."""
+    async def sign(
+        self, artifact: AnyArtifact, *, expires_in: Duration = "72h", role: str | None = None
+    ) -> str:
+        """Return a token that opens an artifact for `expires_in`, for any holder of the token.
+
+        Raises NotAllowed unless the artifact is open to the role, InvalidSetting if no secret is set, and
+        MissingExtra without PyJWT.
+        """
         open_for, secret = (
             span("expires_in", duration("expires_in", expires_in), least=_SECOND),
-            self._keeping.secret,
+            self._content.secret,
         )
-        found, _ = await self._find(artifact)
-        found.require_role(role)
+        found, _ = await self._content.find_for(artifact, role)
         return signed(found, self._binding.now() + open_for, secret)
 
     async def check(self, token: str) -> Artifact:
-        """Return the artifact that a token opens; raises InvalidLink."""
+        """Return the artifact that a token opens; raises InvalidLink, InvalidSetting and MissingExtra."""
         found, _ = await self._follow(token)
         return found
 
     async def open_link(self, token: str) -> IO[bytes]:
-        """Return the content that a token opens, as `open()` does; raises InvalidLink."""
-        found, data = await self._follow(token)
-        return await call_async(opened, found, await self._chunks(found, data))
+        """Return the content that a token opens, as `open()` does; raises what `check()` raises."""
+        return await self._content.open(await self._follow(token))
 
-    async def _follow(self, token: str) -> tuple[Artifact, str | None]:
-        link = read_link(token, self._keeping.secret, self._binding.now())
+    async def _store(self, new: NewArtifact, source: Source, job_id: AnyJobId | None) -> Artifact:
+        bound = self._binding.bound
+        of_job = None if job_id is None else normalise_id(job_id)
+        named = Owner(org_id=bound.org_id, project_id=bound.project_id, job_id=of_job)
+        owner = await self._run(partial(artifacts.owner_of, named, self._binding.policies), write=False)
+        content = await self._content.store(owner.org_id, source)
+        return await self._run(partial(artifacts.add, new_artifact_id(), new, content, owner))
+
+    async def _follow(self, token: str) -> Found:
+        link = read_link(token, self._content.secret, self._binding.now())
         try:
-            found, data = await self._find(link.artifact_id)
+            found, data = await self._content.find(link.artifact_id)
         except ArtifactNotFound:
             raise invalid() from None
         if (found.org_id, found.sha256) != (link.org_id, link.sha256):
             raise invalid()
         return found, data
-
-    async def _find(self, artifact: Which, *, job: Job | None = None) -> tuple[Artifact, str | None]:
-        ref = ArtifactRef.of(artifact)
-        found, data = await self._run(lambda: artifacts.get(ref.id, job=job), write=False)
-        ref.require(found)
-        return found, data
-
-    async def _keep(self, org_id: str | None, source: Source) -> Kept:
-        content = await call_async(source.small, self._keeping.inline_bytes)
-        if content is not None:
-            return inlined(content)
-        shelf = await self._shelf()
-        return await call_async(shelf.put, org_id, source)
-
-    async def _chunks(self, artifact: Artifact, data: str | None) -> Iterator[bytes]:
-        if data is not None:
-            return outlined(artifact, data)
-        return (await self._shelf()).read(artifact)
-
-    async def _shelf(self) -> Shelf:
-        installation = await self._run(artifacts.installation, write=False)
-        return Shelf(self._keeping.blobs, installation)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.clients.sync.binding import Binding
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
@@ -100,7 +100,7 @@ class Schedules:
 
     def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
         """Return the next `count` occurrences of a schedule, whether it is paused or not."""
-        whole("count", count, 1, _MOST_TIMES)
+        whole_number("count", count, 1, _MOST_TIMES)
         at, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
         return schedule.next_times(at, count)
 

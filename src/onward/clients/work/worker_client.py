@@ -9,8 +9,10 @@ from typing import Any
 
 from onward.clients.binding import AsyncBinding
 from onward.clients.work.worker_alerts import AsyncWorkerAlerts
+from onward.clients.work.worker_artifacts import AsyncWorkerArtifacts
 from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSignals
 from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
+from onward.clients.work.worker_maintenance import AsyncWorkerMaintenance
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
@@ -44,6 +46,11 @@ class AsyncWorkerClient:
         return AsyncWorkerAlerts(self._binding)
 
     @property
+    def artifacts(self) -> AsyncWorkerArtifacts:
+        """The files of running jobs."""
+        return AsyncWorkerArtifacts(self._binding)
+
+    @property
     def breakers(self) -> AsyncWorkerBreakers:
         """What workers ask and tell the breakers."""
         return AsyncWorkerBreakers(self._binding)
@@ -57,6 +64,11 @@ class AsyncWorkerClient:
     def limits(self) -> AsyncWorkerLimits:
         """What workers do for limits."""
         return AsyncWorkerLimits(self._binding)
+
+    @property
+    def maintenance(self) -> AsyncWorkerMaintenance:
+        """What the built-in jobs do for maintenance."""
+        return AsyncWorkerMaintenance(self._binding)
 
     @property
     def schedules(self) -> AsyncWorkerSchedules:

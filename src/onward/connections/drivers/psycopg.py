@@ -62,7 +62,7 @@ class PsycopgConnection:
         """Run one named statement and return its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
         if self._direct is not None and self._direct.takes(query):
-            return self._connection.wait(self._direct.asking(query, values))
+            return self._connection.wait(self._direct.exchange(query, values))
         prepare = None if query.plan_once else self._prepare and query.steady
         with self._new_cursor() as cursor:
             return cursor.execute(query.encoded, values, prepare=prepare).fetchall()
@@ -126,7 +126,7 @@ class AsyncPsycopgConnection:
         """Run one named statement and return its rows."""
         query, values = postgres_call(self._queries[statement.name], statement)
         if self._direct is not None and self._direct.takes(query):
-            return await self._connection.wait(self._direct.asking(query, values))
+            return await self._connection.wait(self._direct.exchange(query, values))
         prepare = None if query.plan_once else self._prepare and query.steady
         async with self._new_cursor() as cursor:
             return await (await cursor.execute(query.encoded, values, prepare=prepare)).fetchall()

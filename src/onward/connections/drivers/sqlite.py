@@ -58,8 +58,8 @@ class SqliteConnection:
         factory, self._connection.text_factory = self._connection.text_factory, str
         try:
             answers = [_rows(cursor, call) for call in calls(self._queries[statement.name], statement)]
-            told = [rows for rows in answers if rows is not None]
-            return told[0] if len(told) == 1 else [row for rows in told for row in rows]
+            results = [rows for rows in answers if rows is not None]
+            return results[0] if len(results) == 1 else [row for rows in results for row in rows]
         finally:
             self._connection.text_factory = factory
             cursor.close()

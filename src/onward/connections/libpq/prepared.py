@@ -100,7 +100,7 @@ class Direct:
             self._times[text] = times + 1
         return times >= _OFTEN and len(self._prepared) < MOST_PREPARED
 
-    def asking(self, query: Query, values: Sequence[Scalar | Array]) -> abc.PQGen[Sequence[Row]]:
+    def exchange(self, query: Query, values: Sequence[Scalar | Array]) -> abc.PQGen[Sequence[Row]]:
         """Run a statement, and return its rows once its writes are on the disk."""
         text = self._text(query)
         rows = yield from self._rows(text, encoded(values, self._encoding))
@@ -116,14 +116,14 @@ class Direct:
 
     def _rows(self, text: bytes, parameters: EncodedParameters) -> abc.PQGen[Sequence[Row]]:
         try:
-            result = yield from self._ask(text, parameters)
+            result = yield from self._execute(text, parameters)
         except errors.InvalidSqlStatementName:
             # psycopg deallocates all prepared statements after a rollback.
             self._prepared.clear()
-            result = yield from self._ask(text, parameters)
+            result = yield from self._execute(text, parameters)
         return rows_of(result, self._reader)
 
-    def _ask(self, text: bytes, parameters: EncodedParameters) -> abc.PQGen[pq.abc.PGresult]:
+    def _execute(self, text: bytes, parameters: EncodedParameters) -> abc.PQGen[pq.abc.PGresult]:
         name = self._prepared.get(text)
         if name is None:
             name = new_name()

@@ -175,7 +175,7 @@ def about_death(
     }
 
 
-def is_told(finding: Finding) -> bool:
+def raises_alert(finding: Finding) -> bool:
     """Whether a finding raises an alert; a warning that a worker's restart also causes does not."""
     if finding.code not in ALERTING or finding.severity == "ok":
         return False
@@ -238,7 +238,7 @@ def text_of(alert: Alert) -> str:
         lines += [
             f"Job: {alert.job_id} ({alert.job_type})",
             f"Attempts: {alert.attempt} of {alert.max_attempts} (retries: {retries})",
-            f"Last error: {_told(alert)}",
+            f"Last error: {_error_line(alert)}",
         ]
     named = {
         "Org": alert.org_id,
@@ -270,7 +270,7 @@ def sample(alert_id: str, now: datetime) -> Alert:
     )  # fmt: skip
 
 
-def _told(alert: Alert) -> str:
+def _error_line(alert: Alert) -> str:
     return ": ".join(part for part in (alert.error_class, alert.message) if part) or "none was kept"
 
 

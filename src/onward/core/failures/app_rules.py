@@ -66,8 +66,8 @@ class _Rule:
     def verdict(self, seen: Seen, now: datetime | None) -> Verdict | None:
         answer = seen.answer
         if self.judge is not None:
-            said = self._judged(self.judge(seen.error))
-            return None if said is None else replace(said, status=seen.status)
+            ruling = self._judged(self.judge(seen.error))
+            return None if ruling is None else replace(ruling, status=seen.status)
         if self.types and not issubclass(type(seen.error), self.types):
             return None
         if self.statuses and seen.status not in self.statuses:
@@ -80,26 +80,26 @@ class _Rule:
             after = answer.wait(now)
         return Verdict(self.name, kind, after, seen.status, self.hint, self.link)
 
-    def _judged(self, said: object) -> Verdict | None:
-        match said:
+    def _judged(self, ruling: object) -> Verdict | None:
+        match ruling:
             case None:
                 return None
-            case str() if said in _KINDS:
-                return Verdict(self.name, said)
+            case str() if ruling in _KINDS:
+                return Verdict(self.name, ruling)
             case Skip(reason):
                 return Verdict(self.name, "skip", reason=reason if isinstance(reason, str) else None)
             case BaseException():
-                meant = raised(Seen(said, frozenset()), None)
+                meant = raised(Seen(ruling, frozenset()), None)
                 if meant is not None:
                     return replace(meant, rule=self.name)
-        raise InvalidSetting(f"the rule {self.name} gave {said!r:.80}; give a verdict, or None")
+        raise InvalidSetting(f"the rule {self.name} gave {ruling!r:.80}; give a verdict, or None")
 
 
 class Classification:
     """The rules and hints of one application, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._policies: list[_Rule] = []
+        self._rules: list[_Rule] = []
         self._hints: dict[type | str, tuple[str, str | None]] = {}
         self.report: Callable[[str, BaseException], None] = lambda _name, _error: None
         """Told of a rule of the application's own that fails."""
@@ -125,7 +125,7 @@ class Classification:
             raise InvalidSetting(
                 f"rule {named}: after= is for what runs again, not for {kind!r}; leave it out"
             )
-        self._policies.append(
+        self._rules.append(
             _Rule(
                 named,
                 kind,
@@ -140,11 +140,11 @@ class Classification:
 
     def add_function(self, judge: Judge, name: str | None = None) -> None:
         """Add a rule that is a function of the error; without `name` it is called as the function is."""
-        given = name or getattr(judge, "__name__", "").strip("<>")
+        chosen = name or getattr(judge, "__name__", "").strip("<>")
         if inspect.iscoroutinefunction(judge):
-            raise InvalidSetting(f"rule {given} is async; give a plain function: it only looks at an error")
-        check_takes_one(f"rule {given}", judge, "the error")
-        self._policies.append(_Rule(self._name(given), judge=judge))
+            raise InvalidSetting(f"rule {chosen} is async; give a plain function: it only looks at an error")
+        check_takes_one(f"rule {chosen}", judge, "the error")
+        self._rules.append(_Rule(self._name(chosen), judge=judge))
 
     def add_hint(self, what: type[BaseException] | str, text: str, link: str | None = None) -> None:
         """Add a hint for an operator about an exception class, the name of such a class, or a rule."""
@@ -158,15 +158,15 @@ class Classification:
 
     def verdict(self, chain: Sequence[Seen], now: datetime | None) -> Verdict | None:
         """Return the verdict of the first rule that matches an error of the chain; None if no rule does."""
-        for rule in self._policies:
+        for rule in self._rules:
             for seen in chain:
                 try:
-                    said = rule.verdict(seen, now)
+                    ruling = rule.verdict(seen, now)
                 except BaseException as error:  # noqa: BLE001 - a rule that fails must not hurt the job
                     self.report(rule.name, error)
                     continue
-                if said is not None and may_say(seen, said):
-                    return said
+                if ruling is not None and may_say(seen, ruling):
+                    return ruling
         return None
 
     def explain(self, verdict: Verdict, chain: Sequence[Seen]) -> Verdict:
@@ -197,7 +197,7 @@ class Classification:
             )
         if name in RULE_NAMES:
             raise InvalidSetting(f"a built-in rule is named {name!r}; give this one another name")
-        if any(rule.name == name for rule in self._policies):
+        if any(rule.name == name for rule in self._rules):
             raise InvalidSetting(f"a rule named {name!r} is there already; give each its own name")
         return name
 
@@ -219,14 +219,14 @@ def _types(name: str, errors: object) -> tuple[type[BaseException], ...]:
 
 def _statuses(name: str, status: int | Iterable[int]) -> frozenset[int]:
     try:
-        given = [status] if isinstance(status, int | str) else list(status)
+        chosen = [status] if isinstance(status, int | str) else list(status)
     except TypeError:
-        given = [status]  # type: ignore[list-item]
-    wrong = [one for one in given if not isinstance(one, int) or one not in _STATUSES]
-    if wrong or not given:
+        chosen = [status]  # type: ignore[list-item]
+    wrong = [one for one in chosen if not isinstance(one, int) or one not in _STATUSES]
+    if wrong or not chosen:
         shown = wrong[0] if wrong else status
         raise InvalidSetting(f"rule {name}: status is {shown!r:.80}; give 100 to 599, or several in a list")
-    return frozenset(int(one) for one in given)
+    return frozenset(int(one) for one in chosen)
 
 
 def _pattern(name: str, pattern: object) -> re.Pattern[str]:

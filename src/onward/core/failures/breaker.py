@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.work.error_record import ErrorRecord
@@ -69,7 +69,7 @@ class BreakerSettings:
         cls, failures: int = 3, window: Duration = "1m", hold: Duration = "20s", patience: Duration = "30s"
     ) -> BreakerSettings:
         """Read settings as an application writes them; raise InvalidSetting for a value out of range."""
-        whole("failures", failures, 1, 1000)
+        whole_number("failures", failures, 1, 1000)
         spans = {"window": window, "hold": hold, "patience": patience}
         read = {name: duration(name, value) for name, value in spans.items()}
         for name, value in read.items():

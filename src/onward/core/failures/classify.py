@@ -69,9 +69,9 @@ def judge(
 
 
 def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Verdict:
-    if isinstance(told := peek(error, "verdict"), Verdict):
+    if isinstance(judged := peek(error, "verdict"), Verdict):
         # A child process raised it, and has judged it.
-        return told
+        return judged
     error = sole(error)
     if isinstance(error, BaseExceptionGroup):
         return min((judge(leaf, hide, own, now) for leaf in leaves(error)), key=_gravity)

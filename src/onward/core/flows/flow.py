@@ -131,8 +131,8 @@ def _flat(parts: Iterable[Any]) -> Iterator[NewJob | Flow]:
 
 def _job(part: object) -> NewJob:
     if not isinstance(part, NewJob):
-        said = f"{redact_text(repr(part)):.80}"
-        raise InvalidJob(f"{said} is no job and no flow; give what .build(), .then() or group() gave")
+        shown = f"{redact_text(repr(part)):.80}"
+        raise InvalidJob(f"{shown} is no job and no flow; give what .build(), .then() or group() gave")
     return part
 
 

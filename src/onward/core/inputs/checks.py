@@ -18,7 +18,7 @@ _LONGEST = timedelta(days=36_525)
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2150, 1, 1, tzinfo=UTC)
 
 
-def whole(
+def whole_number(
     name: str, value: Any, lowest: int, highest: int, *, error: type[OnwardError] = InvalidSetting
 ) -> int:
     """Return `value` if it is a whole number from `lowest` to `highest`; raise `error` otherwise."""

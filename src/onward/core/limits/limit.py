@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
-from onward.core.inputs.checks import check_takes_one, whole
+from onward.core.inputs.checks import check_takes_one, whole_number
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.inputs.rate import Rate, interval
 from onward.core.jobs.job import NewJob
@@ -73,13 +73,13 @@ class Limit:
     @property
     def declared(self) -> dict[str, Any]:
         """The options that decide admission, in their stored form."""
-        said = {
+        values = {
             "concurrency": self.concurrency,
             "rate": self.rate,
             "burst": self.burst,
             "ordered": self.ordered or None,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,22 +255,22 @@ def value_of(key: str) -> str | None:
 
 def check_terms(concurrency: Any, rate: Any, burst: Any) -> dict[str, Any]:
     """Check the terms of a limit, and return those that are set."""
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if concurrency is not None:
-        said["concurrency"] = whole("concurrency", concurrency, 1, _MOST)
+        values["concurrency"] = whole_number("concurrency", concurrency, 1, _MOST)
     if rate is not None:
         interval("rate", rate)
-        said["rate"] = rate
+        values["rate"] = rate
     if burst is not None:
-        said["burst"] = whole("burst", burst, 1, _MOST)
-    return said
+        values["burst"] = whole_number("burst", burst, 1, _MOST)
+    return values
 
 
 @lru_cache(maxsize=1024)
 def _read(declared: str, override: str | None) -> Terms:
-    said: dict[str, Any] = {**decode(declared), **({} if override is None else decode(override))}
+    values: dict[str, Any] = {**decode(declared), **({} if override is None else decode(override))}
     known = Terms.__slots__
-    return Terms(**{name: value for name, value in said.items() if name in known})
+    return Terms(**{name: value for name, value in values.items() if name in known})
 
 
 def _check_name(name: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.inputs.rate import Rate, interval
@@ -81,7 +81,7 @@ class QueueRule:
         if not isinstance(fair, bool):
             raise InvalidSetting(f"fair is {fair!r:.80}; give True or False")
         if weights and not fair:
-            raise InvalidSetting("weights say whose turn comes how often, which needs fair=True")
+            raise InvalidSetting("weights set how often the turn of an org comes, which needs fair=True")
         span = None if ageing is None else duration("ageing", ageing)
         if span is not None and not _SHORTEST_AGEING <= span <= _LONGEST_AGEING:
             raise InvalidSetting(f"ageing is {ageing!r:.80}; give from a millisecond to a year")
@@ -114,7 +114,7 @@ class QueueRule:
 
     def stored(self) -> dict[str, Any]:
         """Return the options that are set, in their stored form."""
-        said = {
+        values = {
             "concurrency": self.concurrency,
             "rate": self.rate,
             "burst": self.burst,
@@ -122,7 +122,7 @@ class QueueRule:
             "weights": dict(sorted(self.weights.items())) or None,
             "ageing": None if self.ageing is None else self.ageing.total_seconds(),
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
     @staticmethod
     def read(declared: str, override: str | None) -> QueueRule:
@@ -159,24 +159,26 @@ def bounds_of(
     concurrency: Bound | None = None, rate: RateBound | None = None, burst: int | None = None
 ) -> dict[str, Any]:
     """Check bounds and return those that are set; a bound that is lifted is None."""
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if concurrency is not None:
         lifted = concurrency == _NONE
-        said["concurrency"] = None if lifted else whole("concurrency", concurrency, 1, _MOST_CONCURRENT)
+        values["concurrency"] = (
+            None if lifted else whole_number("concurrency", concurrency, 1, _MOST_CONCURRENT)
+        )
     if rate is not None:
-        said["rate"] = None if rate == _NONE else rate
+        values["rate"] = None if rate == _NONE else rate
         if rate != _NONE:
             interval("rate", rate)
     if burst is not None:
-        said["burst"] = whole("burst", burst, 1, _MOST_BURST)
-    return said
+        values["burst"] = whole_number("burst", burst, 1, _MOST_BURST)
+    return values
 
 
 @lru_cache(maxsize=1024)
 def _read(declared: str, override: str | None) -> QueueRule:
     known = QueueOptions.__annotations__
-    said = {name: value for name, value in decode(declared).items() if name in known}
-    rule = QueueRule.of(**said)
+    values = {name: value for name, value in decode(declared).items() if name in known}
+    rule = QueueRule.of(**values)
     return rule if override is None else rule.overridden(decode(override))
 
 
@@ -185,5 +187,5 @@ def _weights(weights: Any) -> Mapping[str, int]:
         raise InvalidSetting(f"weights is {weights!r:.80}; give a mapping of orgs, at most {_MOST_WEIGHTS}")
     for org, weight in weights.items():
         check_text("the org of a weight", org, longest=LONGEST["org_id"])
-        whole(f"the weight of {org!r:.80}", weight, 1, _MOST_WEIGHT)
+        whole_number(f"the weight of {org!r:.80}", weight, 1, _MOST_WEIGHT)
     return MappingProxyType(dict(weights))

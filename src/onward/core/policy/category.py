@@ -200,31 +200,31 @@ CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for p
 """Every preset by its name."""
 
 
-def strict_retry(given: RetryPolicy) -> RetryPolicy:
+def strict_retry(policy: RetryPolicy) -> RetryPolicy:
     """Return a retry policy for the strict profile, which always sets `poison_after`."""
-    return given if given.poison_after is not None else replace(given, poison_after=_POISON_AFTER)
+    return policy if policy.poison_after is not None else replace(policy, poison_after=_POISON_AFTER)
 
 
-def strictly(given: Category) -> Category:
+def strictly(policy: Category) -> Category:
     """Return a category for the strict profile: unset scheduling is denied; five presets have own terms."""
-    given = replace(given, retry=strict_retry(given.retry))
-    said = given.capabilities
-    match given.name:
+    policy = replace(policy, retry=strict_retry(policy.retry))
+    granted = policy.capabilities
+    match policy.name:
         case "maintenance":
-            return replace(given, scheduling=given.scheduling or "allow")
+            return replace(policy, scheduling=policy.scheduling or "allow")
         case "notification":
-            scheduling: Scheduling = "deny" if given.scheduling == "deny" else "explicit"
-            return replace(given, scheduling=scheduling, best_effort=given.best_effort is not False)
+            scheduling: Scheduling = "deny" if policy.scheduling == "deny" else "explicit"
+            return replace(policy, scheduling=scheduling, best_effort=policy.best_effort is not False)
         case "audit_enrichment":
             own = frozenset[Capability]({"audit", "artifact"})
-            return replace(given, scheduling="deny", capabilities=own)
+            return replace(policy, scheduling="deny", capabilities=own)
         case "planning":
             # An application that lets plans write domain tables must declare its own category of this name.
-            own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if said is None else said
-            return replace(given, scheduling="deny", capabilities=own, needs_artifact=True)
+            own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if granted is None else granted
+            return replace(policy, scheduling="deny", capabilities=own, needs_artifact=True)
         case "import_export":
-            return replace(given, scheduling="deny")
-    return replace(given, scheduling=given.scheduling or "deny")
+            return replace(policy, scheduling="deny")
+    return replace(policy, scheduling=policy.scheduling or "deny")
 
 
 def category(name: str, among: Mapping[str, Category] = CATEGORIES) -> Category:

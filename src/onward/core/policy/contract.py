@@ -41,7 +41,7 @@ def check_origin(  # noqa: PLR0917 - the order of a shape's fields
     request_id: str | None,
 ) -> None:
     """Raise ContractBroken for a job without the org, actor or request that tenancy and contract require."""
-    check_given(policies, org_id, project_id, actor_type, actor_id)
+    check_present(policies, org_id, project_id, actor_type, actor_id)
     if policies.settings.tenancy == "required" and org_id is None:
         raise _missing("org_id is", "tenancy", "org_id=…")
     if policies.settings.contract == "required":
@@ -53,7 +53,7 @@ def check_origin(  # noqa: PLR0917 - the order of a shape's fields
             raise _missing("request_id is", "contract", "request_id=…")
 
 
-def check_given(
+def check_present(
     policies: Policies,
     org_id: str | None,
     project_id: str | None,
@@ -72,9 +72,9 @@ def check_given(
 
 def _check_actor(policies: Policies, actor_type: str | None, actor_id: str | None) -> None:
     if (actor_type is None) != (actor_id is None):
-        given, other = ("actor_type", "actor_id") if actor_id is None else ("actor_id", "actor_type")
+        present, absent = ("actor_type", "actor_id") if actor_id is None else ("actor_id", "actor_type")
         raise ContractBroken(
-            f"{given} is set and {other} is not; the two name one actor: give actor='user:42', or neither"
+            f"{present} is set and {absent} is not; the two name one actor: give actor='user:42', or neither"
         )
     if actor_type is not None and actor_type not in ACTOR_TYPES:
         raise ContractBroken(

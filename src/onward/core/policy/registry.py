@@ -35,12 +35,12 @@ class Registry:
     def add_breaker(self, name: str, settings: BreakerSettings) -> None:
         """Add the breaker of a provider or queue; raise InvalidSetting if it has one."""
         if name in self.breakers:
-            raise InvalidSetting(f"breaker() has been called for {name!r} before; say it once")
+            raise InvalidSetting(f"breaker() has been called for {name!r} before; declare it once")
         self.breakers[name] = settings
 
     def add_queue(self, name: str, policy: QueueRule) -> QueueRule:
         """Add the policy of a queue and return it; raise InvalidSetting if it has one."""
         if name in self.queues:
-            raise InvalidSetting(f"queue() has been called for {name!r} before; say it once")
+            raise InvalidSetting(f"queue() has been called for {name!r} before; declare it once")
         self.queues[name] = policy
         return policy

@@ -61,11 +61,11 @@ class Retention:
     def __post_init__(self) -> None:
         """Read every span; raise InvalidSetting, with its name, for a value that is none."""
         for one in fields(self):
-            given = getattr(self, one.name)
+            value = getattr(self, one.name)
             made = (
-                _overrides(one.name, given)
+                _overrides(one.name, value)
                 if one.name in {"by_category", "by_queue"}
-                else _read(one.name, given)
+                else _read(one.name, value)
             )
             object.__setattr__(self, one.name, made)
 
@@ -98,17 +98,17 @@ class Retention:
                     yield _read(state, kept)
 
 
-def _read(name: str, given: Any) -> timedelta | None:
-    return None if given is None else span(name, duration(name, given), least=_LEAST)
+def _read(name: str, value: Any) -> timedelta | None:
+    return None if value is None else span(name, duration(name, value), least=_LEAST)
 
 
-def _overrides(where: str, given: Any) -> Mapping[str, Spans]:
-    if not isinstance(given, Mapping):
+def _overrides(where: str, value: Any) -> Mapping[str, Spans]:
+    if not isinstance(value, Mapping):
         raise InvalidSetting(
-            f"{where} is {given!r:.80}; give a dict such as {{'q:exports': {{'succeeded': '90d'}}}}"
+            f"{where} is {value!r:.80}; give a dict such as {{'q:exports': {{'succeeded': '90d'}}}}"
         )
     made = {}
-    for name, spans in given.items():
+    for name, spans in value.items():
         check_text(where, name, longest=LONGEST["queue"])
         if not isinstance(spans, Mapping):
             raise InvalidSetting(

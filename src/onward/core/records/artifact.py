@@ -8,21 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 
 from onward.core.inputs.checks import check_kind, zoned
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import duration
 from onward.core.inputs.fields import check_text
+from onward.core.inputs.wire_form import Form
 from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.page import Cursor
 from onward.errors import ArtifactCorrupt, InvalidJob, InvalidSetting, NotAllowed
 
 DATABASE = "database"
 """The place of an artifact whose content is small enough for its database row."""
 
-Expiry = Duration | datetime
-"""When an artifact is no longer kept: after a duration, or at an instant."""
+Expiry = Annotated[timedelta | float | str | datetime, Form(float | str)]
+"""When an artifact is no longer kept: after a duration, or at an instant, which may be text of RFC 3339."""
 
 LONGEST_NAME = 255
 """The longest name of an artifact, in bytes of UTF-8."""
@@ -33,6 +36,7 @@ _MOST_ROLES = 20
 _BINARY = "application/octet-stream"
 # It is sent as an HTTP header, so it must not contain a line break.
 _CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", re.ASCII)
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T")
 _REF = re.compile(r"artifact:([0-9a-fA-F-]{32,36}):sha256:([0-9a-f]{64})")
 
 
@@ -64,8 +68,12 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     def require_role(self, role: str | None) -> None:
         """Raise NotAllowed unless the artifact is open to its whole org, or to this role."""
         if self.roles is not None and role not in self.roles:
-            who = "without a role" if role is None else f"as {role!r:.80}"
-            raise NotAllowed(f"artifact {self.id} can't be read {who}; it is for {', '.join(self.roles)}")
+            reader = "without a role" if role is None else f"as {role!r:.80}"
+            raise NotAllowed(f"artifact {self.id} can't be read {reader}; it is for {', '.join(self.roles)}")
+
+
+AnyArtifact = Annotated[Artifact | str | UUID, Form(str)]
+"""An artifact, its id, or its ref."""
 
 
 class ArtifactRef(msgspec.Struct, frozen=True):
@@ -115,10 +123,7 @@ class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
     ) -> NewArtifact:
         """Return the properties that a caller gave; raise an error if one is invalid."""
         check_text("an artifact's name", name, longest=LONGEST_NAME)
-        until = zoned("expires", expires) if isinstance(expires, datetime) else None
-        keep = None if expires is None or until else duration("expires", expires)
-        if keep is not None and keep <= timedelta():
-            raise InvalidSetting(f"expires is {expires!r:.80}; give a time to come")
+        keep, until = _read_expiry(expires)
         if content_type is not None:
             check_kind("content_type", content_type, str, "give one such as text/csv")
         content_type = content_type or ("text/plain; charset=utf-8" if text else _BINARY)
@@ -127,19 +132,12 @@ class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
         return cls(name=name, content_type=content_type, roles=_roles(roles), keep_for=keep, keep_until=until)
 
 
-class ArtifactPage(msgspec.Struct, frozen=True):
-    """Artifacts, newest first; the cursor leads to the next page and is None on the last one."""
-
-    artifacts: tuple[Artifact, ...]
-    cursor: str | None
-
-
 class ArtifactsVerified(msgspec.Struct, frozen=True):
-    """The result of verifying stored content; the cursor continues where it stopped."""
+    """How many artifacts were read again, those whose content has changed, and where to continue."""
 
     checked: int
     corrupt: tuple[Artifact, ...]
-    cursor: str | None
+    next_cursor: Cursor | None
 
 
 class ArtifactsPruned(msgspec.Struct, frozen=True):
@@ -149,7 +147,7 @@ class ArtifactsPruned(msgspec.Struct, frozen=True):
     removed: int
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredContent(msgspec.Struct, frozen=True):
     """Stored content: `data` in the row itself, in base64, or at `place`."""
 
     sha256: str
@@ -164,6 +162,22 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     org_id: str | None = None
     project_id: str | None = None
     job_id: JobId | None = None
+
+
+def _read_expiry(expires: Any) -> tuple[timedelta | None, datetime | None]:
+    """Return how long an artifact is kept, or until when."""
+    if expires is None:
+        return None, None
+    try:
+        instant = isinstance(expires, str) and _INSTANT.match(expires) and datetime.fromisoformat(expires)
+    except ValueError:
+        raise InvalidSetting(f"expires is {expires!r:.80}; give an instant as RFC 3339 has it") from None
+    if instant or isinstance(expires, datetime):
+        return None, zoned("expires", instant or expires)
+    keep = duration("expires", expires)
+    if keep <= timedelta():
+        raise InvalidSetting(f"expires is {expires!r:.80}; give a time in the future")
+    return keep, None
 
 
 def _roles(roles: Any) -> tuple[str, ...] | None:

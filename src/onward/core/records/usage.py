@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import check_text
 from onward.core.jobs.ids import JobId
 from onward.errors import InvalidJob, InvalidSetting
@@ -39,7 +39,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
         except InvalidJob as error:
             # The handler chose the unit: its argument is wrong, not the job.
             raise InvalidSetting(str(error)) from None
-        return cls(unit, _amount(amount), whole("cost_micros", cost_micros, 0, MOST_COST))
+        return cls(unit, _amount(amount), whole_number("cost_micros", cost_micros, 0, MOST_COST))
 
 
 class Meters:

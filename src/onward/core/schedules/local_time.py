@@ -125,14 +125,16 @@ def _nearest(name: str) -> str:
         return "this machine has no time zones: pip install tzdata"
     near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
     near += [zone for zone in known if zone.rpartition("/")[2] == name.lower().replace(" ", "_")]
-    said = ", ".join(dict.fromkeys(known[zone] for zone in near))
-    return f"did you mean {said}?" if said else "give a name such as 'Europe/Lisbon' or 'UTC'"
+    advice = ", ".join(dict.fromkeys(known[zone] for zone in near))
+    return f"did you mean {advice}?" if advice else "give a name such as 'Europe/Lisbon' or 'UTC'"
 
 
 def _instead_of(sign: str, hours: str, minutes: str) -> str:
     """Return what to pass instead of an offset, which has no summer time: a city, or a fixed zone."""
-    said = "an offset is no zone; give that of a city, such as 'Europe/Lisbon'"
+    advice = "an offset is no zone; give that of a city, such as 'Europe/Lisbon'"
     if int(minutes) or not 0 < int(hours) <= _MOST_HOURS[sign]:
-        return said
+        return advice
     # POSIX inverts the sign in the names of these zones.
-    return f"{said}, or 'Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}' for UTC{sign}{int(hours)} all year"
+    return (
+        f"{advice}, or 'Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}' for UTC{sign}{int(hours)} all year"
+    )

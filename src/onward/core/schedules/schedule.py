@@ -221,10 +221,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         rest = self.missed == "all" and len(slots) == most
         return slots, self.timing.next_after(slots[-1] if rest else now)
 
-    def job_at(self, slot: datetime, *, asked: bool = False) -> NewJob:
+    def job_at(self, slot: datetime, *, on_request: bool = False) -> NewJob:
         """Return the job of a run; a run that an operator `asked` for has no jitter."""
-        late = timedelta() if asked else jitter(self.name, slot, self.jitter)
-        return job_of_run(self.name, self._template(), slot, late, asked=asked)
+        late = timedelta() if on_request else jitter(self.name, slot, self.jitter)
+        return job_of_run(self.name, self._template(), slot, late, on_request=on_request)
 
     def _template(self) -> Template:
         return msgspec.json.decode(self.job, type=Template)
@@ -252,10 +252,10 @@ def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
 
 
 def job_of_run(
-    name: str, template: Template, slot: datetime, late: timedelta = timedelta(), *, asked: bool = False
+    name: str, template: Template, slot: datetime, late: timedelta = timedelta(), *, on_request: bool = False
 ) -> NewJob:
     """Return the job of a run; its key is made from its occurrence, so a repeated enqueue adds no job."""
-    key = f"schedule:{name}:{'run_now:' if asked else ''}{_stamp(slot)}"
+    key = f"schedule:{name}:{'run_now:' if on_request else ''}{_stamp(slot)}"
     fields: dict[str, Any] = {kept: getattr(template, kept) for kept in _KEPT}
     if template.actor_type is None:
         fields |= {"actor_type": "system", "actor_id": f"schedule:{name}"}

@@ -185,5 +185,5 @@ def _length_in_words(length: timedelta) -> str:
     minutes, seconds = divmod(length.total_seconds() - length.days * 86_400, 60)
     hours, minutes = divmod(int(minutes), 60)
     parts = [(length.days, "day"), (hours, "hour"), (minutes, "minute"), (round(seconds, 6), "second")]
-    said = [f"{number:g} {unit}{'' if number == 1 else 's'}" for number, unit in parts if number]
-    return said[0].removeprefix("1 ") if len(said) == 1 else " ".join(said)
+    words = [f"{number:g} {unit}{'' if number == 1 else 's'}" for number, unit in parts if number]
+    return words[0].removeprefix("1 ") if len(words) == 1 else " ".join(words)

@@ -43,7 +43,9 @@ def own_pattern(source: str | re.Pattern[str]) -> Pattern:
     except (re.error, TypeError) as error:
         raise InvalidSetting(f"pattern {source!r:.80} is no regular expression: {error}") from None
     if not isinstance(compiled.pattern, str) or useless:
-        raise InvalidSetting(f"pattern {source!r:.80} fits any text; say more of what a secret looks like")
+        raise InvalidSetting(
+            f"pattern {source!r:.80} fits any text; describe more closely what a secret looks like"
+        )
     return Pattern("a pattern of this application", ("",), compiled, compiled)
 
 

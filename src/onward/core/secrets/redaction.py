@@ -68,8 +68,8 @@ class Redaction:
     """
 
     def __init__(self, *, names: Iterable[str] = (), patterns: Iterable[str | re.Pattern[str]] = ()) -> None:
-        for what, given in (("names", names), ("patterns", patterns)):
-            if isinstance(given, str | bytes):
+        for what, texts in (("names", names), ("patterns", patterns)):
+            if isinstance(texts, str | bytes):
                 raise InvalidSetting(f"{what} is a text; give a list of texts")
         self.names = tuple(names)
         self.patterns = tuple(patterns)
@@ -295,11 +295,11 @@ def _secret(match: re.Match[str]) -> str:
 
 def _masked(match: re.Match[str]) -> str:
     """Return a match with its secret replaced and the text around it kept."""
-    whole, secret = match[0], _secret(match)
-    if secret is whole or secret == whole:
+    text, secret = match[0], _secret(match)
+    if secret is text or secret == text:
         return MASK
     start = match.start("secret") - match.start()
-    return f"{whole[:start]}{MASK}{whole[start + len(secret) :]}"
+    return f"{text[:start]}{MASK}{text[start + len(secret) :]}"
 
 
 class _Value(NamedTuple):

@@ -20,9 +20,9 @@ class Secrets(NamedTuple):
         """Return a checked policy; raise InvalidSetting unless 'allow', and only 'allow', has a reason."""
         if policy not in get_args(SecretPolicy):
             raise InvalidSetting(f"{where}secrets is {policy!r:.80}; give 'reject', 'redact' or 'allow'")
-        given = isinstance(reason, str) and bool(reason.strip())
-        if policy == "allow" and not given:
-            raise InvalidSetting(f"{where}secrets='allow' needs a reason; say it with secrets_reason='…'")
+        has_reason = isinstance(reason, str) and bool(reason.strip())
+        if policy == "allow" and not has_reason:
+            raise InvalidSetting(f"{where}secrets='allow' needs a reason; give it as secrets_reason='…'")
         if policy != "allow" and reason is not None:
             raise InvalidSetting(
                 f"{where}secrets_reason is for secrets='allow', not for {policy!r}; leave it out"

@@ -82,7 +82,7 @@ def _scheduled(facts: JobFacts) -> Iterator[Finding]:
         yield fine("waiting_for_time", when, run_at=job.run_at)
     elif -left > patience(facts.workers or (), facts.now):
         yield problem(
-            "silent_schedule", f"it was due {lasting(-left)} ago, and nobody has made it ready",
+            "silent_schedule", f"it was due {lasting(-left)} ago, and no worker has made it ready",
             "onward worker APP", run_at=job.run_at
         )  # fmt: skip
     yield from _hindrances(facts)
@@ -142,12 +142,13 @@ def _running(facts: JobFacts) -> Finding:
     holder = next((one for one in facts.workers or () if one.id == job.worker_id), None)
     if facts.workers is not None and (holder is None or not holder.lives(facts.now)):
         return problem(
-            "stuck_jobs", f"it runs on worker {job.worker_id}, whose lease ran out; nobody has taken it back",
+            "stuck_jobs",
+            f"it runs on worker {job.worker_id}, whose lease ran out; no worker has taken it back",
             "onward worker APP", **about,
         )  # fmt: skip
     if job.cancel_requested_at is not None:
-        asked = lasting(facts.now - job.cancel_requested_at)
-        return warning("cancel_requested", f"it was asked {asked} ago to give way, and still runs", **about)
+        ago = lasting(facts.now - job.cancel_requested_at)
+        return warning("cancel_requested", f"it was asked {ago} ago to give way, and still runs", **about)
     return fine("running", f"it runs on worker {job.worker_id} since {lasting(facts.now - since)}", **about)
 
 

@@ -62,19 +62,19 @@ def _unserved(facts: Facts) -> Iterator[Finding]:
 
 def _unknown_types(facts: Facts) -> Iterator[Finding]:
     counted_on = servers(facts.workers, facts.now)
-    told: set[str] = set()
+    unknown: set[str] = set()
     for seen in facts.types:
         serving = [worker for worker in counted_on if worker.serves(seen.queue)]
         if serving and not any(worker.knows(seen.job_type) for worker in serving):
-            told.add(seen.job_type)
+            unknown.add(seen.job_type)
     # A worker without the handler released the job, since a worker of another version may have it.
-    told |= {
+    unknown |= {
         failure.job_type
         for failure in facts.failures
         if failure.error_class == "UnknownJobType"
         and not any(one.knows(failure.job_type) for one in counted_on)
     }
-    for job_type in sorted(told):
+    for job_type in sorted(unknown):
         known = sorted({name for worker in counted_on for name in worker.job_types or ()})
         yield problem(
             "unknown_job_type",
@@ -108,7 +108,7 @@ def _unclaimed(facts: Facts) -> Iterator[Finding]:
             yield problem(
                 "not_claimed",
                 f"workers are free, yet a job of queue {queue.name} has waited for {lasting(wait)}; "
-                "a worker is quiet, or its event loop is blocked: its log tells",
+                "a worker is quiet, or its event loop is blocked: see its log",
                 f"onward worker APP -q {quoted(queue.name)}",
                 free=free,
                 **evidence,
@@ -121,7 +121,7 @@ def _stuck(facts: Facts) -> Iterator[Finding]:
         jobs = sum(holder.jobs for holder in silent)
         yield problem(
             "stuck_jobs",
-            f"{count(jobs, 'job', 'run')} on workers whose lease ran out, and nobody takes them back",
+            f"{count(jobs, 'job', 'run')} on workers whose lease ran out, and no worker takes them back",
             "onward worker APP",
             jobs=jobs,
             workers=[holder.worker_id for holder in silent[:_SHOWN]],
@@ -137,7 +137,7 @@ def _silent_schedule(facts: Facts) -> Iterator[Finding]:
         yield problem(
             "silent_schedule",
             f"{count(facts.overdue, 'scheduled job')} should be ready, the oldest since {lasting(late)}; "
-            "nobody promotes them",
+            "no worker promotes them",
             "onward tick APP" if ticks_of(facts.workers) else "onward worker APP",
             jobs=facts.overdue,
             oldest=facts.next_due,
@@ -182,7 +182,7 @@ def _dead(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield warning(
-            "dead_letters", f"{count(jobs, 'dead job', 'wait')} for somebody, {cause}", "onward dead list",
+            "dead_letters", f"{count(jobs, 'dead job', 'wait')} to be resolved, {cause}", "onward dead list",
             jobs=jobs, types=kinds,
         )  # fmt: skip
     recent, before = (
@@ -264,7 +264,7 @@ def _wakeups(facts: Facts) -> Iterator[Finding]:
         yield warning(
             "no_wakeups",
             f"{count(len(living), 'worker', 'live')}, and no connection listens for new work; they poll",
-            "restart the workers; their log tells why they lost their wake-ups",
+            "restart the workers; see in their log why they lost their wake-ups",
             workers=len(living),
         )
 

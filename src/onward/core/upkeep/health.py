@@ -40,30 +40,30 @@ def examine(seen: DatabaseSeen) -> list[Finding]:
 def trouble(error: OnwardError) -> Finding:  # noqa: PLR0911 - one for each
     """Return the finding for an error that ended a check of the database."""
     text = redact_text(str(error))
-    said = {"error": error.code, "message": text}
+    facts = {"error": error.code, "message": text}
     match error:
         case SchemaMissing():
             return problem(
-                "schema_missing", "Onward's tables are not in this database", "onward migrate", **said
+                "schema_missing", "Onward's tables are not in this database", "onward migrate", **facts
             )
         case SchemaBehind():
             return problem(
-                "schema_behind", f"the tables are older than this code: {text}", "onward migrate", **said
+                "schema_behind", f"the tables are older than this code: {text}", "onward migrate", **facts
             )
         case SchemaTooNew():
             return problem(
                 "schema_too_new",
                 f"the tables are newer than this code: {text}",
                 "pip install -U onward",
-                **said,
+                **facts,
             )
         case StoreUnreachable():
-            return problem("database_unreachable", text, "start the database, or mend ONWARD_URL", **said)
+            return problem("database_unreachable", text, "start the database, or correct ONWARD_URL", **facts)
         case StoreBusy():
-            return problem("database_busy", text, "end the transaction that holds it", **said)
+            return problem("database_busy", text, "end the transaction that holds it", **facts)
         case StorageFull():
-            return problem("storage_full", text, "make room on the disk of the database", **said)
-    return warning("check_failed", f"a part of the diagnosis failed: {text}", **said)
+            return problem("storage_full", text, "make room on the disk of the database", **facts)
+    return warning("check_failed", f"a part of the diagnosis failed: {text}", **facts)
 
 
 def missing_file(path: str) -> Finding:

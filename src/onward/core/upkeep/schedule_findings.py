@@ -21,16 +21,16 @@ def silent_schedules(facts: Facts, patience: timedelta, servers: Sequence[Worker
             if servers or not built_in:
                 yield _not_fired(one, facts.now - due, servers)
         elif one.outcome in {"dead", "refused"}:
-            said = f": {one.error}" if one.error else ""
-            yield _told(one, f"the last run of schedule {one.name} was {one.outcome}{said}")
+            why = f": {one.error}" if one.error else ""
+            yield _last_run(one, f"the last run of schedule {one.name} was {one.outcome}{why}")
         elif one.late and not built_in and one.slot is not None and one.fired_at is not None:
             drift = one.fired_at - one.slot
             if drift > patience:
-                yield _told(one, f"the last slot of schedule {one.name} was fired {lasting(drift)} late")
+                yield _last_run(one, f"the last slot of schedule {one.name} was fired {lasting(drift)} late")
 
 
 def _not_fired(one: ScheduleSeen, late: timedelta, servers: Sequence[WorkerSeen]) -> Finding:
-    title = f"schedule {one.name} is due for {lasting(late)}, and nobody fires it"
+    title = f"schedule {one.name} is due for {lasting(late)}, and no worker fires it"
     remedy = "onward worker APP"
     if servers and not any(worker.knows(one.job_type) for worker in servers):
         title += f": no worker knows the job type {one.job_type}"
@@ -52,7 +52,7 @@ def _not_fired(one: ScheduleSeen, late: timedelta, servers: Sequence[WorkerSeen]
     )
 
 
-def _told(one: ScheduleSeen, title: str) -> Finding:
+def _last_run(one: ScheduleSeen, title: str) -> Finding:
     return warning(
         "silent_schedule", title, f"onward schedules show {positional(one.name)}", schedule=one.name,
         job_type=one.job_type, slot=one.slot, fired_at=one.fired_at, outcome=one.outcome, job_id=one.job_id,

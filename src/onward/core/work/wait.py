@@ -50,12 +50,12 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     key: str | None = None
     seen: tuple[str, ...] = ()
 
-    def told(self) -> dict[str, str]:
+    def audit_detail(self) -> dict[str, str]:
         """Return the wait as the audit records it, with secrets redacted."""
-        said = {"event": self.event, "key": self.key, "until": None if self.until >= NEVER else self.until}
+        parts = {"event": self.event, "key": self.key, "until": None if self.until >= NEVER else self.until}
         return {
             name: value.isoformat() if isinstance(value, datetime) else redact_text(value)
-            for name, value in said.items()
+            for name, value in parts.items()
             if value is not None
         }
 

@@ -339,7 +339,7 @@ class Context:
     ) -> Artifact:
         """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
-        made = self._sync.artifacts.add(self._run.job, name, data, **options)
+        made = self._sync.worker.artifacts.add(self._run.job, name, data, **options)
         self._run.artifacts += 1
         return made
 
@@ -348,17 +348,17 @@ class Context:
     ) -> Artifact:
         """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
-        made = await self._current.artifacts.add(self._run.job, name, data, **options)
+        made = await self._current.worker.artifacts.add(self._run.job, name, data, **options)
         self._run.artifacts += 1
         return made
 
     def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
         """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
-        return self._sync.artifacts.open(artifact, role=role, job=self._run.job)
+        return self._sync.worker.artifacts.open(self._run.job, artifact, role=role)
 
     async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
         """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
-        return await self._current.artifacts.open(artifact, role=role, job=self._run.job)
+        return await self._current.worker.artifacts.open(self._run.job, artifact, role=role)
 
     def enqueue(self, new: NewJob) -> Handle[Any]:
         """Store a child of this job, which inherits its org, project, actor, correlation and trace."""

@@ -24,7 +24,7 @@ from onward.core.failures.alert import (
     finding_fingerprint,
     group_of,
 )
-from onward.core.inputs.checks import span, whole
+from onward.core.inputs.checks import span, whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.job import instant, micros
@@ -71,7 +71,7 @@ class Death(msgspec.Struct, frozen=True):
 
 def find_deaths(*, overlap: timedelta, limit: int = AT_ONCE) -> Operation[list[Death]]:
     """Find deaths that are in no alert yet, starting `overlap` before the newest death that is in one."""
-    whole("limit", limit, 1, _MOST)
+    whole_number("limit", limit, 1, _MOST)
     length = span("overlap", overlap) // _MICROSECOND
     rows = yield Statement("find_deaths", {"overlap": length, "limit": limit})
     return [_death(row) for row in rows]
@@ -165,7 +165,7 @@ def list_alerts(
     *, kind: str | None = None, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[GroupedAlert]]:
     """Read a page of alerts, the one that happened last first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if kind is not None:
         check_text("kind", kind, longest=_LONGEST_FINGERPRINT)
     before, after = read_cursor("alerts", cursor, int, str) if cursor is not None else (None, None)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from onward.core.bulk import Changed
 from onward.core.failures import breaker as rule
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry, Standing
-from onward.core.inputs.checks import whole, zoned
+from onward.core.inputs.checks import whole_number, zoned
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant, micros
@@ -40,7 +40,7 @@ def list_breakers(*, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None) -
 
     Open ones come first, then those that count failures, then the others, each by name.
     """
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     rank, name = read_cursor("breakers", cursor, int, str) if cursor is not None else (-1, "")
     place: dict[str, Scalar] = {"after_rank": rank, "after_name": name}
     page = cut(

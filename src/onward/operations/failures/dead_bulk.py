@@ -8,14 +8,14 @@ from functools import partial
 
 from onward.core.bulk import Bulk
 from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, FixPreview
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
 from onward.core.page import Page
 from onward.core.policy.policies import Policies
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound, OnwardError
 from onward.operations.failures import dead_letters
-from onward.operations.failures.dead_filter import reading, unresolved
+from onward.operations.failures.dead_filter import picking, unresolved
 from onward.operations.statement import Operation
 from onward.operations.walk import Act, Range, Step, Walk, count, page_by_page
 
@@ -109,7 +109,7 @@ def _resolve(where: DeadFilter, covered: Range, act: Act, *, dry_run: bool) -> W
 
 def pick_letters(where: DeadFilter, after: JobId | None, limit: int) -> Operation[list[JobId]]:
     """Find the next unresolved dead letters, oldest job first."""
-    rows = yield reading("pick", {**unresolved(where), "above": after, "limit": limit})
+    rows = yield picking({**unresolved(where), "above": after, "limit": limit})
     return [job_id for (job_id,) in rows]
 
 
@@ -125,7 +125,7 @@ def preview(
     where: DeadFilter, edit: Edit, successor_id: JobId, *, policies: Policies, limit: int = 5
 ) -> Operation[Page[FixPreview]]:
     """Return what a fix would change in the newest dead letters; writes nothing."""
-    whole("limit", limit, 1, MOST_PREVIEWS)
+    whole_number("limit", limit, 1, MOST_PREVIEWS)
     edit.check()
     unresolved(where)
     letters = yield from dead_letters.list_letters(where, limit=limit)

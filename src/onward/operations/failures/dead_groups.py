@@ -6,7 +6,7 @@ import re
 
 from onward.core.failures.dead_letter import DeadFilter, DeadGroup
 from onward.core.failures.fingerprint import normalised
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.page import Cursor, Page, cut, read_id_cursor
@@ -32,7 +32,7 @@ def list_groups(
     where: DeadFilter, *, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[DeadGroup]]:
     """Read a page of groups of unresolved letters; `group` may be the beginning of a fingerprint."""
-    whole("limit", limit, 1, MOST_GROUPS)
+    whole_number("limit", limit, 1, MOST_GROUPS)
     params = unresolved(where)
     if params.pop("subject") is not None:
         raise InvalidSetting("groups can't be narrowed by subject; list the dead letters of the subject")

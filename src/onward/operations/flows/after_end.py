@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 
 from onward.core.flows.flow import Tie
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import StoreError
@@ -51,7 +51,7 @@ class Settling:
 
 def find_unsettled(limit: int = 500, *, patience: timedelta = timedelta(0)) -> Operation[list[JobId]]:
     """Find jobs that ended at least `patience` ago and have follow-up work pending; locks nothing."""
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_AT_ONCE)
     wait = patience // timedelta(microseconds=1)
     rows = yield Statement("find_unsettled", {"limit": limit, "patience": wait})
     return [job_id for (job_id,) in rows]

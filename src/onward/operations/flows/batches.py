@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.core.flows.batch import Batch, BatchTally, counted, due_callbacks
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, JobState, instant
@@ -98,7 +98,7 @@ def list_batches(
     cursor: Cursor | None = None,
 ) -> Operation[Page[Batch]]:
     """Return a page of batches, newest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if name is not None:
         check_text("name", name, longest=LONGEST_NAME)
     if ended is not None:
@@ -120,7 +120,7 @@ def list_batches(
 
 def list_jobs(batch_id: JobId, *, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Return a page of the jobs of a batch, newest first; an unknown batch has none."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     below = read_id_cursor(_JOBS, cursor)
     rows = yield Statement(
         "list_batch_jobs", {"ids": as_json([batch_id]), "below": below, "limit": limit + 1}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from onward.core.flows.flow import MOST_PARENTS
 from onward.core.flows.graph import Graph, Link
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_id_cursor
@@ -45,7 +45,7 @@ def all_parents(job_id: JobId) -> Operation[list[Job]]:
 
 def graph(job_id: JobId, limit: int = 200) -> Operation[Graph]:
     """Read the flow of a job, from it outwards, at most `limit` jobs; raises JobNotFound."""
-    whole("limit", limit, 1, MOST_SHOWN)
+    whole_number("limit", limit, 1, MOST_SHOWN)
     near, edge = {job_id}, {job_id}
     links: dict[tuple[JobId, JobId], Link] = {}
     while edge and len(near) <= limit:
@@ -82,7 +82,7 @@ def awaited(job_id: JobId) -> Operation[list[ParentSeen]]:
 
 
 def _asked(kind: str, job_id: JobId, limit: int, cursor: Cursor | None) -> dict[str, Scalar]:
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     return {"id": job_id, "after": read_id_cursor(f"flows.{kind}", cursor), "limit": limit + 1}
 
 

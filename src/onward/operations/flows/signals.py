@@ -12,14 +12,14 @@ from datetime import timedelta
 from typing import Any
 
 from onward.core.bulk import Bulk
-from onward.core.inputs.checks import span, whole
+from onward.core.inputs.checks import span, whole_number
 from onward.core.inputs.duration import duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, NewJob, instant
 from onward.core.jobs.payload import decode, encode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_cursor, read_id_cursor
-from onward.core.policy.contract import check_given
+from onward.core.policy.contract import check_present
 from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.wait import MAX_PAYLOAD_BYTES, NEVER, Awaited, NewSignal, Sent, Signal
@@ -110,7 +110,7 @@ def list_awaited(
 
 def prune(limit: int, cursor: Cursor | None = None) -> Operation[Bulk]:
     """Remove expired signals, and waits that are over: at most `limit` of each."""
-    whole("limit", limit, 1, MOST_PRUNED)
+    whole_number("limit", limit, 1, MOST_PRUNED)
     if cursor is not None:
         read_cursor(_PRUNE, cursor)
     gone, over = yield from prune_each(limit)
@@ -152,7 +152,7 @@ def _checked(new: NewSignal, policies: Policies) -> dict[str, Scalar]:
 def _check_origin(policies: Policies, new: NewSignal) -> None:
     org_id = new.org_id
     check_texts({"org_id": org_id, "actor_type": new.actor_type, "actor_id": new.actor_id})
-    check_given(policies, org_id, None, new.actor_type, new.actor_id)
+    check_present(policies, org_id, None, new.actor_type, new.actor_id)
     if policies.settings.tenancy == "required" and org_id is None:
         raise ContractBroken("org_id is missing, and tenancy='required' asks for it; give org_id=…")
 
@@ -173,7 +173,7 @@ def _payload(event: str, key: str | None, payload: Any, policies: Policies) -> s
 
 
 def _narrowed(event: str | None, key: str | None, limit: int) -> dict[str, Scalar]:
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if event is not None:
         check_text("event", event, longest=_LONGEST_EVENT)
     if key is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.filters import Counts, JobFilter
 from onward.core.jobs.history import Attempt, Event
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
@@ -28,7 +28,7 @@ def get_many(ids: Collection[AnyJobId]) -> Operation[dict[JobId, Job]]:
 def list_jobs(where: JobFilter, *, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Read a page of jobs, newest first."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     params = where.params(read_id_cursor("jobs", cursor))
     jobs = Job.from_rows((yield Statement("list_jobs", {**params, "limit": limit + 1})))
     return cut("jobs", jobs, limit, lambda job: (job.id,))
@@ -52,7 +52,7 @@ def attempts_of(
     job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
 ) -> Operation[Page[Attempt]]:
     """Read a page of the runs of a job, oldest first; the last is in the job's own row and may be current."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     [after] = read_cursor("jobs.attempts", cursor, int) if cursor is not None else [-1]
     # Read the job first: a run that ends in between is then among the earlier ones, instead of in neither.
     job = (yield from get_many([job_id])).get(job_id)
@@ -97,7 +97,7 @@ def events_of(
     job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
 ) -> Operation[Page[Event]]:
     """Read a page of the audit of a job, oldest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     [after] = read_cursor("jobs.events", cursor, int) if cursor is not None else [0]
     rows = yield Statement("list_audit", {"id": job_id, "after": after, "limit": limit + 1})
     page = cut("jobs.events", rows, limit, lambda row: (row[-1],))

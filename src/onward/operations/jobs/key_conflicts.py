@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward.core.bulk import Bulk, Changed
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.jobs.debounce import Held, due_at
 from onward.core.jobs.ids import JobId
@@ -163,7 +163,7 @@ def get_key(key: str, *, org_id: str | None = None, project_id: str | None = Non
 
 def list_keys(*, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Key]]:
     """Read a page of the ledger, ordered by org, project and key."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     after = _START if cursor is None else _read_place("keys", cursor)
     place: dict[str, Scalar] = {f"after_{name}": value for name, value in after._asdict().items()}
     rows = yield Statement("list_keys", {**place, "limit": limit + 1})
@@ -191,7 +191,7 @@ def prune(limit: int = MOST_PER_PAGE, *, cursor: Cursor | None = None) -> Operat
 
 def prune_after(after: KeyScope, limit: int) -> Operation[tuple[int, KeyScope | None]]:
     """Remove the lapsed ones of the next keys; return how many, and the last key that was looked at."""
-    whole("limit", limit, 1, _MOST_PRUNED)
+    whole_number("limit", limit, 1, _MOST_PRUNED)
     start: dict[str, Scalar] = {**after._asdict()}
     ends = yield Statement("end_of_keys", {**start, "limit": limit})
     if not ends:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
@@ -93,7 +93,7 @@ def find_admissible(
     after: str = "", *, keys: Collection[str] | None = None, limit: int = 200
 ) -> Operation[FoundKeys]:
     """Find, without a lock, keys with jobs that need not wait: among `keys`, or after a cursor."""
-    whole("limit", limit, 1, MOST_KEYS)
+    whole_number("limit", limit, 1, MOST_KEYS)
     if keys is not None:
         seen = yield from _standing(sorted(set(keys)))
     else:
@@ -181,7 +181,7 @@ def _override(name: str, said: dict[str, Any] | None, *, reason: str) -> Operati
 
 
 def _list(name: str | None, keys: int) -> Operation[list[LimitSeen]]:
-    whole("keys", keys, 1, MOST_KEYS)
+    whole_number("keys", keys, 1, MOST_KEYS)
     rows = yield Statement("list_limits", {"name": name, "cap": _CAP})
     found = []
     for row in rows:

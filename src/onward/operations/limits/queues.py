@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
@@ -32,7 +32,7 @@ def declare(policies: Mapping[str, QueueRule]) -> Operation[None]:
 
 def list_queues(*, limit: int = 1000) -> Operation[list[Queue]]:
     """Read the queues for which something was declared or set, by name."""
-    whole("limit", limit, 1, _MOST_LINES)
+    whole_number("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_queues", {"limit": limit})
     return [_queue(row) for row in rows]
 

@@ -6,40 +6,36 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import check_reason, check_text, check_texts
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
-from onward.core.page import MOST_PER_PAGE
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_id_cursor
 from onward.core.policy.policies import Policies
 from onward.core.records.artifact import (
     LONGEST_NAME,
     Artifact,
-    ArtifactPage,
-    Kept,
     NewArtifact,
     Owner,
+    StoredContent,
 )
 from onward.core.secrets.redaction import redact_text
 from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllowed
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
-from onward.operations.tenancy import check_org
 
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_EXPIRED = 1000
+_LIST = "artifacts.list"
+MOST_EXPIRED = 1000
 _MOST_ATTEMPTS = 2**31 - 1
 _MOST_LEASES = 2**63 - 1
 
 
-def owner_of(owner: Owner, confined_to: str | None, policies: Policies) -> Operation[Owner]:
-    """Fill in org and project from the owning job, if given; a job of another org is not found."""
-    check_texts({"org_id": owner.org_id, "project_id": owner.project_id})
-    if owner.org_id is not None:
-        check_org(owner.org_id, confined_to, policies)
+def owner_of(owner: Owner, policies: Policies) -> Operation[Owner]:
+    """Fill in org and project from the owning job, if there is one; a job of another org is not found."""
     if owner.job_id is None:
         if owner.org_id is None and policies.settings.tenancy == "required":
-            raise ContractBroken("an artifact has no org, and tenancy='required'; give org_id= or job_id=")
+            raise ContractBroken("an artifact has no org, and tenancy='required'; use for_org() or job_id=")
         return owner
     rows = yield Statement("get_jobs", {"ids": as_json([normalise_id(owner.job_id)])})
     for row in rows:
@@ -59,29 +55,29 @@ def installation() -> Operation[str]:
     return str(name)
 
 
-def add(artifact_id: str, new: NewArtifact, kept: Kept, owner: Owner) -> Operation[Artifact]:
+def add(artifact_id: str, new: NewArtifact, content: StoredContent, owner: Owner) -> Operation[Artifact]:
     """Write the row of an artifact that a caller uploaded."""
     of = {
         "org_id": owner.org_id,
         "project_id": owner.project_id,
         "job_id": owner.job_id,
     }
-    rows = yield Statement("add_artifact", {**_described(artifact_id, new, kept), **of})
-    if not rows:
-        raise NotAllowed(f"org_id is {owner.org_id!r:.80}, and this client is confined to another org")
+    rows = yield Statement("add_artifact", {**_described(artifact_id, new, content), **of})
     return _artifact(rows[0])
 
 
-def add_of_job(artifact_id: str, new: NewArtifact, kept: Kept, job: Job) -> Operation[Artifact | None]:
+def add_of_job(
+    artifact_id: str, new: NewArtifact, content: StoredContent, job: Job
+) -> Operation[Artifact | None]:
     """Write the row of an artifact that a running job made; None if its lease was lost, which is audited."""
     check_texts({"org_id": job.org_id})
     of: dict[str, Scalar] = {
         "job_id": normalise_id(job.id),
-        "lease": whole("lease", job.lease, 0, _MOST_LEASES),
-        "attempt": whole("attempt", job.attempt, 0, _MOST_ATTEMPTS),
+        "lease": whole_number("lease", job.lease, 0, _MOST_LEASES),
+        "attempt": whole_number("attempt", job.attempt, 0, _MOST_ATTEMPTS),
         "org_id": job.org_id,
     }
-    rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, kept), **of})
+    rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, content), **of})
     return _artifact(rows[0]) if rows else None
 
 
@@ -96,36 +92,32 @@ def get(artifact_id: str, *, job: Job | None = None) -> Operation[tuple[Artifact
 
 def list_artifacts(
     *,
-    org_id: str | None = None,
     job_id: JobId | None = None,
     name: str | None = None,
     limit: int = 50,
-    cursor: str | None = None,
-) -> Operation[ArtifactPage]:
-    """Read a page of artifacts, newest first."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
-    check_texts({"org_id": org_id})
+    cursor: Cursor | None = None,
+) -> Operation[Page[Artifact]]:
+    """Return a page of artifacts, newest first."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     if name is not None:
         check_text("name", name, longest=LONGEST_NAME)
     rows = yield Statement(
         "list_artifacts",
         {
-            "org_id": org_id,
-            "job_id": None if job_id is None else normalise_id(job_id),
+            "job_id": job_id,
             "name": name,
-            "below": None if cursor is None else normalise_id(cursor),
+            "below": read_id_cursor(_LIST, cursor),
             "limit": limit + 1,
         },
     )
-    found = tuple(_artifact(row) for row in rows[:limit])
-    return ArtifactPage(found, found[-1].id if len(rows) > limit else None)
+    found = [_artifact(row) for row in rows[:limit]]
+    return Page(found, make_cursor(_LIST, found[-1].id) if len(rows) > limit else None)
 
 
 def delete(artifact_id: str, *, reason: str) -> Operation[Artifact]:
     """Remove the row of an artifact, and return the artifact."""
     reason = check_reason(reason)
-    who = {"reason": reason}
-    rows = yield Statement("delete_artifact", {"id": artifact_id, **who})
+    rows = yield Statement("delete_artifact", {"id": artifact_id, "reason": reason})
     if not rows:
         raise _not_found(artifact_id)
     return _artifact(rows[0])
@@ -133,7 +125,7 @@ def delete(artifact_id: str, *, reason: str) -> Operation[Artifact]:
 
 def expire(limit: int) -> Operation[list[Artifact]]:
     """Remove the rows of at most `limit` expired artifacts, and return the artifacts."""
-    whole("limit", limit, 1, _MOST_EXPIRED)
+    whole_number("limit", limit, 1, MOST_EXPIRED)
     rows = yield Statement("expire_artifacts", {"limit": limit})
     return [_artifact(row) for row in rows]
 
@@ -149,14 +141,14 @@ def used(digests: Collection[str]) -> Operation[set[tuple[str | None, str]]]:
     return {(org_id, sha256) for org_id, sha256, _ in rows}
 
 
-def _described(artifact_id: str, new: NewArtifact, kept: Kept) -> dict[str, Scalar]:
-    about: dict[str, Scalar] = {"name": new.name, "size": kept.size, "sha256": kept.sha256}
+def _described(artifact_id: str, new: NewArtifact, content: StoredContent) -> dict[str, Scalar]:
+    about: dict[str, Scalar] = {"name": new.name, "size": content.size, "sha256": content.sha256}
     return {
         "id": artifact_id,
         **about,
         "content_type": new.content_type,
-        "place": kept.place,
-        "data": kept.data,
+        "place": content.place,
+        "data": content.data,
         "roles": None if new.roles is None else as_json(new.roles),
         "keep_for": None if new.keep_for is None else new.keep_for // _MICROSECOND,
         "keep_until": None if new.keep_until is None else micros(new.keep_until),

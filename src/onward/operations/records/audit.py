@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.job import Job
 from onward.core.jobs.payload import encode
@@ -29,7 +29,7 @@ def read(
 ) -> Operation[Page[AuditRecord]]:
     """Return a page of the audit, newest first or oldest first; `hide` removes secrets from its details."""
     check_kind("where", where, AuditFilter, "give an AuditFilter, such as AuditFilter(event='job.failed')")
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     listing = "audit.oldest" if oldest_first else "audit.newest"
     [after] = [None] if cursor is None else read_cursor(listing, cursor, int)
     asked = {**where.params(), "direction": 1 if oldest_first else -1}

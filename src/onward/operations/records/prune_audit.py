@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from onward.core.inputs.checks import whole, zoned
+from onward.core.inputs.checks import whole_number, zoned
 from onward.core.inputs.fields import check_reason
 from onward.core.policy.policies import Policies
 from onward.core.records.chain import AuditPruned, digest_of, digest_of_all
@@ -74,7 +74,7 @@ def prune(
 
     Needs a transaction on PostgreSQL. Where there is a chain, only rows in it are removed, and marked there.
     """
-    whole("limit", limit, 1, MOST_PRUNED)
+    whole_number("limit", limit, 1, MOST_PRUNED)
     if reason is not None:
         reason = check_reason(reason)
     state = yield from lock()

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import get_args
 
 from onward.core.bulk import Bulk, Changed
-from onward.core.inputs.checks import check_kind, whole, zoned
+from onward.core.inputs.checks import check_kind, whole_number, zoned
 from onward.core.inputs.fields import LONGEST, check_reason, check_text, check_texts
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant, micros
@@ -78,7 +78,7 @@ def report(
     The sums have no index, so a page skips as many lines as the pages before it had.
     """
     groups = _checked_groups(by)
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     [skip] = [0] if cursor is None else read_cursor(_REPORT, cursor, int)
     rows = yield Statement(
         "report_usage",
@@ -96,7 +96,7 @@ def report(
 
 def prune(*, before: datetime, limit: int = 10_000, cursor: Cursor | None = None) -> Operation[Bulk]:
     """Delete at most `limit` rows of usage from before an instant, oldest first."""
-    whole("limit", limit, 1, MOST_PRUNED)
+    whole_number("limit", limit, 1, MOST_PRUNED)
     [after] = [0] if cursor is None else read_cursor(_PRUNE, cursor, int)
     bounds = {"after": after, "before": micros(zoned("before", before))}
     rows = yield Statement("prune_usage", {**bounds, "limit": limit})
@@ -109,7 +109,7 @@ def set_budget(
     org_id: str, *, limit_micros: int, period: Period, reason: str | None = None
 ) -> Operation[Budget]:
     """Set how much an org may spend; a budget with the same period keeps what was spent in it."""
-    whole("limit_micros", limit_micros, 1, MOST_MICROS)
+    whole_number("limit_micros", limit_micros, 1, MOST_MICROS)
     if period not in get_args(Period):
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
     reason = None if reason is None else check_reason(reason)
@@ -130,7 +130,7 @@ def budgets(
     org_id: str | None = None, *, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[Budget]]:
     """Return a page of the budgets, ordered by org, or the budget of one org."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     check_texts({"org_id": org_id})
     [after] = [None] if cursor is None else read_cursor(_BUDGETS, cursor, str)
     rows = yield Statement("list_budgets", {"org_id": org_id, "after": after, "limit": limit + 1})

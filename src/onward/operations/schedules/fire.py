@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob, instant, micros
@@ -78,7 +78,7 @@ def fire(
     known: Known, make_id: Callable[[], JobId], policies: Policies = DEFAULT_POLICIES, *, limit: int = 100
 ) -> Operation[Fired]:
     """Enqueue what is due, and move each schedule to its next occurrence; to be run in one transaction."""
-    whole("limit", limit, 1, _MOST)
+    whole_number("limit", limit, 1, _MOST)
     rows = yield Statement("lock_due_schedules", {**known.params(), "limit": limit})
     if not rows:
         return Fired()
@@ -159,7 +159,7 @@ def _asked_run(
     """Write a run besides the occurrences into the history, at an instant that is still free."""
     for tries in range(_MOST_TRIES):
         slot, job_id = at + tries * _MICROSECOND, make_id()
-        new = _after(complete(schedule.job_at(slot, asked=True), policies), before)
+        new = _after(complete(schedule.job_at(slot, on_request=True), policies), before)
         asked_row(new, job_id, policies)
         if (yield from _add_runs([_DueRun(schedule, slot, at, job_id, new, asked=True)])):
             return job_id, new

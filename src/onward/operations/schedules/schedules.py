@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.actor import CODE
 from onward.core.jobs.job import JobState, NewJob, instant, micros
@@ -65,7 +65,7 @@ def checked_schedule(
 
 def list_schedules(*, limit: int = 1000) -> Operation[list[Schedule]]:
     """Read the schedules by name, each with its last run."""
-    whole("limit", limit, 1, _MOST_LINES)
+    whole_number("limit", limit, 1, _MOST_LINES)
     rows = yield Statement("list_schedules", {"limit": limit})
     found = [read_schedule(row) for row in rows]
     return (yield from _with_last_runs(found)) if found else []
@@ -152,7 +152,7 @@ def remove(name: str, *, reason: str) -> Operation[bool]:
 
 def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[ScheduleRun]]:
     """Read the last runs of a schedule, even a removed one, or of all schedules, newest first."""
-    whole("limit", limit, 1, _MOST_LINES)
+    whole_number("limit", limit, 1, _MOST_LINES)
     if name is None:
         rows = yield Statement("list_runs", {"limit": limit})
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_reason, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job, instant
@@ -69,7 +69,7 @@ def list_effects(
     job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
 ) -> Operation[Page[Effect]]:
     """Read a page of the effects of a job, in the order of their names."""
-    whole("limit", limit, 1, MOST_PER_PAGE)
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
     [after] = read_cursor("effects", cursor, str) if cursor is not None else [""]
     rows = yield Statement("list_effects", {"job_id": job_id, "after": after, "limit": limit + 1})
     return cut("effects", [_effect(row) for row in rows], limit, lambda effect: (effect.name,))

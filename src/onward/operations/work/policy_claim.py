@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.job import Job
 from onward.core.jobs.payload import decode
@@ -59,7 +59,7 @@ def claim_ruled(
     The caller must run this in one transaction.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
-    whole("limit", limit, 1, work.MOST_AT_ONCE)
+    whole_number("limit", limit, 1, work.MOST_AT_ONCE)
     locked = yield from _lock(queue, declared)
     paused = (frozenset(paused_orgs), frozenset(paused_types))
     if locked is None or locked.rule.plain:

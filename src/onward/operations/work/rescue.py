@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from onward.core.inputs.checks import check_kind, whole
+from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import Job, instant
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.work.lease import Leases, Promoted, Swept
@@ -26,7 +26,7 @@ def find_lost(limit: int = 500, *, policies: Policies = DEFAULT_POLICIES) -> Ope
 
     A job whose category has a lease of its own is returned only after the worker was silent for that long.
     """
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_AT_ONCE)
     own = {one.name: one.lease // _MICROSECOND for one in policies.registry.categories.values() if one.lease}
     rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own)})
     return [_read(row) for row in rows]
@@ -87,7 +87,7 @@ def sweep(
 
 def promote(limit: int = 500) -> Operation[Promoted]:
     """Make due jobs ready."""
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_AT_ONCE)
     rows = yield Statement("promote_jobs", {"limit": limit})
     queues: dict[str, int] = {}
     next_due = None

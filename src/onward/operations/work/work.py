@@ -7,7 +7,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import Any
 
-from onward.core.inputs.checks import check_kind, span, whole
+from onward.core.inputs.checks import check_kind, span, whole_number
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import COLUMNS, Job
@@ -124,7 +124,7 @@ def claim_rows(
     vacuum, its index still has the entries of all jobs claimed before. SQLite claims from the front.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
-    whole("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_AT_ONCE)
     asked: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id}
     asked |= zip(("past_priority", "past_run_at", "past_id"), _place_of(past), strict=True)
     if paused_orgs or paused_types:
@@ -311,7 +311,7 @@ def _returned_row(end: End) -> tuple[Scalar, ...]:
 def _audited(to: Transition) -> str | None:
     """Return why a job ended so, for the audit; never a message, which may hold a secret."""
     if to.wait is not None:
-        return _text(to.wait.told())
+        return _text(to.wait.audit_detail())
     error = ErrorRecord.of(to.result) if to.outcome == "skipped" else to.error
     if error is None:
         return None

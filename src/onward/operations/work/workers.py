@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from onward.core.inputs.checks import whole
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.upkeep.facts import WorkerSeen
@@ -19,7 +19,7 @@ _MOST = 1000
 
 def list_workers(limit: int) -> Operation[list[WorkerSeen]]:
     """Read the workers: the live ones first, then those that were seen last."""
-    rows = yield Statement("list_workers", {"limit": whole("limit", limit, 1, _MOST)})
+    rows = yield Statement("list_workers", {"limit": whole_number("limit", limit, 1, _MOST)})
     return [_worker(row) for row in rows]
 
 

@@ -34,7 +34,7 @@ class Pipeline:
         self._encoding = connection.info.encoding
         self._queries = catalogue("postgres", "arrays", prefix)
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[_Sent] = deque()
         self._socket = self._server.socket
         if connection.prepared is None:
             connection.prepared = {}
@@ -59,11 +59,11 @@ class Pipeline:
         """Send a statement after those that are not answered yet, and return its rows."""
         query, parameters = self._call(self._queries[statement.name], statement)
         try:
-            result = await self._ask(query.encoded, parameters, prepare=query.steady)
+            result = await self._request(query.encoded, parameters, prepare=query.steady)
         except errors.InvalidSqlStatementName:
             # psycopg deallocates all prepared statements after a rollback.
             self._prepared.clear()
-            result = await self._ask(query.encoded, parameters, prepare=query.steady)
+            result = await self._request(query.encoded, parameters, prepare=query.steady)
         return rows_of(result, self._reader)
 
     def _call(self, query: Query, statement: Statement) -> tuple[Query, EncodedParameters]:
@@ -87,34 +87,34 @@ class Pipeline:
             self.abandon()
         try:
             if not self.broken:
-                self._let_go()
+                self._stop_watching()
                 self._server.exit_pipeline_mode()
         except psycopg.Error as error:
             self._break(error)
         finally:
             await self._pool.give(self._connection)
 
-    async def _ask(self, text: bytes, parameters: EncodedParameters, *, prepare: bool) -> pq.abc.PGresult:
+    async def _request(self, text: bytes, parameters: EncodedParameters, *, prepare: bool) -> pq.abc.PGresult:
         if self.broken:
             raise psycopg.OperationalError(_BROKEN)
-        asked = _Asked(self._loop.create_future())
+        sent = _Sent(self._loop.create_future())
         try:
-            self._send(text, parameters, asked, prepare=prepare)
+            self._send(text, parameters, sent, prepare=prepare)
         except BaseException:
             # We can't know how much of it was sent, and libpq may have closed the connection.
             self.abandon()
             raise
         try:
-            return await asked.answer
+            return await sent.answer
         except asyncio.CancelledError:
             # The next caller would have to wait for the answer to the cancelled statement.
             self.abandon()
             raise
 
-    def _send(self, text: bytes, parameters: EncodedParameters, asked: _Asked, *, prepare: bool) -> None:
+    def _send(self, text: bytes, parameters: EncodedParameters, sent: _Sent, *, prepare: bool) -> None:
         name = self._prepared.get(text)
         if name is None and prepare and len(self._prepared) < MOST_PREPARED:
-            asked.preparing = text
+            sent.preparing = text
             name = self._prepared[text] = new_name()
             self._server.send_prepare(name, text)
         if name is None:
@@ -124,7 +124,7 @@ class Pipeline:
         self._server.pipeline_sync()
         if not self._waiting:
             self._pool.note(self._connection)
-        self._waiting.append(asked)
+        self._waiting.append(sent)
         self._write()
 
     def _write(self) -> None:
@@ -151,47 +151,47 @@ class Pipeline:
             self._break(error)
 
     def _take(self, result: pq.abc.PGresult | None) -> None:
-        asked = self._waiting[0]
+        sent = self._waiting[0]
         match None if result is None else result.status:
             case pq.ExecStatus.COMMAND_OK:
-                asked.preparing = None
+                sent.preparing = None
             case pq.ExecStatus.TUPLES_OK:
-                asked.result = result
+                sent.result = result
             case pq.ExecStatus.FATAL_ERROR if result is not None:
-                asked.error = errors.error_from_result(result, self._encoding)
+                sent.error = errors.error_from_result(result, self._encoding)
             case pq.ExecStatus.PIPELINE_SYNC:
                 self._waiting.popleft()
-                self._answer(asked)
+                self._answer(sent)
 
-    def _answer(self, asked: _Asked) -> None:
+    def _answer(self, sent: _Sent) -> None:
         # The time of the next statement starts now; a connection without statements may stay idle.
         if self._waiting:
             self._pool.note(self._connection)
         else:
             self._pool.forget(self._connection)
             self._rests_since = time.monotonic()
-        if asked.preparing is not None:
-            self._prepared.pop(asked.preparing, None)
-        asked.tell()
+        if sent.preparing is not None:
+            self._prepared.pop(sent.preparing, None)
+        sent.resolve()
 
     def _break(self, error: Exception) -> None:
         if self.broken:
             return
         self.broken = True
-        self._let_go()
+        self._stop_watching()
         self._server.finish()
         while self._waiting:
-            asked = self._waiting.popleft()
-            asked.error = asked.error or error
-            asked.tell()
+            sent = self._waiting.popleft()
+            sent.error = sent.error or error
+            sent.resolve()
 
-    def _let_go(self) -> None:
+    def _stop_watching(self) -> None:
         with suppress(ValueError, OSError, RuntimeError):
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
 
 
-class _Asked:
+class _Sent:
     """A statement that was sent, and the answer so far."""
 
     __slots__ = ("answer", "error", "preparing", "result")
@@ -202,7 +202,7 @@ class _Asked:
         self.error: Exception | None = None
         self.preparing: bytes | None = None
 
-    def tell(self) -> None:
+    def resolve(self) -> None:
         """Pass the answer or the error to the caller that waits for it."""
         # The caller was cancelled, or its event loop is closed.
         if self.answer.done() or self.answer.get_loop().is_closed():

@@ -51,7 +51,7 @@ class PipelinedStore(AsyncPostgresStore):
     async def fetch(self, statement: Statement) -> Sequence[Row]:
         """Run a statement in its own transaction, in its pipeline or else on any connection."""
         if statement.name in _PIPELINES:
-            return await self._follow(statement)
+            return await self._fetch_pipelined(statement)
         connection = await self._take()
         try:
             return await self._adapted(connection).fetch(statement)
@@ -60,49 +60,49 @@ class PipelinedStore(AsyncPostgresStore):
 
     async def close(self) -> None:
         """Close all connections; a caller that waits for an answer still gets it."""
-        await self._give_back()
+        await self._close_unused()
         await super().close()
 
     async def _drop(self) -> None:
-        await self._give_back()
+        await self._close_unused()
         await super()._drop()
 
-    async def _give_back(self) -> None:
+    async def _close_unused(self) -> None:
         for name, pipeline in list(self._pipelines.items()):
             if not pipeline.users:
-                await self._let_go(name, pipeline)
+                await self._close_pipeline(name, pipeline)
 
-    async def _follow(self, statement: Statement) -> Sequence[Row]:
+    async def _fetch_pipelined(self, statement: Statement) -> Sequence[Row]:
         """Run a statement in its pipeline, whose connection is kept because the next statement comes soon."""
         self._require_open()
         name = _PIPELINES[statement.name]
-        pipeline = self._open_one(name) or await self._opened(name)
+        pipeline = self._usable(name) or await self._opened(name)
         pipeline.users += 1
         try:
             return await pipeline.fetch(statement)
         finally:
             pipeline.users -= 1
             if not pipeline.users and (pipeline.broken or self._closed):
-                await self._let_go(name, pipeline)
+                await self._close_pipeline(name, pipeline)
 
-    async def _let_go(self, name: str, pipeline: Pipeline) -> None:
+    async def _close_pipeline(self, name: str, pipeline: Pipeline) -> None:
         if self._pipelines.get(name) is pipeline:
             del self._pipelines[name]
         await pipeline.close()
 
-    def _open_one(self, name: str) -> Pipeline | None:
+    def _usable(self, name: str) -> Pipeline | None:
         pipeline = self._pipelines.get(name)
         return pipeline if pipeline is not None and pipeline.usable else None
 
     async def _opened(self, name: str) -> Pipeline:
         old = self._pipelines.get(name)
         if old is not None and not old.users:
-            await self._let_go(name, old)
+            await self._close_pipeline(name, old)
         connection = await self._take(name)
         made = None
         try:
             # Another task may have opened the pipeline during the await.
-            if found := self._open_one(name):
+            if found := self._usable(name):
                 return found
             made = self._pipelines[name] = Pipeline(connection, self.pool, self.prefix)
             return made

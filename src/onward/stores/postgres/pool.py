@@ -52,7 +52,7 @@ class AsyncPool:
         self._closed = False
         # For a pool that was never closed: end its idle connections without waiting, so that the server frees
         # them and psycopg does not warn of unclosed connections.
-        weakref.finalize(self, _let_go, self._waiting, os.getpid())
+        weakref.finalize(self, _end_all, self._waiting, os.getpid())
 
     async def take(self, use: str = "") -> AsyncPooled:
         """Lend a connection, preferably one that had this use before; the caller returns it with `give`."""
@@ -149,7 +149,7 @@ class AsyncPool:
         await self.drop()
 
 
-def _let_go(waiting: list[AsyncPooled], process: int) -> None:
+def _end_all(waiting: list[AsyncPooled], process: int) -> None:
     """End connections without waiting, except in a forked child: the parent still uses them."""
     for connection in waiting if os.getpid() == process else ():
         connection.pgconn.finish()

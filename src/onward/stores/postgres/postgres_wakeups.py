@@ -33,9 +33,9 @@ class PostgresWakeups:
         self._probe_seconds = probe_seconds
         self._answer_seconds = answer_seconds
         self._woken = asyncio.Event()
-        self._heard: set[str] = set()
+        self._received: set[str] = set()
         self._unanswered = asyncio.Event()
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._sessions: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
@@ -59,8 +59,8 @@ class PostgresWakeups:
         except TimeoutError:
             return None
         self._woken.clear()
-        heard, self._heard = frozenset(self._heard), set()
-        return heard
+        received, self._received = frozenset(self._received), set()
+        return received
 
     def wake(self) -> None:
         """Wake the worker that waits here."""
@@ -75,7 +75,7 @@ class PostgresWakeups:
                     await task
 
     async def _keep_listening(self) -> None:
-        failures, told = 0, False
+        failures, logged = 0, False
         while not self.poll_only:
             self._unanswered.clear()
             session = asyncio.create_task(self._session())
@@ -89,14 +89,14 @@ class PostgresWakeups:
                 self._sessions.add(session)
                 session.add_done_callback(self._ended)
             if self.listening.is_set():
-                failures, told = 0, False
+                failures, logged = 0, False
             else:
                 failures += 1
             self.listening.clear()
             if not self.poll_only:
-                if not told:
+                if not logged:
                     log.warning("wake-ups lost, polling until they are back")
-                told = True
+                logged = True
                 pause = min(_LONGEST_PAUSE, 0.1 * 2**failures)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
@@ -114,7 +114,7 @@ class PostgresWakeups:
         )
         try:
             await self._listen(connection)
-            await self._hear(connection)
+            await self._receive(connection)
         finally:
             # Not a context manager, which would try to roll back on a connection that is still listening.
             await connection.close()
@@ -131,12 +131,12 @@ class PostgresWakeups:
         # Jobs may have been committed before LISTEN took effect.
         self._woken.set()
 
-    async def _hear(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _receive(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Note each notification as it arrives, and send a probe after `probe_seconds` without one."""
         broken = asyncio.Event()
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         while not self.poll_only and not broken.is_set():
-            left = self._heard_at + self._probe_seconds - time.monotonic()
+            left = self._received_at + self._probe_seconds - time.monotonic()
             if left <= 0:
                 await self._probe(connection)
                 continue
@@ -169,20 +169,20 @@ class PostgresWakeups:
 
     async def _probe(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Send a notification to this connection: silence does not show whether notifications arrive."""
-        token, heard = f"{_PROBE}{uuid4()}", set[str]()
+        token, received = f"{_PROBE}{uuid4()}", set[str]()
         timer = asyncio.get_running_loop().call_later(self._answer_seconds, self._unanswered.set)
         try:
             await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, token))
-            while token not in heard:
+            while token not in received:
                 # Never leave the loop early: notifications that arrived together would be lost.
                 async for notice in connection.notifies(stop_after=1):
-                    heard.add(notice.payload)
+                    received.add(notice.payload)
                     self._note(notice.payload)
         finally:
             timer.cancel()
 
     def _note(self, payload: str) -> None:
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         if not payload.startswith(_PROBE):
-            self._heard.add(payload)
+            self._received.add(payload)
             self._woken.set()

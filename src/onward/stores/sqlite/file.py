@@ -51,7 +51,7 @@ class SqliteFile:
         self.path = path.absolute()
         self._log = Path(f"{self.path}-wal")
         self._made: Identity = None
-        self._given_up = False
+        self._abandoned = False
         self._fold_at = _FOLD_BYTES
 
     def create(self) -> None:
@@ -120,11 +120,11 @@ class SqliteFile:
 
     def still_there(self) -> bool:
         """Whether the path still leads to the file that was opened."""
-        return not self._given_up and self._made is not None and _identity(self.path) == self._made
+        return not self._abandoned and self._made is not None and _identity(self.path) == self._made
 
     def give_up(self) -> None:
         """Stop all connections from using the file: some of them see rows that others don't."""
-        self._given_up = True
+        self._abandoned = True
 
     def removed(self) -> StoreUnreachable:
         """Return the error for a file that was removed or replaced while open."""

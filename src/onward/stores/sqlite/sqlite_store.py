@@ -63,15 +63,15 @@ class _SqliteStore:
                 self._threads = Reader(*arguments), Writer(*arguments, self._patience)
         return self._threads
 
-    def _known(self) -> tuple[Migration, ...]:
+    def _bundled(self) -> tuple[Migration, ...]:
         return read_migrations("sqlite", self.prefix, self._migrations)
 
     def _plan(self) -> Plan:
         if not self.file.path.exists():
-            return plan(self._known(), ())
+            return plan(self._bundled(), ())
         connection = self.file.connect(read_only=True)
         try:
-            return plan(self._known(), _applied(connection, self.prefix))
+            return plan(self._bundled(), _applied(connection, self.prefix))
         except sqlite3.Error as error:
             raise translated(error, self.file.path) from error
         finally:
@@ -82,7 +82,7 @@ class _SqliteStore:
         connection = self.file.connect()
         try:
             connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
-            before = plan(self._known(), _applied(connection, self.prefix))
+            before = plan(self._bundled(), _applied(connection, self.prefix))
             for step in before.pending:
                 connection.execute("BEGIN IMMEDIATE")
                 # Look again under the lock: another process may have applied it.
@@ -202,9 +202,9 @@ def check_no_row_security(*, enable: bool) -> None:
 
 
 def _applied(connection: sqlite3.Connection, prefix: str) -> set[int]:
-    known = connection.execute(
+    table_exists = connection.execute(
         "SELECT 1 FROM sqlite_master WHERE name = ?", (f"{prefix}migrations",)
     ).fetchall()
-    if not known:
+    if not table_exists:
         return set()
     return {version for (version,) in connection.execute(f"SELECT version FROM {prefix}migrations")}  # noqa: S608

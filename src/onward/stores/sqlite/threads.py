@@ -18,7 +18,7 @@ from onward.connections.run import Begun, run
 from onward.errors import StoreClosed
 from onward.operations.statement import Operation
 from onward.stores.sqlite.file import Identity, SqliteFile, translated
-from onward.stores.sqlite.write_queue import Turns
+from onward.stores.sqlite.write_queue import WriteQueue
 
 T = TypeVar("T")
 
@@ -125,18 +125,18 @@ class Writer(Reader):
     read_only = False
 
     def __init__(self, file: SqliteFile, prefix: str, busy_seconds: float, patience: float) -> None:
-        self._turns = Turns(file.path, patience)
+        self._write_queue = WriteQueue(file.path, patience)
         super().__init__(file, prefix, busy_seconds)
 
     def _drop(self) -> None:
         super()._drop()
-        self._turns.close()
+        self._write_queue.close()
 
     def _serve(self, works: list[Work]) -> None:
         done: list[tuple[Future[Any], Any]] = []
         try:
             connection = self._open()
-            self._turns.take(connection, self._busy_seconds)
+            self._write_queue.take(connection, self._busy_seconds)
             self._log = self._log or self._file.log_identity()
             self._require_files(connection)
             for operation, future in works:

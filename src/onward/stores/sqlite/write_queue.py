@@ -26,7 +26,7 @@ _SECONDS = (0.0005, 0.008)
 _LOOKS_OFTEN_SECONDS = 1.0
 
 
-class Turns:
+class WriteQueue:
     """The write lock of a file, as one connection takes it.
 
     A waiting writer announces itself by a shared lock on a second file; the lock ends with its process. A

@@ -45,7 +45,7 @@ class Guard:
         if self._authorize is None:
             return None
         try:
-            allowed = await self._ask(self._authorize, job)
+            allowed = await self._check(self._authorize, job)
         except PermissionError as error:
             described = describe(error, self._policies.settings.redact.hider(job.payload))
             rule = "not_authorised"
@@ -61,7 +61,7 @@ class Guard:
         missing = owed_artifact(run.job, run.artifacts, self._policies)
         return outcome if missing is None else _refused("ArtifactMissing", missing, "artifact_missing")
 
-    async def _ask(self, authorize: Authorize, job: Job) -> bool | None:
+    async def _check(self, authorize: Authorize, job: Job) -> bool | None:
         if inspect.iscoroutinefunction(authorize):
             allowed: bool | None = await isolated(authorize(job))
         else:

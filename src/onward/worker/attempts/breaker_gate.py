@@ -51,18 +51,21 @@ class Breakers:
         policies: Policies,
         client: AsyncClient,
         worker_id: Callable[[], str],
+        *,
+        patience: float = 5.0,
     ) -> None:
         self._handlers = handlers
         self._settings = policies.registry.breakers
         self._client = client
         self._worker_id = worker_id
+        self._patience = patience
         self._queues = {
             name.removeprefix(QUEUE) for name in policies.registry.breakers if name.startswith(QUEUE)
         }
-        self._lines: dict[str, Line] = {}
+        self.lines: dict[str, Line] = {}
         self._tickets: dict[tuple[str, int], Ticket] = {}
         self._changes = BreakerChanges(client, self._start)
-        self._turns = 0
+        self.probes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -73,23 +76,27 @@ class Breakers:
         policies: Policies,
         client: AsyncClient,
         worker_id: Callable[[], str],
+        *,
+        patience: float = 5.0,
     ) -> Breakers | None:
         """Return the breakers of a worker; None if none of its jobs can have one."""
         wanted = policies.registry.breakers or any(
             handler.provider is not None for handler in handlers.values()
         )
-        return cls(handlers, policies, client, worker_id) if wanted else None
+        if not wanted:
+            return None
+        return cls(handlers, policies, client, worker_id, patience=patience)
 
     @property
     def hold(self) -> bool:
         """Whether some jobs may be held now."""
         now = time.monotonic()
-        return any(line.is_closed(now) for line in self._lines.values())
+        return any(line.is_closed(now) for line in self.lines.values())
 
     def held_types(self) -> frozenset[str]:
         """Return the job types that are held by the breaker of their only provider."""
         now = time.monotonic()
-        held = {name for name, line in self._lines.items() if line.is_closed(now)}
+        held = {name for name, line in self.lines.items() if line.is_closed(now)}
         if not held:
             return frozenset()
         return frozenset(
@@ -100,7 +107,7 @@ class Breakers:
 
     def holds_queue(self, queue: str) -> bool:
         """Whether the claimer should pass over a queue because of the queue's own breaker."""
-        line = self._lines.get(f"{QUEUE}{queue}") if queue in self._queues else None
+        line = self.lines.get(f"{QUEUE}{queue}") if queue in self._queues else None
         # A queue's breaker must not hold jobs that name a provider. If there may be such jobs, each job is
         # held by itself when it enters.
         return line is not None and line.is_closed(time.monotonic()) and not self._mixed
@@ -138,9 +145,9 @@ class Breakers:
                 # The job has waited too long: its slot is needed for other jobs.
                 line.crowd(now)
                 continue
-            if line.suspect and not line.asking and not line.writing and now >= line.ask_at:
-                line.asking = True
-                self._start(self._ask(line))
+            if line.suspect and not line.probing and not line.writing and now >= line.probe_at:
+                line.probing = True
+                self._start(self.request_probe(line))
             await line.wait()
             now = time.monotonic()
 
@@ -158,14 +165,14 @@ class Breakers:
                 line.grow()
             line.wake()
             return
-        self._tell(line, ticket, answer)
+        self._report(line, ticket, answer)
 
-    def told(self, suspects: Mapping[str, timedelta | None]) -> None:
+    def update(self, suspects: Mapping[str, timedelta | None]) -> None:
         """Take over what the database knows of all breakers."""
-        if len(self._lines) > _MANY_LINES:
+        if len(self.lines) > _MANY_LINES:
             self._forget(suspects)
         for name, left in suspects.items():
-            line = self._line(name)
+            line = self.line(name)
             if not line.suspect:
                 line.doubt()
             line.hold(left)
@@ -173,18 +180,18 @@ class Breakers:
             if left != timedelta() and name not in self._changes.known_open:
                 self._changes.look_at(line)
         for name in self._changes.known_open - suspects.keys():
-            self._changes.look_at(self._line(name))
-        for name, line in self._lines.items():
+            self._changes.look_at(self.line(name))
+        for name, line in self.lines.items():
             if line.held_until and name not in suspects:
                 # This answer may be older than what the process knows. So it admits no job: it only makes
                 # the process ask.
-                line.held_until = line.ask_at = 0.0
+                line.held_until = line.probe_at = 0.0
                 line.wake()
 
     def give_back(self) -> None:
         """Release all jobs that wait here, and let no other job wait."""
         self._closed = True
-        for line in self._lines.values():
+        for line in self.lines.values():
             line.wake()
 
     async def close(self) -> None:
@@ -197,16 +204,16 @@ class Breakers:
     def _forget(self, suspects: Mapping[str, timedelta | None]) -> None:
         """Drop lines that neither the database nor this process has used for a while."""
         old = time.monotonic() - _KEPT_SECONDS
-        self._lines = {
+        self.lines = {
             name: line
-            for name, line in self._lines.items()
+            for name, line in self.lines.items()
             if name in suspects or not line.idle or (line.suspect and line.doubted_at > old)
         }
 
     def _pass_on(self, line: Line) -> None:
         """Return an unused probe to the database if no job waits here: a job of another process may."""
         if (turn := line.unused()) is not None:
-            self._tell(line, Ticket(line, line.epoch, turn), Answer())
+            self._report(line, Ticket(line, line.epoch, turn), Answer())
 
     def _outside(self, line: Line, handler: Handler, seconds: float) -> Released:
         """Release a job of a crowded line; the delay is short if the claim passes such jobs over."""
@@ -227,32 +234,33 @@ class Breakers:
         """Whether the claim passes over all jobs of this handler while the line is closed."""
         return handler.provider == line.name or (handler.provider is None and not self._mixed)
 
-    def _tell(self, line: Line, ticket: Ticket, answer: Answer) -> None:
+    def _report(self, line: Line, ticket: Ticket, answer: Answer) -> None:
         line.writing += 1
         self._start(self._count(line, ticket, answer))
 
     def _line_of(self, job: Job, handler: Handler) -> Line | None:
         provider = handler.provider
         if provider is None:
-            return self._line(f"{QUEUE}{job.queue}") if job.queue in self._queues else None
+            return self.line(f"{QUEUE}{job.queue}") if job.queue in self._queues else None
         if not isinstance(provider, str):
             provider = provider(job)
             if provider is None:
                 return None
             check_provider(provider)
-        return self._line(provider)
+        return self.line(provider)
 
-    def _line(self, name: str) -> Line:
-        line = self._lines.get(name)
+    def line(self, name: str) -> Line:
+        """Return the jobs that wait for a breaker, created at first use."""
+        line = self.lines.get(name)
         if line is None:
-            line = self._lines[name] = Line(name, settings_of(name, self._settings))
+            line = self.lines[name] = Line(name, settings_of(name, self._settings), self._patience)
         return line
 
-    async def _ask(self, line: Line) -> None:
+    async def request_probe(self, line: Line) -> None:
         """Ask the database for the probe."""
-        self._turns += 1
-        turn = f"{self._worker_id()}/{self._turns}"
-        line.ask_at = time.monotonic() + _ASK_SECONDS
+        self.probes += 1
+        turn = f"{self._worker_id()}/{self.probes}"
+        line.probe_at = time.monotonic() + _ASK_SECONDS
         try:
             async with line.one_at_a_time:
                 standing = await self._client.worker.breakers.ask(line.name, turn, line.settings)
@@ -264,7 +272,7 @@ class Breakers:
         except Exception as error:  # noqa: BLE001 - a job must not fail because its breaker can't be asked
             self._changes.warn("the breaker of %s can't be asked: %s", line, error)
         finally:
-            line.asking = False
+            line.probing = False
             line.wake()
             self._pass_on(line)
 
@@ -284,7 +292,7 @@ class Breakers:
                 line.hold(line.settings.held_for(0, answer.retry_after))
         finally:
             line.writing -= 1
-            line.ask_at = 0.0
+            line.probe_at = 0.0
             line.wake()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -13,7 +13,6 @@ from datetime import timedelta
 from onward.core.failures.breaker import BreakerSettings
 
 _CHECK_SECONDS = 0.1
-_IN_SLOT_SECONDS = 5.0
 _LOOK_IN_SECONDS = 0.5
 _MOST_AT_ONCE = 1 << 20
 
@@ -30,9 +29,10 @@ class Ticket:
 class Line:
     """The jobs that wait for one provider in this process, and how many may call it at once."""
 
-    def __init__(self, name: str, settings: BreakerSettings) -> None:
+    def __init__(self, name: str, settings: BreakerSettings, patience: float) -> None:
         self.name = name
         self.settings = settings
+        self._patience = patience
         self.allowed = 1
         self.running = 0
         self.suspect = False
@@ -40,11 +40,11 @@ class Line:
         self.held_until = 0.0
         self.epoch = 0
         self.writing = 0
-        self.asking = False
-        self.ask_at = 0.0
+        self.probing = False
+        self.probe_at = 0.0
         self.crowded_until = 0.0
         self.turned_away = 0
-        self._stands = False
+        self._stalled = False
         self.one_at_a_time = asyncio.Lock()
         self._turn: str | None = None
         self._turn_until = 0.0
@@ -54,12 +54,12 @@ class Line:
     @property
     def idle(self) -> bool:
         """Whether no job runs or waits here, and no statement about the provider is under way."""
-        return not (self.running or self.writing or self.asking or self._waiters)
+        return not (self.running or self.writing or self.probing or self._waiters)
 
     @property
     def patience(self) -> float:
         """The seconds that a job may wait in its slot; fewer if the jobs before it waited in vain."""
-        return _LOOK_IN_SECONDS if self._stands else _IN_SLOT_SECONDS
+        return _LOOK_IN_SECONDS if self._stalled else self._patience
 
     def is_closed(self, now: float) -> bool:
         """Whether jobs claimed for this provider now would only wait."""
@@ -109,12 +109,12 @@ class Line:
 
     def crowd(self, now: float) -> None:
         """Keep all jobs away for a while, because each that waits here occupies a slot."""
-        self.crowded_until, self._stands = now + _IN_SLOT_SECONDS, True
+        self.crowded_until, self._stalled = now + self._patience, True
         self.wake()
 
     def _move(self) -> None:
         self._moved_at = time.monotonic()
-        self.crowded_until, self._stands = 0.0, False
+        self.crowded_until, self._stalled = 0.0, False
         self.turned_away = 0
 
     def hold(self, left: timedelta | None) -> None:
@@ -127,7 +127,7 @@ class Line:
     def give_turn(self, turn: str) -> None:
         """Grant the probe to the next job; ask for another once it is answered, or after `patience`."""
         self._turn = turn
-        self._turn_until = self.ask_at = time.monotonic() + self.settings.patience.total_seconds()
+        self._turn_until = self.probe_at = time.monotonic() + self.settings.patience.total_seconds()
 
     def unused(self) -> str | None:
         """Take back and return the probe if no job waits for it any more, else None."""

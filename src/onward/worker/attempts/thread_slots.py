@@ -23,7 +23,7 @@ class Threads:
         self._loop = asyncio.get_running_loop()
         self._work: SimpleQueue[Work | None] = SimpleQueue()
         self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
-        self._told = False
+        self._delivering = False
         self._count = 0
         self._outstanding = 0
 
@@ -54,8 +54,8 @@ class Threads:
                 error = raised
             self._done.append((future, result, error))
             del work, future, context, function, arguments, result, error
-            if not self._told:
-                self._told = True
+            if not self._delivering:
+                self._delivering = True
                 try:
                     self._loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
@@ -63,7 +63,7 @@ class Threads:
                     return
 
     def _deliver(self) -> None:
-        self._told = False
+        self._delivering = False
         while self._done:
             future, result, error = self._done.popleft()
             self._outstanding -= 1

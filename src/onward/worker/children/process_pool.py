@@ -46,12 +46,11 @@ from onward.worker.children.protocol import (
 )
 
 _KILL_AFTER = 1.0
-_IDLE_SECONDS = 60.0
 _LAST_WORDS = 0.5
 _REPORT_SECONDS = 0.5
 _BOOT = "import sys; sys.path[:] = sys.argv[3:]; from onward.worker.children.child import main; main()"
 
-_said: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
 
 
 class ProcessDied(Exception):
@@ -81,9 +80,10 @@ class ProcessPool:
         check_not_importing()
         self._url = url
         self._schema = schema
+        self.idle_seconds = 60.0
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Child] = []
-        self._children: set[_Child] = set()
+        self.children: set[_Child] = set()
         self._attempts: set[_Attempt] = set()
         self._closed = False
 
@@ -127,7 +127,7 @@ class ProcessPool:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        await asyncio.gather(*(child.end() for child in list(self._children)))
+        await asyncio.gather(*(child.end() for child in list(self.children)))
 
     async def _work(self, handler: Handler, run: _Run, timeout: float | None) -> Answer:  # noqa: ASYNC109
         message = pack(Ask(handler.reference, handler.memory, run.job))
@@ -136,7 +136,7 @@ class ProcessPool:
             sound = False
             try:
                 async with asyncio.timeout(timeout):
-                    answer = await child.ask(message, partial(_hear, run))
+                    answer = await child.request(message, partial(_take_note, run))
                 # A failed allocation may leave state half changed, so the next job gets a new process.
                 sound = isinstance(answer, Returned) or answer.described.error_class != "MemoryError"
             except TimeoutError:
@@ -155,14 +155,14 @@ class ProcessPool:
             if child.wake():
                 return child
         child = _Child(pack(_start(self._url, self._schema)))
-        self._children.add(child)
-        child.exited.add_done_callback(lambda _: self._children.discard(child))
+        self.children.add(child)
+        child.exited.add_done_callback(lambda _: self.children.discard(child))
         return child
 
     def _rest(self, child: _Child) -> None:
-        """Keep a child for the next job, for at most `_IDLE_SECONDS`."""
+        """Keep a child for the next job, for at most `idle_seconds`."""
         self._idle.append(child)
-        child.rest(_IDLE_SECONDS)
+        child.rest(self.idle_seconds)
 
 
 class _Attempt:
@@ -182,7 +182,7 @@ class _Child:
         self._start: bytes = start
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._asking = False
+        self._requested = False
         self._ending = False
         self.exited: asyncio.Future[int] = self._loop.create_future()
         with ExitStack() as unless_started:
@@ -202,10 +202,10 @@ class _Child:
         name = f"onward child {self._process.pid}"
         threading.Thread(target=self._wait, name=name, daemon=True).start()
 
-    async def ask(self, message: bytes, hear: Callable[[Note], None]) -> Answer:
-        """Run a job and pass its notes to `hear`; return the answer, or raise ProcessDied without one."""
-        self._asking = True
-        exchange = asyncio.ensure_future(self._exchange(message, hear))
+    async def request(self, message: bytes, take_note: Callable[[Note], None]) -> Answer:
+        """Run a job and pass its notes to `take_note`; return the answer, or raise ProcessDied."""
+        self._requested = True
+        exchange = asyncio.ensure_future(self._exchange(message, take_note))
         try:
             either: set[asyncio.Future[Any]] = {exchange, self.exited}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -216,7 +216,7 @@ class _Child:
             raise ProcessDied("the process sent something that is no answer") from None
         finally:
             exchange.cancel()
-            self._asking = False
+            self._requested = False
             if self.exited.done():
                 self._hang_up()
         if answer is None:
@@ -243,7 +243,7 @@ class _Child:
         # The socket is closed in the next iteration of the event loop, which may be the last.
         await asyncio.sleep(0)
 
-    async def _exchange(self, message: bytes, hear: Callable[[Note], None]) -> Answer | None:
+    async def _exchange(self, message: bytes, take_note: Callable[[Note], None]) -> Answer | None:
         """Send a message and return the answer; None if the connection breaks."""
         try:
             if self._streams is None:
@@ -254,11 +254,11 @@ class _Child:
             await writer.drain()
             while True:
                 (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
-                said = _said.decode(await reader.readexactly(length) if length <= LARGEST else b"")
-                if isinstance(said, Answer):
-                    return said
-                hear(said)
-                if isinstance(said, Reported):
+                received = _decoder.decode(await reader.readexactly(length) if length <= LARGEST else b"")
+                if isinstance(received, Answer):
+                    return received
+                take_note(received)
+                if isinstance(received, Reported):
                     self._loop.call_later(_REPORT_SECONDS, self._let_report)
         except (OSError, EOFError):
             return None
@@ -293,7 +293,7 @@ class _Child:
             self._timer.cancel()
         self.exited.set_result(code)
         # While a job is asked for, its last answer may still have to be read.
-        if not self._asking:
+        if not self._requested:
             self._hang_up()
 
     def _hang_up(self) -> None:
@@ -313,8 +313,8 @@ class _Child:
         return f"the process was killed by signal {-code}"
 
 
-def _hear(run: _Run, said: Note) -> None:
-    match said:
+def _take_note(run: _Run, received: Note) -> None:
+    match received:
         case Metered(used):
             run.meter(Usage.checked(*msgspec.structs.astuple(used)))
         case Reported(report):

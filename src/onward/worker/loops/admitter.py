@@ -17,7 +17,7 @@ from onward.errors import StoreError
 from onward.operations.limits.limits import MOST_KEYS
 from onward.worker.outage import Outage
 
-_HEARD = "limit:"
+_LIMIT_PREFIX = "limit:"
 _ROUND_SECONDS = 1.0
 # If this worker declares no limit, there may still be jobs of a limit that was declared before.
 _RARE_SECONDS = 5.0
@@ -41,7 +41,7 @@ class Admitter:
         self._own = bool(client.policies.registry.limits)
         self._rated = any(limit.rate is not None for limit in client.policies.registry.limits.values())
         self._declared = False
-        self._heard: set[str] = set()
+        self._woken_keys: set[str] = set()
         self._freed: set[str] = set()
         self._all = self._own
         self._cursor = ""
@@ -71,7 +71,7 @@ class Admitter:
         """Whether jobs were made ready, or will be within a second; for a worker that is about to end."""
         try:
             await self._declare()
-            made, again = await self._round("")
+            made, again = await self.admit_ready("")
         except StoreError:
             return False
         if not made and again is not None and again < _ROUND_SECONDS:
@@ -86,8 +86,8 @@ class Admitter:
 
     def take_keys(self, woken: frozenset[str]) -> frozenset[str]:
         """Take the limits' keys, which enqueues add, from the names of a wake-up; return the other names."""
-        limits = {name for name in woken if name.startswith(_HEARD)}
-        self._heard |= {name.removeprefix(_HEARD) for name in limits}
+        limits = {name for name in woken if name.startswith(_LIMIT_PREFIX)}
+        self._woken_keys |= {name.removeprefix(_LIMIT_PREFIX) for name in limits}
         # A wake-up without names may be about any key.
         self._all = self._all or (not woken and self._own)
         if limits or self._all:
@@ -100,14 +100,14 @@ class Admitter:
         if self._freed:
             freed, self._freed = self._freed, set()
             _, again = await self._admit(freed)
-        heard, self._heard = self._heard, set()
+        woken_keys, self._woken_keys = self._woken_keys, set()
         self._last = now = time.monotonic()
-        if heard and len(heard) <= MOST_KEYS:
-            _, later = await self._look(keys=heard)
+        if woken_keys and len(woken_keys) <= MOST_KEYS:
+            _, later = await self._look(keys=woken_keys)
             again = _sooner(again, later)
-        if self._all or len(heard) > MOST_KEYS or now >= self._next_round:
+        if self._all or len(woken_keys) > MOST_KEYS or now >= self._next_round:
             self._all = False
-            _, later = await self._round(self._cursor)
+            _, later = await self.admit_ready(self._cursor)
             again = _sooner(again, later)
             self._next_round = time.monotonic() + self._pause()
         if again is not None:
@@ -125,7 +125,7 @@ class Admitter:
             await self._client.worker.limits.declare()
             self._declared = True
 
-    async def _round(self, cursor: str) -> tuple[bool, float | None]:
+    async def admit_ready(self, cursor: str) -> tuple[bool, float | None]:
         """Check key after key for at most `_LONGEST_LOOK`; the next round continues where this one ends."""
         made, again = False, None
         until = time.monotonic() + _LONGEST_LOOK

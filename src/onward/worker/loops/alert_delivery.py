@@ -18,7 +18,6 @@ from onward.worker.outage import Outage
 
 log = get_logger("onward.worker")
 
-_LIMIT_SECONDS = 30.0
 _LAST_WORDS = 0.5
 # Longer than a sink may take, so that no other worker takes a message that is under way.
 _HOLD = timedelta(seconds=40)
@@ -36,7 +35,8 @@ def back_off(tries: int) -> timedelta | None:
 class Delivery:
     """Sends alerts to their sinks; each sink has a thread, so one that hangs delays no other."""
 
-    def __init__(self, client: AsyncClient, outage: Outage) -> None:
+    def __init__(self, client: AsyncClient, outage: Outage, *, limit: float) -> None:
+        self._limit = limit
         self._client = client
         self._outage = outage
         self._sinks: dict[str, Sink] = {sink.name: sink for sink in client.policies.registry.sinks}
@@ -96,11 +96,11 @@ class Delivery:
     async def _try(self, sink: Sink, send: Send) -> str | None:
         """Send one message; return why that failed, or None."""
         sent = self._threads.call(partial(sink.send, send.alert), {})
-        done, _ = await asyncio.wait({sent}, timeout=_LIMIT_SECONDS)
+        done, _ = await asyncio.wait({sent}, timeout=self._limit)
         if not done:
             self._stuck[sink.name] = sent
             sent.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return f"it did not come back within {_LIMIT_SECONDS:g} s"
+            return f"it did not come back within {self._limit:g} s"
         error = sent.exception()
         return None if error is None else error_text(error, self._client.policies.settings.redact)
 

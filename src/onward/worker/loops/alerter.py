@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
 
 from onward.clients.client import AsyncClient
-from onward.core.failures.alert import is_told
+from onward.core.failures.alert import raises_alert
 from onward.core.upkeep.diagnosis import Finding
 from onward.logs import get_logger
 from onward.operations.failures.alerts import AT_ONCE
 from onward.worker.loops.alert_delivery import Delivery
 from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.outage import Outage
+from onward.worker.timings import Timings
 
 ALERTER = "alerter"
 """The lead that a worker must have to send alerts."""
@@ -29,7 +30,6 @@ _ROUND_SECONDS = 1.0
 _FOLLOW_SECONDS = 2.0
 _DEEP_SECONDS = 60.0
 _PRUNE_SECONDS = 600.0
-_CHECK_SECONDS = 30.0
 _LEAD = timedelta(seconds=6)
 
 Check = Callable[[], Awaitable[Collection[Finding]]]
@@ -44,20 +44,22 @@ class Alerter:
         keeper: Keeper,
         outage: Outage,
         *,
+        timings: Timings,
         check: Check | None = None,
     ) -> None:
+        self._timings = timings
         self._client = client
         self._keeper = keeper
         self._outage = outage
         self._check = check
-        self._delivery = Delivery(client, outage)
+        self._delivery = Delivery(client, outage, limit=timings.sink)
         self._ttl = min(_LEAD, keeper.lease)
         self._rounds = asyncio.Lock()
         self._check_failed = False
         now = time.monotonic()
         self._deep_at = now
         self._prune_at = now + _PRUNE_SECONDS
-        self._check_at = now + _CHECK_SECONDS
+        self._check_at = now + self._timings.check
 
     async def run(self) -> None:
         """Find and send alerts until cancelled."""
@@ -114,7 +116,7 @@ class Alerter:
     async def _observe(self, now: float) -> None:
         if self._check is None or now < self._check_at:
             return
-        self._check_at = now + _CHECK_SECONDS
+        self._check_at = now + self._timings.check
         try:
             found = await self._check()
         except Exception as error:  # noqa: BLE001 - deaths are told all the same
@@ -123,4 +125,4 @@ class Alerter:
             self._check_failed = True
             return
         self._check_failed = False
-        await self._client.worker.alerts.observe([one for one in found if is_told(one)])
+        await self._client.worker.alerts.observe([one for one in found if raises_alert(one)])

@@ -40,7 +40,7 @@ class Keeper:
         *,
         lease: timedelta,
         info: dict[str, Any],
-        told: Callable[[Watch], None],
+        on_watch: Callable[[Watch], None],
         lost: Callable[[], None],
         blocking: Callable[[], str],
         registered: Callable[[str], None] | None,
@@ -48,7 +48,7 @@ class Keeper:
         self._client = client
         self.lease = lease
         self._info = info
-        self._told = told
+        self._on_watch = on_watch
         self._lost = lost
         self._blocking = blocking
         self._registered = registered
@@ -58,8 +58,8 @@ class Keeper:
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
         self._extended = 0.0
-        self._asked: float | None = None
-        self._blamed: str | None = None
+        self._pinged_at: float | None = None
+        self._blocker: str | None = None
         self.worker_id = ""
         self.idle = False
         self.marked_idle = False
@@ -129,7 +129,7 @@ class Keeper:
         if not watch.alive and now - self._extended > self.lease.total_seconds():
             self._start_again()
             return
-        self._tell(self._told, watch)
+        self._call(self._on_watch, watch)
 
     def _start_again(self) -> None:
         """Register under a new id, because the worker no longer holds any job under the old one."""
@@ -138,33 +138,33 @@ class Keeper:
             "worker %s lost its lease: its jobs were given to others, their handlers are cancelled", old
         )
         self._register()
-        self._tell(self._lost)
+        self._call(self._lost)
 
     def _check_loop(self) -> None:
         """Check that the event loop responds; log the job that blocks it if it does not."""
         now = time.monotonic()
-        if self._asked is None:
-            self._asked = now
-            self._tell(self._answer)
-        elif now - self._asked > _LAG_SECONDS and self._blamed is None:
-            self._blamed = self._blocking()
+        if self._pinged_at is None:
+            self._pinged_at = now
+            self._call(self._respond)
+        elif now - self._pinged_at > _LAG_SECONDS and self._blocker is None:
+            self._blocker = self._blocking()
             log.warning(
                 "event loop blocked for %.1f s by %s; nothing else runs here until it is over. "
                 "Make its handler a plain function (it then gets a thread), or use executor='process'",
-                now - self._asked,
-                self._blamed,
+                now - self._pinged_at,
+                self._blocker,
             )
 
-    def _answer(self) -> None:
-        if self._blamed is not None and self._asked is not None:
+    def _respond(self) -> None:
+        if self._blocker is not None and self._pinged_at is not None:
             log.warning(
                 "event loop runs again after %.1f s; blocked by %s",
-                time.monotonic() - self._asked,
-                self._blamed,
+                time.monotonic() - self._pinged_at,
+                self._blocker,
             )
-        self._asked = self._blamed = None
+        self._pinged_at = self._blocker = None
 
-    def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:

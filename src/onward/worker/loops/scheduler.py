@@ -43,7 +43,7 @@ class Scheduler:
         self._defined = [one.schedule for one in handlers.values() if one.schedule is not None]
         self._built_in = BUILT_IN & self._types
         self._started = time.monotonic()
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     async def begin(self, ready: Callable[[Iterable[str]], None], hooks: Collection[StartHook] = ()) -> None:
         """Store the schedules that the code defines; a worker that drains also fires what is due now.
@@ -77,7 +77,7 @@ class Scheduler:
         fired = await self._client.worker.schedules.fire(self.known())
         if fired.queues and self._ready is not None:
             self._ready(fired.queues)
-        self._tell(fired)
+        self._log(fired)
         return fired
 
     def known(self) -> Known:
@@ -85,7 +85,7 @@ class Scheduler:
         up = timedelta.max if self._drain else timedelta(seconds=time.monotonic() - self._started)
         return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
 
-    def _tell(self, fired: Fired) -> None:
+    def _log(self, fired: Fired) -> None:
         late = [slot for slot in fired.late if slot.schedule not in BUILT_IN]
         for name, slots in groupby(late, key=lambda slot: slot.schedule):
             first, *others = slots
@@ -95,9 +95,9 @@ class Scheduler:
                 name, stamp(first.slot), lasting(first.drift), also,
             )  # fmt: skip
         for name, error in fired.errors.items():
-            if self._told.get(name) != error:
+            if self._logged.get(name) != error:
                 log.error("schedule %s could not be fired: %s", name, error)
-        self._told = {**self._told, **fired.errors}
+        self._logged = {**self._logged, **fired.errors}
 
 
 async def _run_hook(hook: StartHook) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.work.worker_alerts import WorkerAlerts
+from onward.clients.sync.work.worker_artifacts import WorkerArtifacts
 from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
 from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
+from onward.clients.sync.work.worker_maintenance import WorkerMaintenance
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
@@ -45,6 +47,11 @@ class WorkerClient:
         return WorkerAlerts(self._binding)
 
     @property
+    def artifacts(self) -> WorkerArtifacts:
+        """The files of running jobs."""
+        return WorkerArtifacts(self._binding)
+
+    @property
     def breakers(self) -> WorkerBreakers:
         """What workers ask and tell the breakers."""
         return WorkerBreakers(self._binding)
@@ -58,6 +65,11 @@ class WorkerClient:
     def limits(self) -> WorkerLimits:
         """What workers do for limits."""
         return WorkerLimits(self._binding)
+
+    @property
+    def maintenance(self) -> WorkerMaintenance:
+        """What the built-in jobs do for maintenance."""
+        return WorkerMaintenance(self._binding)
 
     @property
     def schedules(self) -> WorkerSchedules:

@@ -21,7 +21,6 @@ WHERE id = :id::id AND {+of_only_org} AND {+not_expired}
 -- name: list_artifacts
 SELECT {+artifact_columns} FROM {artifacts}
 WHERE {+of_only_org} AND {+not_expired}
-    AND (:org_id::text IS NULL OR org_id = :org_id::text)
     AND (:job_id::text IS NULL OR job_id = :job_id::id)
     AND (:name::text IS NULL OR name = :name::text)
     AND (:below::text IS NULL OR id < :below::id)

@@ -53,7 +53,7 @@ class Pool:
         self._closed = False
         # For a pool that was never closed: end its idle connections without waiting, so that the server frees
         # them and psycopg does not warn of unclosed connections.
-        weakref.finalize(self, _let_go, self._waiting, os.getpid())
+        weakref.finalize(self, _end_all, self._waiting, os.getpid())
 
     def take(self, use: str = "") -> Pooled:
         """Lend a connection, preferably one that had this use before; the caller returns it with `give`."""
@@ -150,7 +150,7 @@ class Pool:
         self.drop()
 
 
-def _let_go(waiting: list[Pooled], process: int) -> None:
+def _end_all(waiting: list[Pooled], process: int) -> None:
     """End connections without waiting, except in a forked child: the parent still uses them."""
     for connection in waiting if os.getpid() == process else ():
         connection.pgconn.finish()
