@@ -30,6 +30,7 @@ from onward.core.work.effect import Effect
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
+from onward.core.work.progress import Progress
 from onward.core.work.wait import Awaited, Parked, Sent, Signal
 from onward.handlers.context.sync.transaction import Transaction
 from onward.handlers.context.transaction import AsyncTransaction
@@ -82,6 +83,7 @@ __all__ = [
     "Parked",
     "Pause",
     "Plan",
+    "Progress",
     "Promoted",
     "PruneRound",
     "Queue",

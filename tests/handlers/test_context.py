@@ -9,6 +9,7 @@ import pytest
 from onward import Cancelled, Context, InvalidSetting, NewJob, Onward
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
 from onward.results import Job
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -24,6 +25,8 @@ class Attempt:
         self.used: list[Usage] = []
         self.artifacts = 0
         self.provider: str | None = None
+        self.last_report: Report | None = None
+        self.reports: list[Report] = []
 
     def wait_cancelled(self, timeout: float) -> bool:
         return self._asked.wait(timeout)
@@ -33,6 +36,10 @@ class Attempt:
 
     def usage(self) -> tuple[Usage, ...]:
         return tuple(self.used)
+
+    def report(self, report: Report) -> None:
+        self.last_report = report
+        self.reports.append(report)
 
     def beginning(self) -> None:
         raise NotImplementedError

@@ -25,6 +25,7 @@ from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Released, Succeeded
+from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.flows import batches, signals
@@ -34,7 +35,7 @@ from onward.operations.records import artifacts, audit, prune_audit, seal, usage
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.operations.tenancy import set_org
 from onward.operations.upkeep import doctor
-from onward.operations.work import effects, leader, park, polls, rescue, work, workers
+from onward.operations.work import effects, leader, park, polls, progress, rescue, work, workers
 from onward.sql.catalogue import (
     Database,
 )
@@ -55,6 +56,7 @@ SETS = {
     "changes": key_conflicts.CHANGES,
     "runs": work.RERUN,
     "parked": park.PARKED,
+    "reports": progress.REPORTED,
     "lapsed": ("org_id", "project_id", "key"),
     "spent": usage.SPENT,
     "links": seal.LINK,
@@ -82,11 +84,17 @@ def stored(**changes: Any) -> Row:
         name: {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
         for name, kind in COLUMNS.items()
     }
-    return tuple((values | {"state": "running", "tags": None, "category": "default"} | changes).values())
+    return tuple(
+        (
+            values | {"state": "running", "tags": None, "progress": None, "category": "default"} | changes
+        ).values()
+    )
 
 
 JOB = Job.from_row(stored())
 POLICY = category("default").retry
+REPORT = Report(1, 2, "n")
+REPORTED = [replace(End.of(JOB, Succeeded(1), POLICY), progress=REPORT)]
 ENDS = [End.of(JOB, Succeeded(1), POLICY), End.of(JOB, Released(), POLICY)]
 METERED = [End.of(JOB, Released(), POLICY, usage=(Usage("u", 1.5, 5), Usage("v")))]
 BUDGET = ("o", 1, "day", micros(NOW), 0, None, micros(NOW), None, None, None)
@@ -183,6 +191,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(subjects.drop_subject, "s", Policies(), policy="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
+    "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
+    "finish what was reported": (partial(work.finish, REPORTED), [[(ID,)], []]),
     "finish what was metered": (partial(work.finish, METERED), [[("o", 5)], [], [("o",)]]),
     "usage of a job": (partial(usage.events_of, ID), [[]]),
     "report usage": (partial(usage.report, ("org", "day")), [[]]),

@@ -227,10 +227,10 @@ def group_of(owner: Owner) -> str:
 
 def running_job(client: Client, owner: Owner) -> Job:
     """Give a running job as its worker would have it: the own, or one that was made to look like one."""
-    own = client.jobs.list(JobFilter(state="running")).items[0]
+    own = client.jobs.list(JobFilter(state="running"))[0]
     return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
 
 
 def begun(client: Client) -> Effect:
     """Give an effect that the own running job has begun."""
-    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running")).items[0], "begun")
+    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running"))[0], "begun")

@@ -12,6 +12,7 @@ from onward.core.records.usage import Usage
 from onward.core.schedules.schedule import NewSchedule
 from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
 
 Executor = Literal["async", "thread", "process"]
@@ -74,6 +75,15 @@ class Run(Protocol):
 
     def meter(self, used: Usage) -> None:
         """Record what the handler has used; may be called from any thread."""
+        ...
+
+    @property
+    def last_report(self) -> Report | None:
+        """The newest report of progress; None if there was none."""
+        ...
+
+    def report(self, report: Report) -> None:
+        """Take a report of progress; may be called from any thread."""
         ...
 
     def usage(self) -> tuple[Usage, ...]:

@@ -26,6 +26,7 @@ from onward.worker.loops.alerter import Alerter
 from onward.worker.loops.due_poll import Chores
 from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.loops.periodic import Sweeper, promote, seal, settle, vacuum, wake
+from onward.worker.loops.reporter import Reporter
 from onward.worker.loops.scheduler import Scheduler
 from onward.worker.loops.timeouts import Tidier
 from onward.worker.options import WorkerSettings
@@ -65,6 +66,7 @@ class Parts:
             concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
             breakers=self.breakers,
         )  # fmt: skip
+        self.reporter = Reporter(client, outage, self.executor.running)
         self.finisher = held.finisher = Finisher(
             client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
             written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
@@ -122,6 +124,7 @@ class Parts:
             "waker": wake(client, self.chores, self.claimer.add_ready),
             "tidier": tidier.run(),
             "scheduler": self.scheduler.run(self.chores),
+            "reporter": self.reporter.run(),
         }
         if client.policies.settings.audit_chain:
             loops["sealer"] = seal(client, keeper, outage)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward import Client, InvalidJob, InvalidSetting, NewJob, Onward
+from onward import Client, Failed, InvalidJob, InvalidSetting, NewJob, Onward
 from onward.core.policy.policies import Policies
 from onward.core.upkeep.diagnosis import Finding
 from tests.failures.alerts.deaths import BUSY, HOLD, SINK, T, die, messages, only, ready
@@ -309,6 +309,20 @@ def test_the_marks_of_a_storm_of_deaths_are_removed(client):
     at = "'2020-01-01T00:00:00Z'" if client.store.database == "postgres" else "0"
     rows(client, f"INSERT INTO {{prefix}}alerted (job_id, lease, at) VALUES {marks.format(at=at)}")
     assert client.worker.alerts.prune() == 6000
+
+
+def test_alerts_are_listed_page_by_page_also_those_of_one_instant(client):
+    for number in range(5):
+        outcome = Failed({"error_class": f"Lost{number}", "message": "gone"}, retryable=False)
+        die(client, outcome=outcome, now=T + number // 3 * timedelta(seconds=1))
+    client.at(T + timedelta(seconds=2)).worker.alerts.gather()
+    everything = client.alerts.list()
+    assert [alert.last_at for alert in everything] == [T + timedelta(seconds=1)] * 2 + [T] * 3
+    pages = [client.alerts.list(limit=2)]
+    while pages[-1].next_cursor is not None:
+        pages.append(client.alerts.list(limit=2, cursor=pages[-1].next_cursor))
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [alert for page in pages for alert in page] == list(everything)
 
 
 @pytest.mark.parametrize("kind", ["", "a\0b", "\ud800", 5])

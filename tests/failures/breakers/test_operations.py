@@ -150,11 +150,14 @@ def test_secrets_in_a_reason_are_hidden(client):
     assert "sk_live" not in repr((opened, client.breakers.list(), events(client)))
 
 
-def test_breakers_are_listed_by_name_up_to_a_limit(client):
+def test_breakers_are_listed_by_name_page_by_page(client):
     for name in ("b", "a", "queue:q:default", "B"):
         push_back(client, 1, name)
     assert [one.name for one in client.at(NOW).breakers.list()] == ["B", "a", "b", "queue:q:default"]
-    assert [one.name for one in client.at(NOW).breakers.list(limit=2)] == ["B", "a"]
+    page = client.at(NOW).breakers.list(limit=3)
+    assert [one.name for one in page] == ["B", "a", "b"]
+    rest = client.at(NOW).breakers.list(limit=3, cursor=page.next_cursor)
+    assert ([one.name for one in rest], rest.next_cursor) == (["queue:q:default"], None)
 
 
 def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client):
@@ -195,8 +198,10 @@ def test_what_is_open_is_not_missed_behind_what_is_closed(client):
         client.at(NOW).worker.breakers.answered(name, None, GOOD)
     push_back(client, 3, "z")
     push_back(client, 1, "y")
-    assert [held.name for held in client.at(NOW).breakers.list(limit=1)] == ["z"]
-    assert [held.name for held in client.at(NOW).breakers.list(limit=3)] == ["a", "y", "z"]
+    page = client.at(NOW).breakers.list(limit=1)
+    assert [held.name for held in page] == ["z"]
+    rest = client.at(NOW).breakers.list(cursor=page.next_cursor)
+    assert [held.name for held in rest] == ["y", "a", "b", "c"]
 
 
 def test_a_row_that_workers_could_not_read_can_not_be_written_by_hand(client):

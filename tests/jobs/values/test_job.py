@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from onward.core.jobs.job import COLUMNS, ENDED, WAITING, Job, JobState, instant, micros
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.progress import Progress
 
 ROW: dict[str, Any] = {
     "id": "019b7c2e-9f00-7000-8000-000000000001",
@@ -28,7 +29,7 @@ ROW: dict[str, Any] = {
     "key": "k",
     "subject": "booking:42",
     "payload": '{"booking":42,"naïve":[1,null,true,2.5]}',
-    "progress": "0.5",
+    "progress": '{"done":3,"total":8,"note":"page 4","at":1767322445000000}',
     "cost_micros": 12,
     "actor_type": "user",
     "actor_id": "7",
@@ -53,6 +54,9 @@ ROW: dict[str, Any] = {
 }
 
 
+PROGRESS = Progress(3, 8, "page 4", datetime(2026, 1, 2, 2, 54, 5, tzinfo=UTC))
+
+
 def job(**changes: Any) -> Job:
     return Job.from_row(list((ROW | changes).values()))
 
@@ -67,7 +71,7 @@ def test_a_row_is_read_as_it_was_stored():
     assert read.state is JobState.RUNNING
     assert read.run_at == datetime(2026, 1, 2, 2, 54, 5, 1, tzinfo=UTC)
     assert read.payload == {"booking": 42, "naïve": [1, None, True, 2.5]}
-    assert (read.progress, read.tags, read.error) == (0.5, ["a", "b"], ErrorRecord("TimeoutError"))
+    assert (read.progress, read.tags, read.error) == (PROGRESS, ["a", "b"], ErrorRecord("TimeoutError"))
     assert read.rerun_requested is False
     assert job(rerun_requested=1).rerun_requested is True
     same = [name for name, kind in COLUMNS.items() if kind in {"id", "text", "int"}]
@@ -93,7 +97,7 @@ def test_jobs_of_equal_rows_share_nothing_that_can_be_changed(count):
     assert one == other
     mutable = [name for name, kind in COLUMNS.items() if kind == "json"]
     shared = [name for name in mutable if getattr(one, name) is getattr(other, name)]
-    assert {type(getattr(one, name)) for name in shared} <= {float, type(None)}
+    assert {type(getattr(one, name)) for name in shared} <= {Progress, type(None)}
 
 
 def test_what_is_null_stays_none():

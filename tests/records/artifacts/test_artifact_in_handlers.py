@@ -11,6 +11,7 @@ from onward import Category, Context, JobState, LeaseLost, NewJob, NotAllowed, O
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
 from onward.errors import ArtifactNotFound
 from onward.handlers.clients import Clients
 from onward.results import Job
@@ -29,6 +30,7 @@ class Attempt:
     artifacts: int = 0
     provider: str | None = None
     used: list[Usage] = field(default_factory=list)
+    last_report: Report | None = None
 
     def wait_cancelled(self, timeout: float) -> bool:
         raise NotImplementedError
@@ -38,6 +40,9 @@ class Attempt:
 
     def usage(self) -> tuple[Usage, ...]:
         return tuple(self.used)
+
+    def report(self, report: Report) -> None:
+        raise NotImplementedError
 
     def beginning(self) -> None:
         raise NotImplementedError

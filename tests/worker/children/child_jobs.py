@@ -28,6 +28,7 @@ from onward import (
 )
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
 from onward.errors import InvalidJob
 from onward.results import Job
 from onward.worker.children.process_pool import ProcessPool
@@ -50,6 +51,9 @@ class Attempt:
 
     def meter(self, used: Usage) -> None:
         self.used.append(used)
+
+    def report(self, report: Report) -> None:
+        raise NotImplementedError
 
     def completing(self, end: End) -> None:
         raise NotImplementedError

@@ -235,9 +235,6 @@ def _resolve(
     url: str | None,
     **where: Any,
 ) -> None:
-    from onward.core.bulk import Bulk
-    from onward.core.failures.dead_letter import DeadFilter
-
     conditions = {key: value for key, value in where.items() if value is not None}
     if name is not None and all_:
         raise click.UsageError("give a group or a job, or --all")
@@ -245,20 +242,32 @@ def _resolve(
         raise click.UsageError("which ones? give a group or a job, an option such as --type, or --all")
     with open_operator(app, url, actor) as client:
         target = DeadTarget() if name is None else find_target(client, name)
-        if target.job_id is not None:
-            if conditions:
-                raise click.UsageError("a single job is not narrowed any further")
-            confirmed(f"{verb.capitalize()} 1 job?", yes=yes or dry_run)
-            answer = Bulk(found=1) if dry_run else one(client, target.job_id)
-            report(answer, done, as_json, dry_run=dry_run)
-            return
-        act = partial(many, client, DeadFilter(group=target.fingerprint, **conditions))
+        act = _act_on(client, target, one, many, conditions)
         found = act(limit=limit, dry_run=True)
         if dry_run or not found.found:
             report(found, done, as_json, dry_run=dry_run)
             return
         confirmed(f"{verb.capitalize()} {count_jobs(found.found)}?", yes=yes)
         report(page_by_page(act, limit), done, as_json)
+
+
+def _act_on(
+    client: Client,
+    target: DeadTarget,
+    one: Callable[[Client, str], Bulk],
+    many: Callable[..., Bulk],
+    conditions: dict[str, Any],
+) -> Callable[..., Bulk]:
+    """Return the call that resolves the target, or with `dry_run` counts it."""
+    from onward.core.bulk import Bulk
+    from onward.core.failures.dead_letter import DeadFilter
+
+    job_id = target.job_id
+    if job_id is None:
+        return partial(many, client, DeadFilter(group=target.fingerprint, **conditions))
+    if conditions:
+        raise click.UsageError("a single job is not narrowed any further")
+    return lambda *, dry_run=False, **_: Bulk(found=1) if dry_run else one(client, job_id)
 
 
 def _edit(client: Client, target: DeadTarget, **texts: Any) -> Edit:

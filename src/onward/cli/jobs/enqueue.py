@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 from onward.cli.find_app import find_app
 from onward.cli.jobs.payload_argument import read_payload, words_to_payload
 from onward.cli.times import read_instant, read_length
+from onward.cli.views.progress_line import ProgressLine
 from onward.cli.views.text import lasting, say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting, JobNotEnded
@@ -135,15 +137,17 @@ def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
-    while (job := client.jobs.get(asked.id)).state not in ENDED:
-        left = pause if end is None else end - time.monotonic()
-        if left <= 0:
-            raise JobNotEnded(
-                f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
-                f"(onward doctor {job.id} tells why)"
-            )
-        time.sleep(min(pause, left))
-        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+    with closing(ProgressLine()) as line:
+        while (job := client.jobs.get(asked.id)).state not in ENDED:
+            line.show(job.progress)
+            left = pause if end is None else end - time.monotonic()
+            if left <= 0:
+                raise JobNotEnded(
+                    f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
+                    f"(onward doctor {job.id} tells why)"
+                )
+            time.sleep(min(pause, left))
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
     return job
 
 
@@ -171,7 +175,8 @@ def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
 
     if as_json:
         shown = {"id": job.id, "state": job.state, "created": asked.created, "attempt": job.attempt}
-        click.echo(shown_json({**shown, "result": job.result, "error": job.error}))
+        shown |= {"progress": job.progress, "result": job.result, "error": job.error}
+        click.echo(shown_json(shown))
     else:
         states = [asked.state, JobState.RUNNING if job.started_at else None, job.state]
         path = " → ".join(dict.fromkeys(state for state in states if state))

@@ -16,16 +16,18 @@ from onward.clients.work.worker_maintenance import AsyncWorkerMaintenance
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import End, Outcome, Released
+from onward.core.work.progress import Report
 from onward.errors import LeaseLost
 from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import due, leader, policy_claim, polls, rescue, work
+from onward.operations.work import due, leader, policy_claim, polls, progress, rescue, work
 
 LEASE = timedelta(seconds=30)
 
@@ -180,7 +182,7 @@ class AsyncWorkerClient:
         passes on the permits that the ends free. Ends written `apart` get their own transaction: if it waits
         for a lock, no other write waits with it.
         """
-        atomic = apart or any(end.usage or end.transition.wait for end in ends)
+        atomic = apart or any(end.usage or end.progress or end.transition.wait for end in ends)
         leases = await self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
         await self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
         return leases
@@ -234,6 +236,16 @@ class AsyncWorkerClient:
         if seq is None:
             raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
         return seq
+
+    async def store_progress(self, reports: Collection[tuple[Job, Report]]) -> frozenset[JobId]:
+        """Store the newest reports of running jobs; a report under a stale lease is dropped.
+
+        Return the jobs whose row another transaction holds: nothing was stored of them.
+        """
+        jobs = _claimed([job for job, _ in reports])
+        checked = [Report.checked(report.done, report.total, report.note) for _, report in reports]
+        asked = [(job.id, job.lease, report) for job, report in zip(jobs, checked, strict=True)]
+        return await self._run(lambda: progress.store(asked)) if asked else frozenset()
 
     async def parents(self, job: Job) -> list[Job]:
         """Return all jobs that a running job has waited for, with their results, oldest first."""

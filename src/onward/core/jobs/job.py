@@ -16,6 +16,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Lifetime, OnConflict
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from onward.core.flows.flow import Flow, Part
@@ -102,7 +103,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     subject: str | None
     payload: dict[str, Any]
-    progress: Any
+    progress: Progress | None
     cost_micros: int
     actor_type: str | None
     actor_id: str | None
@@ -270,8 +271,9 @@ _at = datetime.fromtimestamp
 _STATES = {state.value: state for state in JobState}
 _MUTABLE = (decode, ErrorRecord.read)
 _READERS: dict[str, Callable[[Any], Any]] = {"time": instant, "json": decode, "bool": bool}
+_OWN_READERS: dict[str, Callable[[Any], Any]] = {"error": ErrorRecord.read, "progress": read_progress}
 _READ = [
-    (at, ErrorRecord.read if name == "error" else _READERS[kind])
+    (at, _OWN_READERS.get(name) or _READERS[kind])
     for at, (name, kind) in enumerate(COLUMNS.items())
     if kind in _READERS
 ]

@@ -20,6 +20,7 @@ from onward.core.jobs.job import ENDED, Job, JobState
 from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import REDACTION, Redaction
 from onward.core.work.error_record import ErrorLike, ErrorRecord, sanitise, sanitise_facts
+from onward.core.work.progress import Report
 from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 from onward.core.work.wait import Parked, Wait
 from onward.errors import InvalidSetting, LeaseLost
@@ -165,7 +166,10 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """A transition for one lease of one job; it is refused if the lease is no longer the newest."""
+    """A transition for one lease of one job; it is refused if the lease is no longer the newest.
+
+    `progress` is the last report of the run, if it is not stored yet.
+    """
 
     job_id: str
     lease: int
@@ -173,6 +177,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
     transition: Transition
     usage: tuple[Usage, ...] = ()
     actions: Mapping[str, str] | None = None
+    progress: Report | None = None
 
     @classmethod
     def of(  # noqa: PLR0917 - keywords cost each job a tenth of a microsecond

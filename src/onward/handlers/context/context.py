@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -20,19 +20,15 @@ from onward.core.policy.category import Capability
 from onward.core.policy.contract import check_may
 from onward.core.records.artifact import Artifact
 from onward.core.records.usage import Usage
+from onward.core.secrets.redaction import Hide
 from onward.core.work.lifecycle import Cancelled
+from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
 from onward.errors import TransactionOpen
 from onward.handlers.clients import Clients, confined
 from onward.handlers.context.context_effects import Acting, once, perform, perform_async, step
-from onward.handlers.context.context_waits import (
-    MISSING,
-    Awaiting,
-    Waits,
-    sleep_for,
-    sleep_until,
-    wait_for,
-)
+from onward.handlers.context.context_progress import track
+from onward.handlers.context.context_waits import MISSING, Awaiting, Waits, sleep_for, sleep_until, wait_for
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import call, call_async, calls_of, check_plain
 from onward.handlers.context.transaction_entry import Opening
@@ -55,13 +51,14 @@ _NONE_GIVEN: Any = None
 class Context:
     """The running job, as its handler sees it; a parameter with this annotation receives it."""
 
-    __slots__ = ("_adapter", "_clients", "_opening", "_run", "_told", "_waits")
+    __slots__ = ("_adapter", "_clients", "_hider", "_opening", "_run", "_told", "_waits")
 
     def __init__(self, run: Run, clients: Clients) -> None:
         self._run = run
         self._clients = clients
         self._told = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
+        self._hider: Hide | None = None
         self._opening: Opening | None = None
         self._waits: Waits | None = None
 
@@ -118,9 +115,13 @@ class Context:
         if self._adapter is None:
             job = self._run.job
             about = {"job_id": job.id, "job_type": job.job_type, "attempt": job.attempt}
-            hide = self._clients.policies.settings.redact.hider(job.payload)
-            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: hide})
+            self._adapter = logging.LoggerAdapter(_log, {**about, HIDE: self._hide})
         return self._adapter
+
+    @property
+    def _hide(self) -> Hide:
+        self._hider = self._hider or self._clients.policies.settings.redact.hider(self._run.job.payload)
+        return self._hider
 
     @property
     def cancelled(self) -> bool:
@@ -183,11 +184,22 @@ class Context:
         calls = calls_of(self._run, self._clients.policies, kwargs)
         return await call_async(calls, partial(function, *args, **kwargs), self.asleep)
 
-    def progress(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items one by one; raises Cancelled before an item if the handler should give way."""
-        for item in items:
-            self.check_cancelled()
-            yield item
+    @overload
+    def progress(self, items: Iterable[T], total: float | None = None) -> Iterator[T]: ...
+    @overload
+    def progress(self, items: AsyncIterable[T], total: float | None = None) -> AsyncIterator[T]: ...
+    def progress(
+        self, items: Iterable[T] | AsyncIterable[T], total: float | None = None
+    ) -> Iterator[T] | AsyncIterator[T]:
+        """Yield the items, by `for` or `async for` as they are, and report how many of `total` are done.
+
+        Without a `total` it is len(items), if they have one. Raises Cancelled if the handler should give way.
+        """
+        return track(items, total, self._run.report, self.check_cancelled)
+
+    def report(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Report how far the job is; the worker stores the newest report, at most once a second."""
+        self._run.report(Report.checked(done, total, note, self._hide))
 
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
@@ -318,8 +330,7 @@ class Context:
     def meter(self, unit: str, amount: float | Decimal = 1, *, cost_micros: int = 0) -> None:
         """Count what this attempt uses, and its cost in millionths of a currency.
 
-        It is written with the end of the attempt, whatever the outcome. If the worker dies before, it is
-        lost.
+        It is written with the end of the attempt, whatever the outcome. It is lost if the worker dies before.
         """
         self._run.meter(Usage.checked(unit, amount, cost_micros))
 

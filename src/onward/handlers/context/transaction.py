@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.clients.client import AsyncClient
 from onward.connections import begin_async
 from onward.connections.shielded import unbroken_async
@@ -102,4 +104,5 @@ async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
 def _success(run: Run, policies: Policies, result: Any) -> End:
     if (missing := owed_artifact(run.job, run.artifacts, policies)) is not None:
         raise Unrecoverable(missing)
-    return policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    end = policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    return end if run.last_report is None else replace(end, progress=run.last_report)

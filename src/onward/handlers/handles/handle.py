@@ -16,6 +16,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
 from onward.core.secrets.redaction import REDACTION
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.progress import Progress
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
 
@@ -31,6 +32,7 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     _enqueued: Enqueued
     _clients: Clients
+    _progress: Progress | None = None
 
     @property
     def id(self) -> JobId:
@@ -55,6 +57,11 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     def change(self) -> Change | None:
         """What the enqueue did to the job that held the key."""
         return self._enqueued.change
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the job was when it was last read; None if its handler reported nothing."""
+        return self._progress
 
     def __repr__(self) -> str:
         return f"Handle({self.id}, {self.state}, created={self.created})"
@@ -112,7 +119,7 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return answer
 
     def _seen(self, job: Job) -> Job:
-        self.state = job.state
+        self.state, self._progress = job.state, job.progress
         return job
 
 

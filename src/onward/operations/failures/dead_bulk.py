@@ -15,7 +15,7 @@ from onward.core.policy.policies import Policies
 from onward.core.work.retry import LONGEST_DELAY
 from onward.errors import AlreadyResolved, InvalidJob, InvalidSetting, JobNotFound, OnwardError
 from onward.operations.failures import dead_letters
-from onward.operations.failures.dead_filter import reading, unresolved
+from onward.operations.failures.dead_filter import picking, unresolved
 from onward.operations.statement import Operation
 from onward.operations.walk import Act, Range, Step, Walk, count, page_by_page
 
@@ -109,7 +109,7 @@ def _resolve(where: DeadFilter, covered: Range, act: Act, *, dry_run: bool) -> W
 
 def pick_letters(where: DeadFilter, after: JobId | None, limit: int) -> Operation[list[JobId]]:
     """Find the next unresolved dead letters, oldest job first."""
-    rows = yield reading("pick", {**unresolved(where), "above": after, "limit": limit})
+    rows = yield picking({**unresolved(where), "above": after, "limit": limit})
     return [job_id for (job_id,) in rows]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -38,12 +38,23 @@ def unresolved(where: DeadFilter) -> dict[str, Any]:
     return values
 
 
-def reading(verb: Literal["list", "pick"], values: Mapping[str, Scalar]) -> Statement:
-    """Return the statement that finds dead letters by the index that fits the conditions best."""
-    params = dict(values)
+def listing(params: Mapping[str, Scalar]) -> Statement:
+    """Return the statement that lists dead letters by the index that fits the conditions best."""
     if params["group"] is not None:
-        return Statement(f"{verb}_dead_of_group", params)
-    del params["group"]
-    return Statement(
-        f"{verb}_dead_letters" if params["subject"] is None else f"{verb}_dead_of_subject", params
-    )
+        return Statement("list_dead_of_group", params)
+    if params["subject"] is not None:
+        return Statement("list_dead_of_subject", _ungrouped(params))
+    return Statement("list_dead_letters", _ungrouped(params))
+
+
+def picking(params: Mapping[str, Scalar]) -> Statement:
+    """Return the statement that finds the ids of unresolved dead letters, by the index that fits best."""
+    if params["group"] is not None:
+        return Statement("pick_dead_of_group", params)
+    if params["subject"] is not None:
+        return Statement("pick_dead_of_subject", _ungrouped(params))
+    return Statement("pick_dead_letters", _ungrouped(params))
+
+
+def _ungrouped(params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {name: value for name, value in params.items() if name != "group"}

@@ -22,7 +22,7 @@ from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_id_cursor
 from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
-from onward.operations.failures.dead_filter import conditions, reading
+from onward.operations.failures.dead_filter import conditions, listing
 from onward.operations.flows.followers import give_up, hand_over
 from onward.operations.jobs.new_rows import COLUMNS, asked_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
@@ -39,7 +39,7 @@ def list_letters(
     """Read a page of dead jobs, newest first."""
     whole_number("limit", limit, 1, MOST_PER_PAGE)
     page = {"below": read_id_cursor("dead", cursor), "limit": limit + 1}
-    letters = [_letter(row) for row in (yield reading("list", {**conditions(where), **page}))]
+    letters = [_letter(row) for row in (yield listing({**conditions(where), **page}))]
     return cut("dead", letters, limit, lambda letter: (letter.job.id,))
 
 

@@ -37,9 +37,8 @@ class Stopped(msgspec.Struct, frozen=True):
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs are to be cancelled: how to find them, and how the audit describes them."""
 
-    statement: str = ""
     where: dict[str, Any]
-    params: dict[str, Any] = {}
+    find: Statement | None = None
     org_id: str | None = None
     job_type: str | None = None
     job_id: JobId | None = None
@@ -79,9 +78,8 @@ def of_filter(where: JobFilter) -> Chosen:
             f"state {where.state or where.queue!r} is of jobs that have ended, which can't be cancelled"
         )
     return Chosen(
-        statement="pick_jobs",
         where=conditions,
-        params=params,
+        find=Statement("pick_jobs", params),
         org_id=where.org_id,
         job_type=where.job_type,
     )
@@ -90,13 +88,14 @@ def of_filter(where: JobFilter) -> Chosen:
 def of_subject(subject: str) -> Chosen:
     """Choose the jobs of a subject."""
     check_text("subject", subject, longest=LONGEST["subject"])
-    named = {"subject": subject}
-    return Chosen(statement="pick_jobs_of_subject", where=named, params=named)
+    find = Statement("pick_jobs_of_subject", {"subject": subject})
+    return Chosen(where={"subject": subject}, find=find)
 
 
 def of_batch(batch_id: JobId) -> Chosen:
     """Choose the jobs of a batch."""
-    return Chosen(statement="pick_jobs_of_batch", where={"batch": batch_id}, params={"batch_id": batch_id})
+    find = Statement("pick_jobs_of_batch", {"batch_id": batch_id})
+    return Chosen(where={"batch": batch_id}, find=find)
 
 
 def of_flow(job_id: JobId) -> Operation[Chosen]:
@@ -128,7 +127,9 @@ def find_flow(job_id: JobId) -> Operation[list[JobId]]:
 
 def pick(chosen: Chosen, after: JobId | None, limit: int) -> Operation[list[JobId]]:
     """Find the next of the chosen jobs that can be cancelled, oldest first."""
-    rows = yield Statement(chosen.statement, {**chosen.params, "after": after, "limit": limit})
+    if chosen.find is None:
+        return []
+    rows = yield Statement(chosen.find.name, {**chosen.find.params, "after": after, "limit": limit})
     return [job_id for (job_id,) in rows]
 
 

@@ -22,6 +22,7 @@ from onward.operations.records.usage import record, spend
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json, moment
 from onward.operations.work.leader import abdicate
 from onward.operations.work.park import park
+from onward.operations.work.progress import store_last
 
 MAX_RESULT_BYTES = 1_048_576
 
@@ -203,8 +204,11 @@ def _turns(ends: Collection[End]) -> list[list[End]]:
 def _finish(asked: frozenset[JobId], ends: Collection[End]) -> Operation[Leases]:
     metered = [end for end in ends if end.usage]
     parked = [end for end in ends if end.transition.wait is not None]
-    # The caller runs this in one transaction with the ends below.
+    reported = [end for end in ends if end.progress is not None]
+    # The caller runs these in one transaction with the ends below.
     costs = (yield from record(metered)) if metered else {}
+    if reported:
+        yield from store_last(reported)
     lost: set[JobId] = set()
     cancelled: set[JobId] = set()
     tied: set[JobId] = set()

@@ -14,10 +14,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Meters, Usage
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Cancelled, End, Failed, Outcome, Released
+from onward.core.work.progress import Report
 from onward.handlers.handler import Handler, Provider
 
 Why = Literal["requested", "timeout", "deadline", "lease_lost", "shutdown"]
@@ -44,8 +46,8 @@ class Completion(msgspec.Struct, eq=False):
     spent: frozenset[str] = frozenset()
 
 
-Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None]
-"""A run that is over: its job, its outcome, its usage, and the end that its handler wrote itself."""
+Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None]
+"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report."""
 
 
 class Running(msgspec.Struct, eq=False):
@@ -66,6 +68,8 @@ class Running(msgspec.Struct, eq=False):
     began_at: float | None = None
     waited: float = 0.0
     completion: Completion | None = None
+    reported: Callable[[JobId], None] | None = None
+    last_report: Report | None = None
 
     @property
     def provider(self) -> Provider | None:
@@ -103,6 +107,12 @@ class Running(msgspec.Struct, eq=False):
             if self.meters is None:
                 self.meters = Meters()
             self.meters.add(used)
+
+    def report(self, report: Report) -> None:
+        """Take the newest report of the handler; may be called from any thread of the handler."""
+        self.last_report = report
+        if self.reported is not None:
+            self.reported(self.job.id)
 
     def time(self) -> None:
         """Meter the run itself: count one run, and start counting its seconds."""

@@ -67,7 +67,7 @@ class AttemptRunner:
             arguments = handler.arguments(job.payload)
         except InvalidJob as error:
             return invalid_arguments(error)
-        run = Running(job, handler, task)
+        run = Running(job, handler, task, reported=running.reported)
         running.runs[job.id] = run
         if handler.executor != "async" or self._guard is not None or self._breakers is not None:
             return cast("Rest", self._run(run, arguments))

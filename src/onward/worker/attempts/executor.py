@@ -120,7 +120,8 @@ class Executor:
         running = self.running
         usage = running.usage.pop(job.id, ()) if running.usage else ()
         completion = running.completions.pop(job.id, None) if running.completions else None
-        self._ran.append((job, outcome, usage, completion))
+        report = running.reports.pop(job.id, None) if running.reports else None
+        self._ran.append((job, outcome, usage, completion, report))
         if self._breakers is not None:
             self._breakers.leave(job, outcome)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from onward.core.jobs.ids import JobId
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import Cancelled
+from onward.core.work.progress import Report
 from onward.logs import get_logger
 from onward.worker.attempts.attempt import Completion, Running, Why
 from onward.worker.attempts.outcomes import claimed_at
@@ -19,7 +21,8 @@ log = get_logger("onward.worker")
 class RunningJobs:
     """The runs by the id of their job; `cancel_requests` also has jobs that have not begun.
 
-    A thread that ignores its cancellation keeps its slot for `patience` seconds.
+    A thread that ignores its cancellation keeps its slot for `patience` seconds. `reported` is called, from
+    any thread, with the job of a run that has a new report.
     """
 
     def __init__(self, processes: ProcessPool, *, patience: float) -> None:
@@ -31,9 +34,11 @@ class RunningJobs:
         self.cancel_requests: Mapping[str, str] = {}
         self.usage: dict[str, tuple[Usage, ...]] = {}
         self.completions: dict[str, Completion] = {}
+        self.reports: dict[str, Report] = {}
+        self.reported: Callable[[JobId], None] | None = None
 
     def remove(self, run: Running) -> None:
-        """Take out a run that is over; keep its usage and completion until its outcome is reported."""
+        """Take out a run that is over; keep what it leaves until its outcome is passed on."""
         job_id = run.job.id
         if run.why is not None:
             # Also if the handler turned its cancellation into another outcome, else the slot's next job
@@ -46,6 +51,8 @@ class RunningJobs:
             self.usage[job_id] = run.usage()
         if run.completion is not None:
             self.completions[job_id] = run.completion
+        if run.last_report is not None:
+            self.reports[job_id] = run.last_report
 
     def cancel(self, job_id: str, why: Why, reason: str | None = None) -> None:
         """Ask the handler of a running job to stop."""

@@ -19,7 +19,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from onward.core.jobs.payload import lenient
 from onward.core.records.usage import Meters, Usage
 from onward.core.secrets.redaction import REDACTION
 from onward.core.work.lifecycle import End
+from onward.core.work.progress import Report
 from onward.handlers.clients import importing
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
@@ -38,11 +39,13 @@ from onward.operations.work.work import MAX_RESULT_BYTES
 from onward.origin import running
 from onward.worker.children.protocol import (
     HEADER,
+    REPORT_AGAIN,
     Ask,
     Completed,
     Completing,
     Metered,
     Note,
+    Reported,
     Start,
     pack,
     to_answer,
@@ -61,9 +64,16 @@ def main() -> NoReturn:
     # A process that a handler starts must not hold the socket open.
     os.set_inheritable(descriptor, False)
     connection = socket.socket(fileno=descriptor)
+    # Not closed, because the process ends with it.
+    stream = connection.makefile("rb")
+    start = _read(stream)
+    if start is None:
+        os._exit(1)
+    child = Child(msgspec.json.decode(start, type=Start), connection)
     messages: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_listen, args=(connection, messages), name="onward parent", daemon=True).start()
-    child = Child(msgspec.json.decode(messages.get(), type=Start), connection)
+    threading.Thread(
+        target=_listen, args=(stream, child, messages), name="onward parent", daemon=True
+    ).start()
     read = msgspec.json.Decoder(Ask).decode
     while True:
         answer = child.answer(read(messages.get()))
@@ -82,12 +92,18 @@ class Child:
         self._parent = parent
         self._redaction = REDACTION
         self._own: Classification | None = None
+        self._run_now: ChildRun | None = None
         sys.argv[:] = start.argv
+
+    def allow_report(self) -> None:
+        """Let the running job report again; called by the thread that listens to the parent."""
+        if (run := self._run_now) is not None:
+            run.allow_report()
 
     def answer(self, ask: Ask) -> bytes:
         """Run a job; return the packed message of what its handler returned or raised."""
         end: object
-        run = ChildRun(ask.job, self._parent)
+        run = self._run_now = ChildRun(ask.job, self._parent)
         try:
             end = self._run(ask, run)
         except BaseException as error:  # noqa: BLE001 - SystemExit too ends the job and not the process
@@ -159,13 +175,17 @@ class ChildRun:
         self._metering = threading.Lock()
         self._over = False
         self._began_at: float | None = None
+        self._may_report = True
+        self._unsent: Report | None = None
+        self.last_report: Report | None = None
 
     def __enter__(self) -> None:
         """Start the run."""
 
     def __exit__(self, *_: object) -> None:
-        """End the run; usage of a thread that the handler left behind must not count for the next job."""
+        """End the run; what a thread that the handler left behind does must not count for the next job."""
         with self._metering:
+            self._send_report()
             self._over = True
 
     def wait_cancelled(self, timeout: float) -> bool:
@@ -180,6 +200,25 @@ class ChildRun:
             self._meters.add(used)
             if not self._over:
                 self._parent.sendall(pack(Metered(used)))
+
+    def report(self, report: Report) -> None:
+        """Send the newest report to the parent, as soon as the parent is ready for one."""
+        with self._metering:
+            self.last_report = self._unsent = report
+            if self._may_report:
+                self._send_report()
+
+    def allow_report(self) -> None:
+        """Send the newest report if the parent has not got it, else send the next one at once."""
+        with self._metering:
+            self._may_report = True
+            self._send_report()
+
+    def _send_report(self) -> None:
+        if self._unsent is not None and not self._over:
+            self._may_report = False
+            self._parent.sendall(pack(Reported(self._unsent)))
+            self._unsent = None
 
     def time(self) -> None:
         """Meter the run for an end that the handler commits itself; the parent meters the ends it writes."""
@@ -247,15 +286,22 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _listen(connection: socket.socket, messages: SimpleQueue[bytes]) -> None:
+def _listen(stream: BinaryIO, child: Child, messages: SimpleQueue[bytes]) -> None:
     """Queue the messages of the parent; end the process when the parent is gone."""
     try:
-        # Not closed, because the process ends here.
-        stream = connection.makefile("rb")
-        while len(header := stream.read(HEADER.size)) == HEADER.size:
-            messages.put(stream.read(HEADER.unpack(header)[0]))
+        while (message := _read(stream)) is not None:
+            if message == REPORT_AGAIN:
+                child.allow_report()
+            else:
+                messages.put(message)
     finally:
         os._exit(1)
+
+
+def _read(stream: BinaryIO) -> bytes | None:
+    """Return the next message of the parent; None if the parent is gone."""
+    header = stream.read(HEADER.size)
+    return stream.read(HEADER.unpack(header)[0]) if len(header) == HEADER.size else None
 
 
 def _import_script(path: str | None) -> ModuleType:

@@ -23,18 +23,21 @@ import msgspec
 from onward.core.jobs.job import Job
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import Cancelled, End
+from onward.core.work.progress import Report
 from onward.errors import InvalidSetting
 from onward.handlers.clients import check_not_importing
 from onward.handlers.handler import Handler
 from onward.worker.children.protocol import (
     HEADER,
     LARGEST,
+    REPORT_AGAIN,
     Answer,
     Ask,
     Completed,
     Completing,
     Metered,
     Note,
+    Reported,
     Returned,
     Said,
     Start,
@@ -44,6 +47,7 @@ from onward.worker.children.protocol import (
 
 _KILL_AFTER = 1.0
 _LAST_WORDS = 0.5
+_REPORT_SECONDS = 0.5
 _BOOT = "import sys; sys.path[:] = sys.argv[3:]; from onward.worker.children.child import main; main()"
 
 _decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
@@ -61,6 +65,7 @@ class _Run(Protocol):
     @property
     def cancel_reason(self) -> str | None: ...
     def meter(self, used: Usage) -> None: ...
+    def report(self, report: Report) -> None: ...
     def completing(self, end: End) -> None: ...
     def completed(self, spent: frozenset[str]) -> None: ...
 
@@ -253,8 +258,15 @@ class _Child:
                 if isinstance(received, Answer):
                     return received
                 take_note(received)
+                if isinstance(received, Reported):
+                    self._loop.call_later(_REPORT_SECONDS, self._let_report)
         except (OSError, EOFError):
             return None
+
+    def _let_report(self) -> None:
+        # A job that has ended meanwhile ignores it, and the next job may report at once anyway.
+        if self._streams is not None and not self._streams[1].is_closing():
+            self._streams[1].write(HEADER.pack(len(REPORT_AGAIN)) + REPORT_AGAIN)
 
     def _terminate(self) -> None:
         if not self._ending:
@@ -305,6 +317,8 @@ def _take_note(run: _Run, received: Note) -> None:
     match received:
         case Metered(used):
             run.meter(Usage.checked(*msgspec.structs.astuple(used)))
+        case Reported(report):
+            run.report(Report.checked(*msgspec.structs.astuple(report)))
         case Completing(end):
             run.completing(end)
         case Completed(spent):

@@ -25,12 +25,16 @@ from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import Hide, redact_text
 from onward.core.work.error_record import LONGEST_MESSAGE, ErrorRecord, message_of, shorten
 from onward.core.work.lifecycle import Cancelled, End, RateLimited, Skip, Snooze
+from onward.core.work.progress import Report
 from onward.core.work.wait import Parked
 from onward.errors import InvalidJob, NotAllowed, PayloadTooLarge
 
 HEADER = struct.Struct(">I")
 LARGEST = 64 * 1024 * 1024
 """The most bytes of one answer: a child must not exhaust the memory of its worker."""
+
+REPORT_AGAIN = b""
+"""The message to a child that it may report again, as the parent has room for its newest report."""
 
 _LARGEST_FIELDS = 65_536
 
@@ -78,6 +82,12 @@ class Metered(msgspec.Struct, frozen=True, tag=True):
     used: Usage
 
 
+class Reported(msgspec.Struct, frozen=True, tag=True):
+    """How far the handler is; the child sends the next only when it may report again."""
+
+    report: Report
+
+
 class Completing(msgspec.Struct, frozen=True, tag=True):
     """The handler is about to commit its own end; if the child dies now, only the database knows whether."""
 
@@ -91,7 +101,7 @@ class Completed(msgspec.Struct, frozen=True, tag=True):
 
 
 Answer = Returned | Raised
-Note = Metered | Completing | Completed
+Note = Metered | Reported | Completing | Completed
 Said = Answer | Note
 """What a child sends while it runs a job: any number of notes, then the answer."""
 

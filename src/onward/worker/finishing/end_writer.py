@@ -15,6 +15,7 @@ from onward.core.page import Cursor
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End, Failed, Outcome
+from onward.core.work.progress import Report
 from onward.errors import OnwardError, StoreError
 from onward.logs import get_logger
 from onward.worker.outage import Outage
@@ -128,11 +129,14 @@ class EndWriter:
         self._written(batch, lost)
 
 
-def end_of(policies: Policies, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> End:
+def end_of(
+    policies: Policies, job: Job, outcome: Outcome, usage: tuple[Usage, ...], report: Report | None = None
+) -> End:
     """Return the end of a job; an invalid outcome, for example its delay, is a failure of the attempt."""
     dice = random.random()  # noqa: S311
     try:
-        return policies.end_of(job, outcome, dice, usage)
+        end = policies.end_of(job, outcome, dice, usage)
     except OnwardError as error:
         failed = Failed(replace(describe(error), rule="invalid_outcome"))
-        return policies.end_of(job, failed, dice, usage)
+        end = policies.end_of(job, failed, dice, usage)
+    return end if report is None else replace(end, progress=report)

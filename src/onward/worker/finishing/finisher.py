@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from onward.clients.client import AsyncClient
 from onward.core.failures.classify import describe
 from onward.core.jobs.job import Job
-from onward.core.records.usage import Usage
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import End, Failed, Outcome, Released, Succeeded
 from onward.errors import TransactionOpen
@@ -54,43 +53,45 @@ class Finisher:
 
     def release(self, jobs: Iterable[Job]) -> None:
         """Take jobs that did not run: they go back to their queues."""
-        self.add_all((job, Released(), (), None) for job in jobs)
+        self.add_all((job, Released(), (), None, None) for job in jobs)
 
     def add_all(self, ran: Iterable[Ran]) -> None:
-        """Take the outcomes of attempts, and what they used."""
+        """Take the outcomes of attempts, what they used, and how far they were."""
         policies, batches = self._policies, self._batches
-        for job, outcome, usage, completion in ran:
+        for job, outcome, usage, completion, report in ran:
             if completion is None:
-                batches.ends.append((job, end_of(policies, job, outcome, usage)))
+                batches.ends.append((job, end_of(policies, job, outcome, usage, report)))
             else:
-                self._complete(job, completion, outcome, usage)
+                self._complete(completion, (job, outcome, usage, None, report))
                 self._completed()
         batches.announce()
 
-    def _complete(self, job: Job, completion: Completion, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
+    def _complete(self, completion: Completion, ran: Ran) -> None:
         """Take the end that a handler committed itself; if the commit is in doubt, ask the database.
 
-        If the handler did not commit, `outcome` is the outcome of the attempt.
+        If the handler did not commit, the outcome in `ran` is that of the attempt.
         """
+        job, outcome, usage, _, report = ran
         if completion.end is None or not completion.sure:
             if completion.end is not None:
                 self._writer.doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
                 # A transaction that is open now will never be committed.
                 outcome = Failed(replace(describe(_left_open()), rule="transaction_open"))
-            self._write_apart(job, outcome, usage)
+            self._write_apart((job, outcome, usage, None, report))
             return
         _warn_of_later_end(job, completion.end, outcome)
         self._written([(job, completion.end)], frozenset())
         if completion.spent:
             self._spent(completion.spent)
 
-    def _write_apart(self, job: Job, outcome: Outcome, usage: tuple[Usage, ...]) -> None:
+    def _write_apart(self, ran: Ran) -> None:
         """Write an end that may wait for the handler's own transaction; alone, so that no other end waits."""
         if self._over:
-            self.add_all([(job, outcome, usage, None)])
+            self.add_all([ran])
             return
-        pair = job, end_of(self._policies, job, outcome, usage)
+        job, outcome, usage, _, report = ran
+        pair = job, end_of(self._policies, job, outcome, usage, report)
         writing = asyncio.create_task(self._writer.write([pair], apart=True))
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.clients.sync.client import Client
 from onward.connections import begin
 from onward.connections.shielded import unbroken
@@ -99,4 +101,5 @@ def _written(run: Run, client: Client, end: End) -> Leases:
 def _success(run: Run, policies: Policies, result: Any) -> End:
     if (missing := owed_artifact(run.job, run.artifacts, policies)) is not None:
         raise Unrecoverable(missing)
-    return policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    end = policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
+    return end if run.last_report is None else replace(end, progress=run.last_report)

@@ -119,7 +119,7 @@ back AS (
     UPDATE {live} AS live
     SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = {later(now, held.delay)},
         attempt = held.attempt, lease = live.lease + 1, waits = held.waits, crashes = held.crashes,
-        error = coalesce(held.error, live.error)
+        error = coalesce(held.error, live.error), progress = NULL
     FROM held, clock
     WHERE live.id = ANY (ARRAY[held.id]) AND held.cancel_requested_at IS NULL
     RETURNING live.*, held.event, held.outcome, held.ran, held.error AS run_error, held.action, held.detail,

@@ -280,7 +280,7 @@ WHERE live.cancel_requested_at IS NULL;
 UPDATE {live} AS live
 SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
     attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
-    error = coalesce(:returned.error, live.error)
+    error = coalesce(:returned.error, live.error), progress = NULL
 FROM :returned::rows AS returned
 WHERE live.id = :returned.id AND live.lease = :returned.lease AND live.cancel_requested_at IS NULL;
 -- all returned
