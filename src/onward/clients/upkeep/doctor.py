@@ -58,9 +58,9 @@ class AsyncDoctor:
 
         Raises JobNotFound, and InvalidJob for a text that is no id.
         """
-        asked, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
+        wanted, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
         facts = await self._run(
-            lambda: doctor.gather_job(asked, self._policies, at, confined=confined), write=False
+            lambda: doctor.gather_job(wanted, self._policies, at, confined=confined), write=False
         )
         return Page(explain(facts))
 

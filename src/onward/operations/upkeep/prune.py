@@ -95,8 +95,8 @@ def prune_jobs(policies: Policies, page: PruneStep) -> Operation[Walked]:
     }
     [after] = page.start(LOWEST_ID)
     below = first_id_at(page.now - retention.shortest)
-    asked: dict[str, Scalar] = {"after": after, "below": below, "limit": page.limit}
-    rows = yield Statement("find_old_jobs", asked)
+    params: dict[str, Scalar] = {"after": after, "below": below, "limit": page.limit}
+    rows = yield Statement("find_old_jobs", params)
     jobs = [
         EndedJob(job_id, state, category, queue, instant(at)) for job_id, state, category, queue, at in rows
     ]
