@@ -17,7 +17,7 @@ from onward.clients.sync.client import Client
 from onward.connections.driver_calls import postgres_call
 from onward.core.work.lifecycle import Succeeded
 from onward.operations.statement import Statement
-from onward.operations.work import work
+from onward.operations.work import claim
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
@@ -34,7 +34,7 @@ def drained(client: Client) -> float:
 
     def drain() -> None:
         while jobs := client.worker.claim("q:default", BATCH, worker_id="w"):
-            client.worker.finish([(job, Succeeded()) for job in jobs]).require()
+            client.worker.write([client.policies.end_of(job, Succeeded(), 0.5) for job in jobs]).require()
 
     return JOBS / seconds(drain)
 
@@ -71,7 +71,7 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
 def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
     """Give the database's own time for a claim that finds nothing, planning included."""
     Client(store=store).worker.register("w", lease=timedelta(days=1))
-    asked = next(work.claim_rows("q:default", 100, worker_id="w"))
+    asked = next(claim.claim_rows("q:default", 100, worker_id="w"))
     assert isinstance(asked, Statement)
     query, values = postgres_call(catalogue("postgres", "arrays", store.prefix)["claim_jobs"], asked)
     times = []

@@ -16,7 +16,7 @@ from bench.measuring import Measure, fresh_store
 from bench.sizes import Sizes
 from onward.clients.sync.client import Client
 from onward.core.jobs.job import NewJob
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
 from onward.core.policy.settings import AuditLevel
@@ -30,7 +30,7 @@ __all__ = [
 
 ORGS = 100
 COMPUTED = 50
-FAIR = {"q:default": QueueRule.of(fair=True)}
+FAIR = {"q:default": QueuePolicy.of(fair=True)}
 
 
 def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:

@@ -21,7 +21,7 @@ from onward.core.jobs.job import COLUMNS, Job
 from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import End, Succeeded
 from onward.operations.statement import Operation, Statement
-from onward.operations.work import work
+from onward.operations.work import claim, finish, leases
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
@@ -65,28 +65,30 @@ def postgres(store: PostgresStore, jobs: int) -> float:
     with psycopg.connect(store.url, autocommit=True) as connection:
         sample = client.worker.claim("q:default", 2, worker_id=WORKER)
         make_procedure(connection, store.prefix, sample)
-        client.worker.finish([(job, Succeeded()) for job in sample]).require()
+        client.worker.finish([job.end_with(Succeeded()) for job in sample]).require()
         passed = seconds(lambda: connection.execute(f"CALL {store.prefix}bench_drain()".encode()))
     return (jobs - len(sample)) / passed
 
 
 def make_procedure(connection: psycopg.Connection, prefix: str, sample: Sequence[Job]) -> None:
     queries = catalogue("postgres", "arrays", prefix)
-    asked = next(work.claim_rows("q:default", BATCH, worker_id=WORKER))
-    ended = next(work.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in sample]))
-    assert isinstance(asked, Statement)
-    assert isinstance(ended, Statement)
-    claim, claim_values = postgres_call(queries["claim_jobs"], asked)
+    to_claim = next(claim.claim_rows("q:default", BATCH, worker_id=WORKER))
+    to_finish = next(
+        finish.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in sample])
+    )
+    assert isinstance(to_claim, Statement)
+    assert isinstance(to_finish, Statement)
+    claiming, claim_values = postgres_call(queries["claim_jobs"], to_claim)
     # No-op jobs differ in nothing but their ids, which travel as an array.
-    assert ended.name == "finish_alike"
-    finish, finish_values = postgres_call(queries[ended.name], ended)
-    named = zip(finish.steps[0].names, finish_values, strict=True)
+    assert to_finish.name == "finish_alike"
+    finishing, finish_values = postgres_call(queries[to_finish.name], to_finish)
+    named = zip(finishing.steps[0].names, finish_values, strict=True)
     made = {
         "prefix": sql.SQL(prefix),
-        "claim": sql.Literal(claim.steps[0].text),
+        "claim": sql.Literal(claiming.steps[0].text),
         "claim_values": values(claim_values),
-        "columns": returned(connection, claim.steps[0].text, claim_values),
-        "finish": sql.Literal(finish.steps[0].text),
+        "columns": returned(connection, claiming.steps[0].text, claim_values),
+        "finish": sql.Literal(finishing.steps[0].text),
         "finish_values": sql.SQL(", ").join(
             sql.SQL("claimed") if name == "ended" else sql.Literal(value) for name, value in named
         ),
@@ -124,10 +126,10 @@ def sqlite(path: Path, jobs: int) -> float:
             connection.execute("COMMIT")
             return result
 
-        commit(work.register(WORKER, lease=timedelta(days=1)))
+        commit(leases.register(WORKER, lease=timedelta(days=1)))
         start = time.perf_counter()
-        while claimed := commit(work.claim("q:default", BATCH, worker_id=WORKER)):
+        while claimed := commit(claim.claim("q:default", BATCH, worker_id=WORKER)):
             commit(
-                work.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in claimed])
+                finish.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in claimed])
             ).require()
         return jobs / (time.perf_counter() - start)

@@ -30,6 +30,7 @@ from onward import (
     Succeeded,
 )
 from onward.core.page import make_cursor
+from onward.core.work.lease import JobLease
 from onward.errors import StoreClosed, StoreUnreachable, TransactionNotOpen
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
@@ -53,15 +54,18 @@ MISTAKES: dict[str, Any] = {
     "text for now": lambda client, job: client.at("x").worker.claim("q", worker_id="w"),
     "a number for an actor": lambda client, job: client.acting_as(7).enqueue(JOB),
     "an actor without an id": lambda client, job: client.acting_as("user").enqueue(JOB),
-    "one end instead of a list": lambda client, job: client.worker.finish((job, Succeeded())),
+    "one end instead of a list": lambda client, job: client.worker.finish(job.end_with(Succeeded())),
     "a job without an outcome": lambda client, job: client.worker.finish([job]),
-    "an id instead of a job": lambda client, job: client.worker.finish([(job.id, Succeeded())]),
-    "no outcome": lambda client, job: client.worker.finish([(job, "done")]),
-    "a word for a delay": lambda client, job: client.worker.finish([(job, Snooze("soon"))]),
-    "a word for a wait": lambda client, job: client.worker.finish([(job, Failed({}, after="soon"))]),
-    "a job instead of jobs": lambda client, job: client.worker.release(job),
-    "ids to extend": lambda client, job: client.worker.extend("w", [job.id]),
-    "seconds for a lease": lambda client, job: client.worker.register("v", lease=30),
+    "an id instead of a job": lambda client, job: client.worker.finish([job.id]),
+    "the lease of no job": lambda client, job: client.worker.extend("w", [JobLease("a job", 1, 1)]),
+    "no outcome": lambda client, job: client.worker.finish([job.end_with("done")]),
+    "a word for a delay": lambda client, job: client.worker.finish([job.end_with(Snooze("soon"))]),
+    "a word for a wait": lambda client, job: client.worker.finish([job.end_with(Failed({}, after="soon"))]),
+    "a job instead of jobs": lambda client, job: client.worker.release(
+        [job.held_lease for job in job.held_lease]
+    ),
+    "ids to extend": lambda client, job: client.worker.extend("w", [job.id.held_lease]),
+    "a word for a lease": lambda client, job: client.worker.register("v", lease="soon"),
     "no lease at all": lambda client, job: client.worker.register("v", lease=timedelta()),
     "a limit of zero": lambda client, job: client.worker.claim("q", 0, worker_id="w"),
     "a limit in text": lambda client, job: client.worker.claim("q", "3", worker_id="w"),
@@ -172,14 +176,14 @@ def test_an_error_may_be_a_text_an_exception_or_a_dict(client, error):
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t", max_attempts=1))
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Failed(error))]).require()
+    client.worker.finish([job.end_with(Failed(error))]).require()
     assert client.jobs.get(job.id).error.message == "boom"
 
 
 def test_a_job_that_nobody_claimed_cannot_be_finished(client):
     job = client.jobs.get(client.enqueue(JOB).id)
     with pytest.raises(LeaseLost, match="claim"):
-        client.worker.finish([(job, Succeeded())])
+        client.worker.finish([job.end_with(Succeeded())])
     assert client.jobs.get(job.id) == job
 
 

@@ -25,7 +25,7 @@ from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
 from onward.core.limits.limit import add_limit
-from onward.core.limits.queue_policy import QueueOptions, QueueRule
+from onward.core.limits.queue_policy import QueueOptions, QueuePolicy
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
 from onward.core.policy.contract import check_present
@@ -222,14 +222,14 @@ class Onward:
         self.policies.registry.add_breaker(name, settings)
         return settings
 
-    def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueueRule:
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> QueuePolicy:
         """Declare the policy of a queue: `concurrency`, `rate` and `burst`, `fair` and `weights`, `ageing`.
 
         Workers write it to the database, where it holds for all; without options it lifts the stored policy.
         """
         check_names("queue()", options, QueueOptions.__annotations__)
         check_text("queue", name, longest=LONGEST["queue"])
-        return self.policies.registry.add_queue(name, QueueRule.of(**options))
+        return self.policies.registry.add_queue(name, QueuePolicy.of(**options))
 
     def authorize(self, function: A) -> A:
         """Register a check that workers call before each attempt; False or PermissionError ends the job."""

@@ -16,7 +16,7 @@ from onward.core.jobs.job import Enqueued, Job
 from onward.core.jobs.ledger import Key
 from onward.core.limits.limit_use import LimitSeen
 from onward.core.limits.pause import Controls, Gate, Pause
-from onward.core.limits.queue_policy import Queue, QueueRule
+from onward.core.limits.queue_policy import Queue, QueuePolicy
 from onward.core.page import Page
 from onward.core.records.artifact import Artifact, ArtifactsPruned, ArtifactsVerified
 from onward.core.records.audit import AuditRecord
@@ -26,10 +26,11 @@ from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.upkeep.maintenance import Plan, PruneRound
 from onward.core.upkeep.sizes import SizeReport
-from onward.core.work.claim import Look, RuledClaim, Watch
+from onward.core.work.claim import Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.effect import Effect
 from onward.core.work.error_record import ErrorRecord
-from onward.core.work.lease import Leases, Promoted, Swept
+from onward.core.work.job_end import JobEnd
+from onward.core.work.lease import JobLease, Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
 from onward.core.work.progress import Progress
 from onward.core.work.wait import Awaited, Parked, Sent, Signal
@@ -62,6 +63,7 @@ __all__ = [
     "DeadGroup",
     "DeadLetter",
     "Dropped",
+    "Due",
     "Effect",
     "Enqueued",
     "EnqueuedBatch",
@@ -75,25 +77,29 @@ __all__ = [
     "Gate",
     "Graph",
     "GroupedAlert",
+    "Instructions",
     "Job",
+    "JobEnd",
+    "JobLease",
     "Key",
     "Leases",
     "LimitSeen",
     "Link",
-    "Look",
     "Lost",
     "OpenBatch",
     "Page",
     "Parked",
     "Pause",
     "Plan",
+    "PolicyClaim",
     "Progress",
     "Promoted",
     "PruneRound",
     "Queue",
-    "QueueRule",
+    "QueuePolicy",
+    "QueuePosition",
+    "ReadyQueues",
     "Resolution",
-    "RuledClaim",
     "Schedule",
     "ScheduleRun",
     "Sealed",
@@ -106,5 +112,4 @@ __all__ = [
     "UsageEvent",
     "UsageTotal",
     "WaitingSend",
-    "Watch",
 ]

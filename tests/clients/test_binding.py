@@ -20,8 +20,8 @@ def test_a_client_at_another_time_writes_and_reads_by_it(client):
     job_id = client.at(T).enqueue(NewJob(job_type="t", delay=HOUR)).id
     assert client.jobs.get(job_id).created_at == T
     assert client.jobs.get(job_id).run_at == T + HOUR
-    assert client.at(T + HOUR).worker.look().next_due == T + HOUR
-    assert client.at(T).at(None).worker.look().now < T
+    assert client.at(T + HOUR).worker.ready_queues().next_due == T + HOUR
+    assert client.at(T).at(None).worker.ready_queues().now < T
 
 
 def test_a_time_without_a_zone_is_refused(client):

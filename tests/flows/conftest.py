@@ -57,7 +57,7 @@ def ready(client: Client) -> list[Job]:
 def run(client: Client, outcome: Callable[[Job], Outcome] = lambda _: Succeeded()) -> list[str]:
     """Claim and finish all that is ready; gives the job types."""
     jobs = ready(client)
-    client.worker.finish([(job, outcome(job)) for job in jobs])
+    client.worker.finish([job.end_with(outcome(job)) for job in jobs])
     return sorted(job.job_type for job in jobs)
 
 

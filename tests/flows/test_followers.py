@@ -25,9 +25,9 @@ def test_a_job_runs_after_all_that_it_waits_for(working: Client) -> None:
 def test_one_of_two_parents_is_not_enough(working: Client) -> None:
     working.enqueue_flow(group(new("a"), new("b")).then(new("c")))
     first, second = ready(working)
-    working.worker.finish([(first, Succeeded())])
+    working.worker.finish([first.end_with(Succeeded())])
     assert ready(working) == []
-    working.worker.finish([(second, Succeeded())])
+    working.worker.finish([second.end_with(Succeeded())])
     assert run(working) == ["c"]
 
 
@@ -76,7 +76,7 @@ def test_who_waits_for_a_dead_job_that_is_discarded_is_cancelled(working: Client
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
     working.dead.discard([first.id], reason="of no use")
-    working.worker.settle()
+    working.worker.follow_up()
     assert state(working, second.id) == "cancelled"
 
 
@@ -84,7 +84,7 @@ def test_who_waits_for_a_dead_job_waits_for_the_one_that_replaces_it(working: Cl
     first, second = working.enqueue_flow(new("a").then(new("b", after_failure="wait")))
     run(working, die)
     letter = working.dead.fix(first.id, Edit(patch={"n": 1}), reason="mended")
-    working.worker.settle()
+    working.worker.follow_up()
     assert state(working, second.id) == "blocked"
     assert run(working) == ["a"]
     assert run(working) == ["b"]
@@ -111,7 +111,7 @@ def test_a_job_may_wait_for_some_that_are_there_already(working: Client) -> None
     [taken, *_] = ready(working)
     assert working.enqueue(new("c", after=(a.id, b.id))).state == "blocked"
     [other] = working.jobs.get_many([({a.id, b.id} - {taken.id}).pop()]).values()
-    working.worker.finish([(taken, Succeeded()), (other, Succeeded())])
+    working.worker.finish([taken.end_with(Succeeded()), other.end_with(Succeeded())])
     assert run(working) == ["c"]
 
 
@@ -198,7 +198,7 @@ def test_deleting_a_job_does_not_leave_its_followers_blocked(working: Client) ->
     working.jobs.drop_subject("booking:1", policy="delete")
     with pytest.raises(JobNotFound):
         working.jobs.get(first.id)
-    working.worker.settle()
+    working.worker.follow_up()
     assert (state(working, second.id), state(working, third.id)) == ("cancelled", "queued")
     assert "was removed" in str(working.jobs.get(second.id).error.reason)
 
@@ -208,13 +208,13 @@ def test_a_parent_with_very_many_followers_is_settled_in_parts(working: Client, 
     waiting = [new(f"b{at}", after_failure="wait" if at % 2 else "cancel") for at in range(45)]
     first, *rest = working.enqueue_flow(new("a").then(*waiting))
     run(working, die)
-    while working.worker.settle():
+    while working.worker.follow_up():
         pass
     states = [state(working, one.id) for one in rest]
     assert states == ["blocked" if at % 2 else "cancelled" for at in range(45)]
     working.dead.replay([first.id], reason="mended")
     assert run(working) == ["a"]
-    while working.worker.settle():
+    while working.worker.follow_up():
         pass
     assert len(run(working)) == 22
 
@@ -225,7 +225,7 @@ def test_a_very_long_chain_is_cancelled_to_its_end(working: Client) -> None:
         flow = flow.then(new(f"j{at}"))
     *_, last = working.enqueue_flow(flow)
     run(working, die)
-    while working.worker.settle():
+    while working.worker.follow_up():
         pass
     assert state(working, last.id) == "cancelled"
 

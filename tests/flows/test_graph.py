@@ -40,9 +40,9 @@ def run_some(client: Client, nodes: list[Node], rounds: int, at_once: int = 60) 
         jobs = client.worker.claim(QUEUE, at_once, worker_id=WORKER)
         fates = [nodes[int(job.job_type[1:])].fate for job in jobs]
         ends = [Succeeded() if fate == "succeeded" else Failed("no", retryable=False) for fate in fates]
-        client.worker.finish(list(zip(jobs, ends, strict=True)))
+        client.worker.finish([job.end_with(end) for job, end in zip(jobs, ends, strict=True)])
         # As the loop of a worker does.
-        settled = client.worker.settle()
+        settled = client.worker.follow_up()
         if not jobs and not settled:
             return False
     return True

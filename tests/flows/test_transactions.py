@@ -56,11 +56,13 @@ def test_an_open_transaction_that_waits_for_a_running_job_holds_nobody_up(postgr
     with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
         child = client.within(tx).enqueue(new("b", after=(parent.id,)))
         # The worker finishes while the caller's transaction is still open.
-        leases = pool.submit(client.worker.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        leases = pool.submit(
+            client.worker.finish, [job.end_with(Succeeded() if outcome == "succeeded" else die())]
+        )
         assert leases.result(10).held == {parent.id}
         tx.commit()
     assert state(client, child.id) == "blocked"
-    assert client.worker.settle() == 1
+    assert client.worker.follow_up() == 1
     assert state(client, child.id) == ("queued" if outcome == "succeeded" else "cancelled")
 
 
@@ -71,9 +73,9 @@ def test_a_parent_that_somebody_has_locked_is_followed_later(postgres: Client) -
         client.within(tx).jobs.cancel(parent.id, reason="perhaps")
         child = client.enqueue(new("b", after=(parent.id,)))
         # It can't be tied yet, and nobody waits for that.
-        assert (child.state, client.worker.settle()) == ("blocked", 0)
+        assert (child.state, client.worker.follow_up()) == ("blocked", 0)
         tx.rollback()
-    client.worker.settle()
+    client.worker.follow_up()
     assert [run(client), run(client)] == [["a"], ["b"]]
 
 
@@ -86,15 +88,17 @@ def test_a_follower_that_a_caller_holds_keeps_no_end_waiting(postgres: Client, o
     after = "queued" if outcome == "succeeded" else "cancelled"
     with open_transaction(client) as tx, ThreadPoolExecutor(1) as pool:
         client.within(tx).jobs.cancel(held.id, reason="perhaps")
-        leases = pool.submit(client.worker.finish, [(job, Succeeded() if outcome == "succeeded" else die())])
+        leases = pool.submit(
+            client.worker.finish, [job.end_with(Succeeded() if outcome == "succeeded" else die())]
+        )
         assert leases.result(10).held == {parent.id}
         assert (state(client, held.id), state(client, free.id)) == ("blocked", after)
-        assert client.worker.settle(patience=timedelta(microseconds=1)) == 0, (
+        assert client.worker.follow_up(patience=timedelta(microseconds=1)) == 0, (
             "a worker's loop need not ask again at once"
         )
         tx.rollback()
-    assert client.worker.settle() == 1
-    assert (state(client, held.id), client.worker.settle()) == (after, 0)
+    assert client.worker.follow_up() == 1
+    assert (state(client, held.id), client.worker.follow_up()) == (after, 0)
 
 
 def test_followers_that_are_stored_while_their_parents_end_are_all_released(working: Client) -> None:
@@ -124,7 +128,7 @@ def test_followers_that_are_stored_while_their_parents_end_are_all_released(work
             one.result(60)
         done.set()
         worker.result(60)
-    while run(working) or working.worker.settle():
+    while run(working) or working.worker.follow_up():
         pass
     states = {str(job.state) for job in working.jobs.get_many(children).values()}
     assert (len(children), states) == (36, {"succeeded"})
@@ -135,8 +139,8 @@ def test_two_parents_that_end_at_once_release_their_followers_once(working: Clie
     working.enqueue_flow(group(*[new(f"p{at}") for at in range(4)]).then(*[new("c") for _ in range(count)]))
     parents = ready(working)
     with ThreadPoolExecutor(4) as pool:
-        for one in [pool.submit(working.worker.finish, [(job, Succeeded())]) for job in parents]:
+        for one in [pool.submit(working.worker.finish, [job.end_with(Succeeded())]) for job in parents]:
             one.result(60)
-    while working.worker.settle():
+    while working.worker.follow_up():
         pass
     assert len(ready(working)) == count

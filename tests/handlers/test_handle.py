@@ -23,7 +23,7 @@ def end(client: Client, outcome) -> None:
     worker = f"worker-{uuid4()}"
     client.worker.register(worker)
     [job] = client.worker.claim("q:default", worker_id=worker)
-    client.worker.finish([(job, outcome)]).require()
+    client.worker.finish([job.end_with(outcome)]).require()
     client.worker.retire(worker)
 
 

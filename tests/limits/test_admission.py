@@ -23,7 +23,7 @@ from onward import (
 )
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
-from tests.limits.slots import NOW, SECOND, declared, put, started, states, url_of, work_off
+from tests.limits.permits import NOW, SECOND, declared, put, started, states, url_of, work_off
 
 LATER = NOW + timedelta(hours=1)
 
@@ -40,7 +40,7 @@ def test_a_limited_job_waits_until_it_is_admitted(client: Client):
     assert own.at(NOW).worker.limits.admit(["sync/acme"]).queues == {}
 
 
-def test_keys_have_slots_of_their_own(client: Client):
+def test_keys_have_permits_of_their_own(client: Client):
     own = declared(client, sync=Limit(1))
     for key in ("sync/a", "sync/b", "sync"):
         put(own, key, 2)
@@ -49,38 +49,38 @@ def test_keys_have_slots_of_their_own(client: Client):
     assert own.at(NOW).worker.limits.admit(found.keys).queues == {"q:default": 3}
 
 
-def test_an_end_gives_its_slot_on_at_once(client: Client):
+def test_an_end_gives_its_permit_on_at_once(client: Client):
     own = declared(client, sync=Limit(2))
     ids = put(own, "sync/acme", 5)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     assert work_off(own) == ids
 
 
-def test_what_goes_back_gives_its_slot_on_and_waits_again(client: Client):
+def test_what_goes_back_gives_its_permit_on_and_waits_again(client: Client):
     own = declared(client, sync=Limit(1))
     first, second = put(own, "sync/acme", 2)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     [job] = started(own)
-    own.at(NOW).worker.finish([(job, Failed({"error_class": "E"}))])
+    own.at(NOW).worker.finish([job.end_with(Failed({"error_class": "E"}))])
     assert states(own, [first, second]) == ["scheduled", "queued"]
     own.at(LATER).worker.promote()
-    assert states(own, [first, second]) == ["blocked", "queued"], "it is due, and its slot is taken"
+    assert states(own, [first, second]) == ["blocked", "queued"], "it is due, and its permit is taken"
     [other] = started(own, LATER)
-    own.at(LATER).worker.finish([(other, Succeeded())])
+    own.at(LATER).worker.finish([other.end_with(Succeeded())])
     assert states(own, [first, second]) == ["queued", "succeeded"]
 
 
-def test_a_released_job_needs_a_slot_anew(client: Client):
+def test_a_released_job_needs_a_permit_anew(client: Client):
     own = declared(client, sync=Limit(1))
     put(own, "sync/acme", 2)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     [job] = started(own)
-    own.at(NOW).worker.finish([(job, Released())])
+    own.at(NOW).worker.finish([job.end_with(Released())])
     assert own.jobs.count().total(JobState.QUEUED) == 1
     assert own.jobs.count().total(JobState.BLOCKED) == 1
 
 
-def test_slots_of_a_dead_worker_come_back_with_its_leases(client: Client):
+def test_permits_of_a_dead_worker_come_back_with_its_leases(client: Client):
     own = declared(client, sync=Limit(2))
     ids = put(own, "sync/acme", 3)
     own.at(NOW).worker.limits.admit(["sync/acme"])
@@ -91,7 +91,7 @@ def test_slots_of_a_dead_worker_come_back_with_its_leases(client: Client):
     assert sorted(work_off(own, LATER)) == sorted(ids)
 
 
-def test_cancelling_a_job_that_holds_a_slot_gives_it_on(client: Client):
+def test_cancelling_a_job_that_holds_a_permit_gives_it_on(client: Client):
     own = declared(client, sync=Limit(1))
     ids = put(own, "sync/acme", 3)
     own.at(NOW).worker.limits.admit(["sync/acme"])
@@ -101,24 +101,24 @@ def test_cancelling_a_job_that_holds_a_slot_gives_it_on(client: Client):
     assert states(own, ids) == ["cancelled", "queued", "cancelled"]
 
 
-def test_a_replayed_job_needs_a_slot(client: Client):
+def test_a_replayed_job_needs_a_permit(client: Client):
     own = declared(client, sync=Limit(1))
     first, second = put(own, "sync/acme", 2, max_attempts=1)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     [job] = started(own)
-    own.at(NOW).worker.finish([(job, Failed({"error_class": "E"}))])
+    own.at(NOW).worker.finish([job.end_with(Failed({"error_class": "E"}))])
     assert states(own, [first, second]) == ["dead", "queued"]
     own.at(NOW).dead.replay([first], reason="again")
     assert states(own, [first, second]) == ["blocked", "queued"]
 
 
-def test_a_reset_job_needs_a_slot(client: Client):
+def test_a_reset_job_needs_a_permit(client: Client):
     own = declared(client, sync=Limit(1))
     new = NewJob(job_type="t", key="k", limit_key="sync/acme", on_conflict="reset")
     again = own.at(NOW).enqueue(new)
     own.at(NOW).worker.limits.admit(["sync/acme"])
     [job] = started(own)
-    own.at(NOW).worker.finish([(job, Succeeded())])
+    own.at(NOW).worker.finish([job.end_with(Succeeded())])
     put(own, "sync/acme")
     own.at(NOW).worker.limits.admit(["sync/acme"])
     assert own.at(NOW).enqueue(new).change == "reset"
@@ -133,12 +133,12 @@ def test_a_running_job_that_was_reset_runs_again_within_the_limit(client: Client
     [job] = started(own)
     [other] = put(own, "sync/acme", priority=1)
     assert own.at(NOW).enqueue(new).change == "rerun_requested"
-    own.at(NOW).worker.finish([(job, Succeeded())])
+    own.at(NOW).worker.finish([job.end_with(Succeeded())])
     own.at(NOW).worker.limits.admit(["sync/acme"])
     assert sorted(states(own, [again.id, other])) == ["blocked", "queued"]
 
 
-def test_a_scheduled_job_takes_no_slot_before_its_time(client: Client):
+def test_a_scheduled_job_takes_no_permit_before_its_time(client: Client):
     own = declared(client, sync=Limit(1))
     [due_later] = put(own, "sync/acme", delay=timedelta(minutes=1))
     [now] = put(own, "sync/acme")
@@ -160,9 +160,9 @@ def test_a_lowered_limit_admits_nothing_until_enough_have_ended(client: Client):
     own.at(NOW).worker.limits.admit(["sync/acme"])
     jobs = started(own)
     own.limits.set("sync", concurrency=1, reason="too much")
-    own.at(NOW).worker.finish([(job, Succeeded()) for job in jobs[:2]])
+    own.at(NOW).worker.finish([job.end_with(Succeeded()) for job in jobs[:2]])
     assert started(own) == []
-    own.at(NOW).worker.finish([(jobs[2], Succeeded())])
+    own.at(NOW).worker.finish([jobs[2].end_with(Succeeded())])
     assert len(started(own)) == 1
 
 
@@ -221,7 +221,7 @@ def test_who_has_begun_holds_the_line_until_it_has_ended(client: Client, outcome
     ids = put(own, "line/a", 3)
     own.at(NOW).worker.limits.admit(["line/a"])
     [job] = started(own)
-    own.at(NOW).worker.finish([(job, outcome)])
+    own.at(NOW).worker.finish([job.end_with(outcome)])
     assert [job.id for job in started(own)] in ([], [ids[0]]), "nobody overtakes"
     own.at(NOW).worker.rescue_worker("w")
     own.at(NOW).worker.register("again", lease=timedelta(days=1))
@@ -235,9 +235,9 @@ def test_of_an_ordered_limit_of_two_the_third_waits_for_one_of_the_first(client:
     ids = put(own, "line/a", 4)
     own.at(NOW).worker.limits.admit(["line/a"])
     first, second = started(own)
-    own.at(NOW).worker.finish([(second, Failed({"error_class": "E"}))])
-    assert started(own) == [], "the slot is kept for the one that runs again"
-    own.at(NOW).worker.finish([(first, Succeeded())])
+    own.at(NOW).worker.finish([second.end_with(Failed({"error_class": "E"}))])
+    assert started(own) == [], "the permit is kept for the one that runs again"
+    own.at(NOW).worker.finish([first.end_with(Succeeded())])
     assert [job.id for job in started(own)] == [ids[2]]
 
 

@@ -1,4 +1,4 @@
-"""Limited jobs that are changed by their key: they need a slot of what they are about then, once due."""
+"""Limited jobs that are changed by their key: they need a permit of what they are about then, once due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from onward import Client, Limit, NewJob, Succeeded
 from onward.results import Enqueued
-from tests.limits.slots import NOW, SECOND, declared, put, started, states
+from tests.limits.permits import NOW, SECOND, declared, put, started, states
 
 HOUR = timedelta(hours=1)
 
@@ -35,7 +35,7 @@ def names(client: Client, at: Any = NOW) -> list[str]:
 
 
 @pytest.mark.parametrize("conflict", ["replace", "reset", "coalesce"])
-def test_a_job_that_is_changed_needs_a_slot_of_what_it_is_about_now(limited: Client, conflict: str) -> None:
+def test_a_job_that_is_changed_needs_a_permit_of_what_it_is_about_now(limited: Client, conflict: str) -> None:
     put(limited, "sync/b")
     limited.at(NOW).worker.limits.admit(["sync/b"])
     [holder] = started(limited)
@@ -44,11 +44,11 @@ def test_a_job_that_is_changed_needs_a_slot_of_what_it_is_about_now(limited: Cli
     assert ask(limited, "b", conflict).state == "blocked"
 
     assert names(limited) == []
-    limited.at(NOW).worker.finish([(holder, Succeeded())])
+    limited.at(NOW).worker.finish([holder.end_with(Succeeded())])
     assert names(limited) == ["b"]
 
 
-def test_who_is_ready_gives_its_slot_on_when_it_is_for_another_customer(limited: Client) -> None:
+def test_who_is_ready_gives_its_permit_on_when_it_is_for_another_customer(limited: Client) -> None:
     put(limited, "sync/b")
     limited.at(NOW).worker.limits.admit(["sync/b"])
     ready = ask(limited, "a")
@@ -62,7 +62,7 @@ def test_who_is_ready_gives_its_slot_on_when_it_is_for_another_customer(limited:
     assert states(limited, [*other, ready.id]) == ["queued", "blocked"]
 
 
-def test_who_is_ready_keeps_its_slot_when_only_its_payload_changes(limited: Client) -> None:
+def test_who_is_ready_keeps_its_permit_when_only_its_payload_changes(limited: Client) -> None:
     ready = ask(limited, "a")
     limited.at(NOW).worker.limits.admit(["sync/a"])
 
@@ -70,7 +70,7 @@ def test_who_is_ready_keeps_its_slot_when_only_its_payload_changes(limited: Clie
     assert states(limited, [ready.id]) == ["queued"]
 
 
-def test_a_job_that_is_put_off_while_it_waits_for_a_slot_does_not_start_before_its_time(
+def test_a_job_that_is_put_off_while_it_waits_for_a_permit_does_not_start_before_its_time(
     limited: Client,
 ) -> None:
     first = ask(limited, "a")
@@ -82,7 +82,7 @@ def test_a_job_that_is_put_off_while_it_waits_for_a_slot_does_not_start_before_i
     assert [job.id for job in started(limited, NOW + HOUR + SECOND)] == [first.id]
 
 
-def test_a_job_that_is_reset_while_it_runs_needs_a_slot_of_its_next_customer(limited: Client) -> None:
+def test_a_job_that_is_reset_while_it_runs_needs_a_permit_of_its_next_customer(limited: Client) -> None:
     [busy] = put(limited, "sync/b")
     ask(limited, "a")
     limited.at(NOW).worker.limits.admit(["sync/a", "sync/b"])
@@ -91,18 +91,18 @@ def test_a_job_that_is_reset_while_it_runs_needs_a_slot_of_its_next_customer(lim
     [mine] = running.values()
 
     assert ask(limited, "b", "reset").change == "rerun_requested"
-    limited.at(NOW).worker.finish([(mine, Succeeded())])
+    limited.at(NOW).worker.finish([mine.end_with(Succeeded())])
 
     assert states(limited, [mine.id]) == ["blocked"]
     assert names(limited) == []
-    limited.at(NOW).worker.finish([(holder, Succeeded())])
+    limited.at(NOW).worker.finish([holder.end_with(Succeeded())])
     assert names(limited) == ["b"]
 
 
-def test_a_job_that_is_reset_after_its_end_needs_a_slot_of_its_next_customer(limited: Client) -> None:
+def test_a_job_that_is_reset_after_its_end_needs_a_permit_of_its_next_customer(limited: Client) -> None:
     ask(limited, "a")
     limited.at(NOW).worker.limits.admit(["sync/a"])
-    limited.at(NOW).worker.finish([(job, Succeeded()) for job in started(limited)])
+    limited.at(NOW).worker.finish([job.end_with(Succeeded()) for job in started(limited)])
     put(limited, "sync/b")
     limited.at(NOW).worker.limits.admit(["sync/b"])
     [holder] = started(limited)
@@ -110,5 +110,5 @@ def test_a_job_that_is_reset_after_its_end_needs_a_slot_of_its_next_customer(lim
     assert ask(limited, "b", "reset").change == "reset"
 
     assert names(limited) == []
-    limited.at(NOW).worker.finish([(holder, Succeeded())])
+    limited.at(NOW).worker.finish([holder.end_with(Succeeded())])
     assert names(limited) == ["b"]

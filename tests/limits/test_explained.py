@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from onward import Client, Failed, Limit
-from tests.limits.slots import NOW, declared, put, started
+from tests.limits.permits import NOW, declared, put, started
 
 LATER = NOW + timedelta(minutes=5, seconds=1)
 
@@ -15,16 +15,16 @@ def explained(client: Client, job_id: str) -> tuple[str, str]:
     return finding.code, finding.title
 
 
-def test_who_holds_the_slots_is_named(client: Client):
+def test_who_holds_the_permits_is_named(client: Client):
     own = declared(client, sync=Limit(2))
     first, second, third = put(own, "sync/acme", 3)
-    assert explained(own, third)[0] == "waits_for_slot"
+    assert explained(own, third)[0] == "waits_for_permit"
     own.at(NOW).worker.limits.admit(["sync/acme"])
     own.at(NOW).worker.claim("q:default", 1, worker_id="w")
     code, title = explained(own, third)
     assert code == "limit_reached"
     held = f"2 of 2 are held by {first} (running on w), {second} (queued)"
-    assert title == f"it waits for a slot of limit sync/acme: {held}"
+    assert title == f"it waits for a permit of limit sync/acme: {held}"
 
 
 def test_a_rate_and_a_line_are_told(client: Client):
@@ -32,11 +32,11 @@ def test_a_rate_and_a_line_are_told(client: Client):
     _, late = put(own, "mail", 2)
     own.at(NOW).worker.limits.admit(["mail"])
     started(own)
-    assert explained(own, late) == ("limit_reached", "it waits for its turn: limit mail lets 1/m start")
+    assert explained(own, late) == ("limit_reached", "limit mail lets 1/m start, and it waits for that")
     _, behind = put(own, "line/a", 2)
     own.at(NOW).worker.limits.admit(["line/a"])
     [job] = started(own)
-    own.at(NOW).worker.finish([(job, Failed({"error_class": "E"}))])
+    own.at(NOW).worker.finish([job.end_with(Failed({"error_class": "E"}))])
     assert explained(own, behind)[0] == "waits_in_line"
 
 

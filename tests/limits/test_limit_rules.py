@@ -1,4 +1,4 @@
-"""The rules of limits: what they take, whose slots a job needs, and how many may be made ready."""
+"""The rules of limits: what they take, whose permits a job needs, and how many may be made ready."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from onward.core.limits.limit import (
     LimitStanding,
     Terms,
     add_limit,
+    admission,
     limit_key,
     name_of,
     read_limit,
-    turn,
     value_of,
 )
 
@@ -78,12 +78,12 @@ def test_what_makes_no_sense_is_refused_at_the_definition(make: Any, said: str):
         (Limit(1, per=lambda _: "a/b", name="n"), "n/a/b"),
     ],
 )
-def test_a_key_is_the_name_of_the_limit_and_whose_slots_are_needed(limit: Limit, key: str):
+def test_a_key_is_the_name_of_the_limit_and_whose_permits_are_needed(limit: Limit, key: str):
     assert limit_key(limit, JOB) == key
     assert (name_of(key), value_of(key)) == (limit.name, key.partition("/")[2] or None)
 
 
-def test_jobs_without_an_org_share_slots_of_their_own():
+def test_jobs_without_an_org_share_permits_of_their_own():
     assert limit_key(Limit(1, per="org", name="sync"), NewJob(job_type="sync")) == "sync/"
 
 
@@ -129,17 +129,17 @@ def test_a_function_that_gives_no_text_is_named(function: Any, said: str):
         (Terms(rate="100/s"), LimitStanding(), 10),
     ],
 )
-def test_as_many_are_made_ready_as_slots_and_rate_allow(terms: Terms, standing: LimitStanding, jobs: int):
-    assert turn(terms, standing, 0).jobs == jobs
+def test_as_many_are_made_ready_as_permits_and_rate_allow(terms: Terms, standing: LimitStanding, jobs: int):
+    assert admission(terms, standing, 0).jobs == jobs
 
 
 def test_a_rate_says_when_the_next_one_may_go():
     rate = Terms(rate="1/s")
-    assert turn(rate, LimitStanding(paid_at=SECOND), 400_000).again == SECOND
-    assert turn(rate, LimitStanding(ready=1), 0).again == SECOND, (
+    assert admission(rate, LimitStanding(paid_at=SECOND), 400_000).again == SECOND
+    assert admission(rate, LimitStanding(ready=1), 0).again == SECOND, (
         "what waits to be started is looked at again"
     )
-    assert turn(Terms(concurrency=1), LimitStanding(running=1), 0).again is None
+    assert admission(Terms(concurrency=1), LimitStanding(running=1), 0).again is None
 
 
 def test_what_an_operator_sets_counts_for_more_than_what_is_declared():
@@ -162,7 +162,7 @@ def test_no_span_of_time_sees_more_starts_than_the_rate_and_one_burst(
     now, paid_at, starts = 0, None, list[int]()
     for pause, wanted in steps:
         now += pause
-        jobs = min(wanted, turn(terms, LimitStanding(paid_at=paid_at), now).jobs)
+        jobs = min(wanted, admission(terms, LimitStanding(paid_at=paid_at), now).jobs)
         if jobs:
             paid_at = terms.paid(paid_at, now, jobs)
             starts += [now] * jobs

@@ -43,7 +43,7 @@ async def test_no_more_run_at_once_than_the_limit_says_and_all_end(served: Onwar
     assert (tally.succeeded, crowd.most) == (20, {"all": 3})
 
 
-async def test_each_org_and_each_key_has_slots_of_its_own(served: Onward):
+async def test_each_org_and_each_key_has_permits_of_its_own(served: Onward):
     crowd = Crowd()
 
     @served.job(limit="org")

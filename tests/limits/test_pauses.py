@@ -117,7 +117,7 @@ def test_a_claim_passes_over_paused_orgs_and_job_types(client):
 
     def claimed(**paused: Any) -> list[tuple[str, str | None]]:
         jobs = client.at(NOW).worker.claim("q:default", 10, worker_id="w", **paused)
-        client.at(NOW).worker.release(jobs).require()
+        client.at(NOW).worker.release([job.held_lease for job in jobs]).require()
         return sorted(((job.job_type, job.org_id) for job in jobs), key=str)
 
     assert len(claimed()) == 5
@@ -148,8 +148,8 @@ def test_what_runs_goes_on_when_it_is_paused(client):
     [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
     client.at(NOW).queues.pause("q:default", reason="r")
     client.at(NOW).gate.close(reason="r")
-    assert client.at(NOW).worker.extend("w", [job]).held == {job.id}
-    assert client.at(NOW).worker.release([job]).held == {job.id}
+    assert client.at(NOW).worker.extend("w", [job.held_lease]).held == {job.id}
+    assert client.at(NOW).worker.release([job.held_lease]).held == {job.id}
 
 
 def test_a_paused_queue_still_shows_that_it_has_work(client):
@@ -158,7 +158,8 @@ def test_a_paused_queue_still_shows_that_it_has_work(client):
     client.at(NOW).worker.register("w")
     client.at(NOW).queues.pause("q:default", reason="r")
     assert (
-        client.at(NOW).worker.look().ready - client.at(NOW).worker.watch("w").paused("queue") == frozenset()
+        client.at(NOW).worker.ready_queues().queues - client.at(NOW).worker.instructions("w").paused("queue")
+        == frozenset()
     )
 
 
@@ -232,9 +233,9 @@ def test_a_job_that_is_given_back_with_a_delay_waits_and_burns_no_attempt(client
     client.at(NOW).worker.register("w")
     client.at(NOW).enqueue(NewJob(job_type="unknown"))
     [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
-    client.at(NOW).worker.release([job], delay="5s").require()
+    client.at(NOW).worker.release([job.held_lease], delay="5s").require()
     assert client.at(NOW).worker.claim("q:default", worker_id="w") == []
     waiting = client.jobs.get(job.id)
     assert (waiting.state, waiting.attempt, waiting.run_at) == ("scheduled", 0, NOW + timedelta(seconds=5))
     assert client.jobs.events(job.id)[-1].event == "job.released"
-    assert client.at(NOW).worker.look().next_due == waiting.run_at
+    assert client.at(NOW).worker.ready_queues().next_due == waiting.run_at

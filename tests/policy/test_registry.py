@@ -6,7 +6,7 @@ import pytest
 
 from onward import Category, InvalidSetting, Onward, RetryPolicy
 from onward.core.failures.breaker import BreakerSettings
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.category import CATEGORIES
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
@@ -17,12 +17,12 @@ QUICK = RetryPolicy(kind="fixed", base=timedelta(seconds=1), max_attempts=2)
 def test_a_breaker_and_a_queue_are_declared_once():
     registry = Registry()
     registry.add_breaker("mail", BreakerSettings.of(failures=3))
-    policy = QueueRule.of(concurrency=2)
+    policy = QueuePolicy.of(concurrency=2)
     assert registry.add_queue("q:mail", policy) is policy
     with pytest.raises(InvalidSetting, match=r"breaker\(\) has been called for 'mail' before"):
         registry.add_breaker("mail", BreakerSettings.of())
     with pytest.raises(InvalidSetting, match=r"queue\(\) has been called for 'q:mail' before"):
-        registry.add_queue("q:mail", QueueRule.of())
+        registry.add_queue("q:mail", QueuePolicy.of())
     assert registry.breakers["mail"].failures == 3
     assert registry.queues == {"q:mail": policy}
 

@@ -88,7 +88,7 @@ def fire_until_the_end(url: str, schema: str, clock: Clock, seed: int) -> None:
             firing = partial(fire.fire, KNOWN, _ids.make, Policies())
             fired = client.at(now)._binding.run(partial(mortal_of, firing, dice), atomic=True)
             # One that was passed over is held by another, who may yet be killed: asked without a lock.
-            due = client.at(now).worker.chores(KNOWN).next_slot
+            due = client.at(now).worker.due(KNOWN).next_occurrence
             if now >= BEGIN + DAYS and not fired.more and (due is None or due > now):
                 return
             # While another one fires, time stands still: else the ten days would be over after a few kills.
@@ -102,7 +102,7 @@ def main(url: str, schema: str, seed: int) -> int:
     # What is read and compiled here, those that are forked need not.
     with Client(store=open_store(url, schema=schema)) as client:
         client.at(BEGIN).worker.schedules.fire(KNOWN)
-        client.at(BEGIN).worker.chores(KNOWN)
+        client.at(BEGIN).worker.due(KNOWN)
 
     def start() -> None:
         nonlocal seed

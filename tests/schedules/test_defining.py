@@ -56,7 +56,7 @@ def test_a_schedule_in_code_needs_a_function_without_arguments(unused):
         def report(kind: str) -> None: ...
 
 
-def test_a_key_of_the_job_type_gives_way_to_that_of_the_slot(unused):
+def test_a_key_of_the_job_type_gives_way_to_that_of_the_occurrence(unused):
     @unused.job(every="1h", key="report:{kind}")
     def report(kind: str = "sales") -> None: ...
 

@@ -1,4 +1,4 @@
-"""Slots become jobs: each once, by whoever fires, and as the policies of its schedule say."""
+"""Occurrences become jobs: each once, by whoever fires, and as the policies of its schedule say."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def add(client: Client, job: NewJob | str = "report", **options) -> None:
     client.at(T).schedules.add("nightly", job, **{"every": "10m"} | options)
 
 
-def slots(client: Client) -> list[int]:
+def occurrences(client: Client) -> list[int]:
     """The minutes of the runs, the oldest first."""
-    return sorted((run.slot - T) // MINUTE for run in client.schedules.runs("nightly"))
+    return sorted((run.occurrence - T) // MINUTE for run in client.schedules.runs("nightly"))
 
 
 def jobs(client: Client) -> list[str]:
     return [str(job.key) for job in reversed(client.jobs.list().items)]
 
 
-def test_a_slot_is_fired_when_it_is_due_and_once(client):
+def test_an_occurrence_is_fired_when_it_is_due_and_once(client):
     add(client)
-    assert client.at(T).worker.chores(KNOWN).next_slot == T + 10 * MINUTE
+    assert client.at(T).worker.due(KNOWN).next_occurrence == T + 10 * MINUTE
     assert client.at(T + 9 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
     fired = client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN)
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
@@ -43,13 +43,13 @@ def test_a_slot_is_fired_when_it_is_due_and_once(client):
     assert fired.jobs == {"nightly": [job.id]}
     assert (job.state, job.run_at) == (JobState.QUEUED, T + 10 * MINUTE)
     [run] = client.schedules.runs("nightly")
-    assert (run.slot, run.fired_at, run.job_id, run.outcome) == (job.run_at, job.run_at, job.id, None)
+    assert (run.occurrence, run.fired_at, run.job_id, run.outcome) == (job.run_at, job.run_at, job.id, None)
     schedule = client.schedules.get("nightly")
-    assert (schedule.last_slot, schedule.next_at) == (T + 10 * MINUTE, T + 20 * MINUTE)
+    assert (schedule.last_occurrence, schedule.next_at) == (T + 10 * MINUTE, T + 20 * MINUTE)
     assert schedule.last_run == run
 
 
-def test_a_scheduled_job_is_idempotent_by_its_slot(client):  # S4-68
+def test_a_scheduled_job_is_idempotent_by_its_occurrence(client):  # S4-68
     add(client)
     [job_id] = client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs["nightly"]
     key = "schedule:nightly:2026-03-02T00:10:00Z"
@@ -58,7 +58,7 @@ def test_a_scheduled_job_is_idempotent_by_its_slot(client):  # S4-68
     assert (again.id, again.created) == (job_id, False)
 
 
-def test_a_slot_whose_key_is_taken_enqueues_nothing(client):
+def test_an_occurrence_whose_key_is_taken_enqueues_nothing(client):
     add(client)
     other = client.at(T).enqueue(NewJob(job_type="report", key="schedule:nightly:2026-03-02T00:10:00Z"))
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs == {}
@@ -84,13 +84,13 @@ def test_jobs_of_schedules_are_told_from_those_of_callers_and_of_jobs(client):  
     ("missed", "fired"),
     [("skip", []), ("last", [50]), ("all", [10, 20, 30, 40, 50]), (2, [40, 50])],
 )
-def test_missed_slots_are_made_up_for_as_the_policy_says(client, missed, fired):
+def test_missed_occurrences_are_made_up_for_as_the_policy_says(client, missed, fired):
     add(client, missed=missed)
     client.at(T + 55 * MINUTE).worker.schedules.fire(KNOWN)
-    assert slots(client) == fired
+    assert occurrences(client) == fired
     assert client.schedules.get("nightly").next_at == T + 60 * MINUTE
     client.at(T + 60 * MINUTE).worker.schedules.fire(KNOWN)
-    assert slots(client) == [*fired, 60]
+    assert occurrences(client) == [*fired, 60]
 
 
 @pytest.mark.parametrize(("missed", "fired"), [("skip", 1), ("last", 1), (5, 5), ("all", 20)])
@@ -101,7 +101,7 @@ def test_a_short_stop_of_a_quick_schedule_brings_no_burst(client, missed, fired)
     assert len(client.at(T + timedelta(seconds=21)).worker.schedules.fire(KNOWN).jobs["often"]) == 1
 
 
-def test_many_missed_slots_are_made_up_for_in_parts(client):
+def test_many_missed_occurrences_are_made_up_for_in_parts(client):
     client.at(T).schedules.add("often", "report", every="1s", missed="all")
     first = client.at(T + timedelta(seconds=1500)).worker.schedules.fire(KNOWN)
     second = client.at(T + timedelta(seconds=1500)).worker.schedules.fire(KNOWN)
@@ -109,20 +109,20 @@ def test_many_missed_slots_are_made_up_for_in_parts(client):
     assert (len(second.jobs["often"]), second.more) == (500, False)
 
 
-def test_jitter_delays_the_job_and_not_the_slot(client):
+def test_jitter_delays_the_job_and_not_the_occurrence(client):
     add(client, jitter="5m")
-    slot = T + 10 * MINUTE
-    [job_id] = client.at(slot).worker.schedules.fire(KNOWN).jobs["nightly"]
-    late = jitter("nightly", slot, 5 * MINUTE)
+    occurrence = T + 10 * MINUTE
+    [job_id] = client.at(occurrence).worker.schedules.fire(KNOWN).jobs["nightly"]
+    late = jitter("nightly", occurrence, 5 * MINUTE)
     assert late > timedelta()
     assert (client.jobs.get(job_id).run_at, client.jobs.get(job_id).state) == (
-        slot + late,
+        occurrence + late,
         JobState.SCHEDULED,
     )
-    assert slots(client) == [10]
+    assert occurrences(client) == [10]
 
 
-def test_a_deadline_counts_from_the_slot(client):
+def test_a_deadline_counts_from_the_occurrence(client):
     new = checked_schedule(
         "nightly", NewJob(job_type="report"), {"every": "10m"}, Policies(), allowed=timedelta(hours=1)
     )
@@ -160,12 +160,12 @@ def test_an_overlapping_run_may_wait_for_the_one_before(client):
     assert states(client, first, second, third) == ["succeeded", "succeeded", "queued"]
 
 
-def test_a_slot_that_was_fired_before_the_clock_was_set_back_is_not_fired_again(client):
+def test_an_occurrence_that_was_fired_before_the_clock_was_set_back_is_not_fired_again(client):
     add(client, overlap="wait", missed="all")
     client.at(T + 20 * MINUTE).worker.schedules.fire(KNOWN)
     client.at(T).schedules.add("nightly", "report", every="20m", overlap="wait", missed="all")
     [job_id] = client.at(T + 40 * MINUTE).worker.schedules.fire(KNOWN).jobs["nightly"]
-    assert slots(client) == [10, 20, 40]
+    assert occurrences(client) == [10, 20, 40]
     assert states(client, job_id) == ["queued"]
 
 
@@ -177,7 +177,7 @@ def end(client: Client, job_id: str, now: datetime) -> None:
     client.at(now).worker.register(f"worker of {job_id}")
     [job] = client.at(now).worker.claim("q:default", worker_id=f"worker of {job_id}")
     assert job.id == job_id
-    client.at(now).worker.finish([(job, Succeeded())])
+    client.at(now).worker.finish([job.end_with(Succeeded())])
 
 
 def test_the_end_of_a_run_is_in_the_history(client):
@@ -196,7 +196,7 @@ def test_a_run_that_was_cancelled_says_so(client):
     assert (run.outcome, run.error) == ("cancelled", "not tonight")
 
 
-def test_a_job_that_may_not_be_enqueued_uses_up_its_slot_and_says_why(client):
+def test_a_job_that_may_not_be_enqueued_uses_up_its_occurrence_and_says_why(client):
     add(client, NewJob(job_type="report", category="planning"))
     client.at(T).schedules.add("other", "report", every="10m")
     changed = Client(
@@ -214,7 +214,7 @@ def test_a_job_that_may_not_be_enqueued_uses_up_its_slot_and_says_why(client):
 def test_only_who_knows_its_job_type_fires_a_schedule(client):
     add(client)
     stranger = Known({"other"}, ["nightly"])
-    assert client.at(T + 10 * MINUTE).worker.chores(stranger).next_slot is None
+    assert client.at(T + 10 * MINUTE).worker.due(stranger).next_occurrence is None
     assert client.at(T + 10 * MINUTE).worker.schedules.fire(stranger).jobs == {}
     assert "nightly" in client.at(T + 10 * MINUTE).worker.schedules.fire(KNOWN).jobs
 
@@ -249,18 +249,18 @@ def test_a_worker_waits_for_its_warm_up_then_fires_and_then_every_two_minutes(cl
     assert fired(521, up=30)
 
 
-def test_a_late_slot_is_marked_and_told(client):  # S4-67
+def test_a_late_occurrence_is_marked_and_told(client):  # S4-67
     add(client)
     on_time = client.at(T + 11 * MINUTE).worker.schedules.fire(KNOWN)
     late = client.at(T + 21 * MINUTE + timedelta(seconds=1)).worker.schedules.fire(KNOWN)
     assert on_time.late == ()
     [told] = late.late
-    assert (told.schedule, told.slot, told.drift) == ("nightly", T + 20 * MINUTE, timedelta(seconds=61))
+    assert (told.schedule, told.occurrence, told.drift) == ("nightly", T + 20 * MINUTE, timedelta(seconds=61))
     assert [run.late for run in client.schedules.runs("nightly")] == [True, False]
     assert client.schedules.runs("nightly")[0].drift == timedelta(seconds=61)
 
 
-def test_run_now_is_beside_the_slots(client):
+def test_run_now_is_beside_the_occurrences(client):
     add(client)
     client.at(T).schedules.pause("nightly", reason="holidays")
     at = T + 10 * MINUTE
@@ -270,7 +270,7 @@ def test_run_now_is_beside_the_slots(client):
     assert {run.source for run in client.schedules.runs("nightly")} == {"run_now"}
     client.at(T).schedules.resume("nightly")
     assert "nightly" in client.at(at).worker.schedules.fire(KNOWN).jobs
-    assert slots(client) == [10, 10, 10]
+    assert occurrences(client) == [10, 10, 10]
     told = [one.detail for one in client.audit.list(limit=100) if one.event == "schedule.run_now"]
     assert {(one["job_id"], one.get("reason")) for one in told} == {
         (first.id, "asked for"),

@@ -1,4 +1,4 @@
-"""Slots of cron expressions in 30 zones, against a search that walks the minutes of UTC."""
+"""Occurrences of cron expressions in 30 zones, against a search that walks the minutes of UTC."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def search(expression: Expression, zone: ZoneInfo, after: datetime) -> Iterator[
         if local.hour == 0 and not any(expression.days[1](local.date() + n * _DAY) for n in range(-2, 4)):
             minute += _DAY
             continue
-        for slot in _slots_of_minute(expression, zone, minute):
-            if slot > after:
-                yield slot
+        for occurrence in _occurrences_of_minute(expression, zone, minute):
+            if occurrence > after:
+                yield occurrence
         minute += _MINUTE
 
 
-def _slots_of_minute(expression: Expression, zone: ZoneInfo, minute: datetime) -> list[datetime]:
+def _occurrences_of_minute(expression: Expression, zone: ZoneInfo, minute: datetime) -> list[datetime]:
     local = minute.astimezone(zone)
     naive, before = (
         local.replace(tzinfo=None, fold=0),

@@ -57,10 +57,10 @@ def test_the_same_schedule_again_changes_nothing(client):
     assert told(client) == ["schedule.added"]
 
 
-def test_another_job_leaves_the_slots_and_other_times_begin_now(client):
+def test_another_job_leaves_the_occurrences_and_other_times_begin_now(client):
     client.at(T).schedules.add("nightly", "report", every="1h")
     client.at(T + 90 * HOUR / 60).schedules.add("nightly", "report", payload={"a": 1}, every="1h")
-    assert client.schedules.get("nightly").next_at == T + HOUR, "a slot that is due stays due"
+    assert client.schedules.get("nightly").next_at == T + HOUR, "an occurrence that is due stays due"
     changed = client.at(T + 3 * HOUR).schedules.add("nightly", "report", payload={"a": 1}, every="2h")
     assert changed.next_at == T + 4 * HOUR
     assert told(client) == ["schedule.added", "schedule.changed", "schedule.changed"]
@@ -145,7 +145,7 @@ def test_the_runs_of_a_schedule_that_never_was_are_asked_for_in_vain(client):
         ({"every": "1h", "overlap": "maybe"}, "overlap is 'maybe'; give one of 'allow', 'skip', 'wait'"),
         ({"every": "1h", "missed": "some"}, "missed is 'some'"),
         ({"every": "1h", "jitter": "-1s"}, "jitter"),
-        ({"every": "1h", "jitter": "61m"}, "jitter is 1:01:00, and the slots are 1:00:00 apart"),
+        ({"every": "1h", "jitter": "61m"}, "jitter is 1:01:00, and the occurrences are 1:00:00 apart"),
         ({"cron": "0,5 9 * * *", "jitter": "6m"}, "give at most 0:05:00"),
         ({"every": "1h", "warm_up": "8d"}, "warm_up is 8 days"),
         ({"cron": "0 0 30 2 *"}, "never"),

@@ -1,4 +1,4 @@
-"""When schedules run: slots, what becomes of those that were missed, jitter, words."""
+"""When schedules run: occurrences, what becomes of those that were missed, jitter, words."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_an_instant_without_a_zone_is_refused() -> None:
         _NIGHTLY.next_after(datetime(2026, 1, 1))  # noqa: DTZ001 - it is refused
 
 
-def test_a_slot_is_not_its_own_next() -> None:
-    slot = _NIGHTLY.next_after(_NOW)
-    assert slot == datetime(2026, 5, 5, 2, tzinfo=UTC)
-    assert slot.tzinfo is UTC
-    assert _NIGHTLY.next_after(slot) == slot + timedelta(days=1)
-    assert _NIGHTLY.next_after(slot - timedelta(microseconds=1)) == slot
+def test_an_occurrence_is_not_its_own_next() -> None:
+    occurrence = _NIGHTLY.next_after(_NOW)
+    assert occurrence == datetime(2026, 5, 5, 2, tzinfo=UTC)
+    assert occurrence.tzinfo is UTC
+    assert _NIGHTLY.next_after(occurrence) == occurrence + timedelta(days=1)
+    assert _NIGHTLY.next_after(occurrence - timedelta(microseconds=1)) == occurrence
 
 
 # S3-43
@@ -88,20 +88,20 @@ def test_every_two_minutes_counts_from_the_anchor() -> None:
     st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
     st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
 )
-def test_an_interval_has_one_slot_in_each_of_its_lengths(
+def test_an_interval_has_one_occurrence_in_each_of_its_lengths(
     every: timedelta, anchor: datetime, instant: datetime
 ) -> None:
-    slot = Timing.of(every=every, anchor=anchor).next_after(instant)
-    assert timedelta() < slot - instant <= every
-    assert not (slot - anchor) % every
+    occurrence = Timing.of(every=every, anchor=anchor).next_after(instant)
+    assert timedelta() < occurrence - instant <= every
+    assert not (occurrence - anchor) % every
 
 
-def test_slots_are_the_oldest_and_newest_are_the_newest_of_a_stretch() -> None:
+def test_occurrences_are_the_oldest_and_newest_are_the_newest_of_a_stretch() -> None:
     begin = datetime(2026, 5, 4, 11, tzinfo=UTC)
-    assert _MINUTELY.slots(begin, _NOW, 2) == (begin.replace(minute=1), begin.replace(minute=2))
+    assert _MINUTELY.occurrences(begin, _NOW, 2) == (begin.replace(minute=1), begin.replace(minute=2))
     assert _MINUTELY.newest(begin, _NOW, 2) == (begin.replace(minute=59), begin.replace(hour=12))
-    assert len(_MINUTELY.slots(begin, _NOW, 1000)) == len(_MINUTELY.newest(begin, _NOW, 1000)) == 60
-    assert _NIGHTLY.slots(begin, _NOW, 5) == _NIGHTLY.newest(begin, _NOW, 5) == ()
+    assert len(_MINUTELY.occurrences(begin, _NOW, 1000)) == len(_MINUTELY.newest(begin, _NOW, 1000)) == 60
+    assert _NIGHTLY.occurrences(begin, _NOW, 5) == _NIGHTLY.newest(begin, _NOW, 5) == ()
     assert _MINUTELY.newest(begin, _NOW, 0) == ()
 
 
@@ -109,7 +109,7 @@ def test_slots_are_the_oldest_and_newest_are_the_newest_of_a_stretch() -> None:
 @given(st.integers(1, 9), st.timedeltas(_SECOND, timedelta(minutes=40)))
 def test_the_newest_are_the_last_of_all(cron: str, most: int, length: timedelta) -> None:
     timing = Timing.of(cron=cron)
-    assert timing.newest(_NOW - length, _NOW, most) == timing.slots(_NOW - length, _NOW, 20_000)[-most:]
+    assert timing.newest(_NOW - length, _NOW, most) == timing.occurrences(_NOW - length, _NOW, 20_000)[-most:]
 
 
 def test_the_newest_of_ten_years_of_seconds_are_found_at_once() -> None:
@@ -119,13 +119,13 @@ def test_the_newest_of_ten_years_of_seconds_are_found_at_once() -> None:
     assert time.perf_counter() - began < 1
 
 
-_DUE = _MINUTELY.slots(_NOW - timedelta(minutes=5), _NOW, 10)
+_DUE = _MINUTELY.occurrences(_NOW - timedelta(minutes=5), _NOW, 10)
 
 
 @pytest.mark.parametrize(
     ("policy", "count"), [("skip", 1), ("last", 1), ("all", 5), (1, 1), (3, 3), (5, 5), (99, 5)]
 )
-def test_of_missed_slots_so_many_of_the_newest_run(policy: Missed, count: int) -> None:
+def test_of_missed_occurrences_so_many_of_the_newest_run(policy: Missed, count: int) -> None:
     assert len(_DUE) == 5
     assert missed(policy, _DUE, _NOW, timedelta(seconds=40)) == _DUE[-count:]
 
@@ -136,15 +136,15 @@ def test_without_one_on_time_the_last_is_late(policy: Missed, count: int) -> Non
 
 
 # S4-67
-def test_a_slot_is_on_time_within_the_tolerance_of_a_minute() -> None:
-    slot = datetime(2026, 5, 4, 2, tzinfo=UTC)
+def test_an_occurrence_is_on_time_within_the_tolerance_of_a_minute() -> None:
+    occurrence = datetime(2026, 5, 4, 2, tzinfo=UTC)
     assert timedelta(seconds=60) == TOLERANCE
-    assert missed("skip", [slot], slot + TOLERANCE) == (slot,)
-    assert missed("skip", [slot], slot + TOLERANCE + timedelta(microseconds=1)) == ()
+    assert missed("skip", [occurrence], occurrence + TOLERANCE) == (occurrence,)
+    assert missed("skip", [occurrence], occurrence + TOLERANCE + timedelta(microseconds=1)) == ()
 
 
 @pytest.mark.parametrize(("policy", "count"), [("skip", 1), ("last", 1), (3, 3), ("all", 20)])
-def test_a_slot_after_which_another_is_due_is_not_on_time(policy: Missed, count: int) -> None:
+def test_an_occurrence_after_which_another_is_due_is_not_on_time(policy: Missed, count: int) -> None:
     for timing in (Timing.of(every="1s"), Timing.of(cron="* * * * * *")):
         found = due(timing, policy, after=_NOW - 20 * _SECOND, now=_NOW, most=100)
         assert found == tuple(_NOW - back * _SECOND for back in reversed(range(count)))
@@ -155,11 +155,11 @@ def test_a_slot_after_which_another_is_due_is_not_on_time(policy: Missed, count:
     st.timedeltas(timedelta(), timedelta(minutes=30)),
     st.timedeltas(timedelta(), timedelta(minutes=5)),
 )
-def test_what_is_due_is_what_the_policy_leaves_of_all_slots(
+def test_what_is_due_is_what_the_policy_leaves_of_all_occurrences(
     policy: Missed, length: timedelta, tolerance: timedelta
 ) -> None:
     after = _NOW - length
-    every = _MINUTELY.slots(after, _NOW, 100)
+    every = _MINUTELY.occurrences(after, _NOW, 100)
     found = due(_MINUTELY, policy, after=after, now=_NOW, most=100, tolerance=tolerance)
     assert found == missed(policy, every, _NOW, tolerance)
 
@@ -168,7 +168,7 @@ def test_all_that_was_missed_comes_in_portions_the_oldest_first() -> None:
     after = _NOW - timedelta(days=30)
     first = due(_MINUTELY, "all", after=after, now=_NOW, most=100)
     second = due(_MINUTELY, "all", after=first[-1], now=_NOW, most=100)
-    assert (*first, *second) == _MINUTELY.slots(after, _NOW, 200)
+    assert (*first, *second) == _MINUTELY.occurrences(after, _NOW, 200)
 
 
 @pytest.mark.parametrize("policy", ["skip", "last", "all", 1, 10_000])
@@ -184,14 +184,14 @@ def test_another_policy_is_refused(policy: Any) -> None:
 
 @given(st.text(), st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(), timedelta(days=366)))
 def test_jitter_stays_below_its_span_and_is_the_same_for_everybody(
-    name: str, slot: datetime, span: timedelta
+    name: str, occurrence: datetime, span: timedelta
 ) -> None:
-    drawn = jitter(name, slot, span)
+    drawn = jitter(name, occurrence, span)
     assert timedelta() <= drawn < max(span, timedelta(microseconds=1))
-    assert drawn == jitter(name, slot, span)
+    assert drawn == jitter(name, occurrence, span)
 
 
-def test_jitter_is_spread_over_its_span_by_name_and_by_slot() -> None:
+def test_jitter_is_spread_over_its_span_by_name_and_by_occurrence() -> None:
     span = timedelta(minutes=10)
     for drawn in (
         [jitter(f"report {n}", _NOW, span) for n in range(200)],

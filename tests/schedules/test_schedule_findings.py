@@ -55,7 +55,7 @@ KNOWS = worker(job_types={"report"}, schedules={"nightly"})
         ),
     ],
 )
-def test_a_slot_that_nobody_fires_is_a_problem(workers, why, remedy):
+def test_an_occurrence_that_nobody_fires_is_a_problem(workers, why, remedy):
     finding = said(seen(next_at=NOW - 2 * MINUTE), *workers)
     assert finding is not None
     assert (finding.severity, finding.evidence["schedule"], finding.remedy) == ("problem", "nightly", remedy)
@@ -77,18 +77,20 @@ def test_a_warm_up_is_waited_for():
 
 @pytest.mark.parametrize("outcome", ["dead", "refused"])
 def test_a_run_that_failed_is_a_warning(outcome):
-    finding = said(seen(slot=NOW - HOUR, fired_at=NOW - HOUR, outcome=outcome, error="it is gone"), KNOWS)
+    finding = said(
+        seen(occurrence=NOW - HOUR, fired_at=NOW - HOUR, outcome=outcome, error="it is gone"), KNOWS
+    )
     assert finding is not None
     assert (finding.severity, finding.remedy) == ("warning", "onward schedules show nightly")
     assert finding.title == f"the last run of schedule nightly was {outcome}: it is gone"
 
 
-def test_a_late_slot_is_a_warning():  # S4-67
-    late = seen(slot=NOW - 2 * MINUTE, fired_at=NOW, late=True)
+def test_a_late_occurrence_is_a_warning():  # S4-67
+    late = seen(occurrence=NOW - 2 * MINUTE, fired_at=NOW, late=True)
     finding = said(late, KNOWS)
     assert finding is not None
     assert (finding.severity, finding.title) == (
-        "warning", "the last slot of schedule nightly was fired 2 min late",
+        "warning", "the last occurrence of schedule nightly was fired 2 min late",
     )  # fmt: skip
     assert said(late, worker(job_types={"report"}, kind="tick")) is None, "ticks come when they come"
 
@@ -119,5 +121,5 @@ def test_the_doctor_finds_the_schedules_of_which_not_all_is_well(client):
 def kill(client: Client, job_id: str) -> None:
     client.worker.register("w")
     jobs = {job.id: job for job in client.worker.claim("q:default", 10, worker_id="w")}
-    client.worker.finish([(jobs[job_id], Failed("it is gone"))])
-    client.worker.release([job for job in jobs.values() if job.id != job_id])
+    client.worker.finish([jobs[job_id].end_with(Failed("it is gone"))])
+    client.worker.release([job.held_lease for job in jobs.values() if job.id != job_id])

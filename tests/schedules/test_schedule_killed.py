@@ -1,4 +1,4 @@
-"""However many schedulers there are and wherever they are killed, every slot is fired exactly once."""
+"""However many schedulers there are and wherever they are killed, every occurrence is fired exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def test_five_schedulers_killed_at_random_for_ten_days_fire_every_slot_once(place: Place):
+def test_five_schedulers_killed_at_random_for_ten_days_fire_every_occurrence_once(place: Place):
     client = place.client
     for name, timing in SCHEDULES.items():
         client.at(BEGIN).schedules.add(name, "report", missed="all", **timing)
@@ -38,9 +38,9 @@ def test_five_schedulers_killed_at_random_for_ten_days_fire_every_slot_once(plac
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) >= 10, "too few were killed to show anything"
     for name in SCHEDULES:
-        expected = client.schedules.get(name).timing.slots(BEGIN, BEGIN + DAYS, 10_000)
+        expected = client.schedules.get(name).timing.occurrences(BEGIN, BEGIN + DAYS, 10_000)
         runs = client.schedules.runs(name, limit=10_000)
-        assert sorted(run.slot for run in runs) == list(expected)
+        assert sorted(run.occurrence for run in runs) == list(expected)
         jobs = client.jobs.get_many([str(run.job_id) for run in runs])
         assert len(jobs) == len(expected)
     table = f"{client.store.prefix}live"

@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 
 def long_ago(app: Onward, job_type: JobType, **options) -> None:
-    """Add a schedule of which slots have been missed."""
+    """Add a schedule of which occurrences have been missed."""
     now = datetime.now(UTC) - 5 * HOUR
     anchor = now - timedelta(minutes=7)
     app.client.at(now).schedules.add(job_type.name, job_type.build(), every="1h", anchor=anchor, **options)
@@ -29,7 +29,7 @@ def runs(app: Onward, name: str) -> list[ScheduleRun]:
     return list(app.client.schedules.runs(name))
 
 
-async def test_jobs_run_within_a_second_of_their_slots(app):
+async def test_jobs_run_within_a_second_of_their_occurrences(app):
     began: list[datetime] = []
 
     @app.job(every="1s")
@@ -38,8 +38,8 @@ async def test_jobs_run_within_a_second_of_their_slots(app):
 
     async with app.worker():
         await until(lambda: len(began) >= 2)
-    slots = sorted(run.slot for run in runs(app, "often"))
-    drifts = [at - slot for at, slot in zip(began, slots, strict=False)]
+    occurrences = sorted(run.occurrence for run in runs(app, "often"))
+    drifts = [at - occurrence for at, occurrence in zip(began, occurrences, strict=False)]
     assert all(timedelta() <= drift < timedelta(seconds=1) for drift in drifts), drifts
 
 
@@ -86,7 +86,7 @@ def test_a_tick_fires_what_is_due(app):
     assert len(runs(app, "report")) == 1
 
 
-async def test_a_late_slot_is_told_in_the_log_and_by_the_doctor(app, caplog):  # S4-67
+async def test_a_late_occurrence_is_told_in_the_log_and_by_the_doctor(app, caplog):  # S4-67
     @app.job
     def report() -> None: ...
 
@@ -94,7 +94,7 @@ async def test_a_late_slot_is_told_in_the_log_and_by_the_doctor(app, caplog):  #
     with caplog.at_level(logging.WARNING, logger="onward.worker"):
         await drain(app)
     [told] = [record.getMessage() for record in caplog.records if "late" in record.getMessage()]
-    assert told.startswith("schedule report: the slot of ")
+    assert told.startswith("schedule report: the occurrence of ")
     finding = next(one for one in app.client.doctor.check() if one.code == "silent_schedule")
     assert (finding.severity, finding.evidence["schedule"]) == ("warning", "report")
     assert "late" in finding.title

@@ -43,9 +43,9 @@ FLOW_SETS = {
 }
 
 FLOW_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[tuple[Any, ...]]]]] = {
-    "find what is not settled": (after_end.find_unsettled, [[(ID,)]]),
+    "find what is not settled": (after_end.find_pending_ends, [[(ID,)]]),
     "settle": (
-        partial(after_end.settle_ties, [ID]),
+        partial(after_end.follow_up_ends, [ID]),
         [[(ID, "succeeded", "succeeded", 0, "t", None, None, None, None, 1, 1)], [(ID,)]],
     ),
     "enqueue a follower": (

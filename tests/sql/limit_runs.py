@@ -28,7 +28,7 @@ LIMIT_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "admit": (partial(limits.admit, ["sync/a"]), [[("sync/a",)], [STANDING], [("sync/a", "q", 1)], []]),
     "admit in a line": (partial(limits.admit, ["sync/a"]), [[("sync/a",)], [LINE], [("sync/a", "q", 1)]]),
     "find who may be admitted": (limits.find_admissible, [[STANDING]]),
-    "forget slots": (limits.forget, [[("sync/a",)]]),
+    "forget permits": (limits.forget, [[("sync/a",)]]),
     "declare limits": (partial(limits.declare, {"sync": Limit(1)}), [[]]),
     "list limits": (limits.list_limits, [[LIMIT], [("sync/a", 1, 1)]]),
     "set a limit": (
@@ -36,12 +36,12 @@ LIMIT_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[LIMIT], [], [("sync",)], [LIMIT], []],
     ),
     "reset a limit": (partial(limits.reset, "sync", reason="r"), [[LIMIT], [], [("sync",)]]),
-    "explain a slot": (
-        partial(limit_facts.slot_of, ID),
+    "explain a permit": (
+        partial(limit_facts.permits_of, ID),
         [[("sync/a", 0)], [STANDING], [(ID, "running", "w")]],
     ),
-    "list who waits for slots": (
-        limit_facts.slots_waited_for,
+    "list who waits for permits": (
+        limit_facts.permits_awaited,
         [[UNKNOWN], [("sync/a", 1, micros(NOW))]],
     ),
 }

@@ -31,7 +31,7 @@ def dry(kind: str) -> PruneStep:
 
 JOB = (ID, "succeeded", "default", "q", micros(datetime(2025, 1, 2, tzinfo=UTC)))
 SLOT = ("", "", "k")
-RUN = (1, "s", 1, "slot")
+RUN = (1, "s", 1, "occurrence")
 
 
 def both(kind: str, *answers: Sequence[Any]) -> dict[str, tuple[Callable[[], Operation[Any]], list[Any]]]:

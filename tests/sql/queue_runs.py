@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.queue_policy import QueuePolicy
 from onward.operations.limits import queues
 from onward.operations.statement import Operation
 from onward.operations.work import policy_claim
@@ -28,12 +28,12 @@ PAUSED = {"paused_orgs": ["o"], "paused_types": ["t"]}
 
 def claim(**options: Any) -> Callable[[], Operation[Any]]:
     """Claim by a rule."""
-    return partial(policy_claim.claim_ruled, "q", 2, worker_id="w", **options)
+    return partial(policy_claim.claim_by_policy, "q", 2, worker_id="w", **options)
 
 
 QUEUE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "declare queues": (
-        partial(queues.declare, {"q": QueueRule.of(concurrency=2), "r": QueueRule.of(fair=True)}),
+        partial(queues.declare, {"q": QueuePolicy.of(concurrency=2), "r": QueuePolicy.of(fair=True)}),
         [[]],
     ),
     "list queues": (queues.list_queues, [[QUEUE]]),
@@ -56,7 +56,7 @@ QUEUE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "claim by age": (claim(), [[('{"ageing": 5}', None, None, None, 1)], [HEAD], []]),
     "claim at a rate": (
-        claim(declared=QueueRule.of(rate="1/s")),
+        claim(declared=QueuePolicy.of(rate="1/s")),
         [[], [], [('{"rate": "1/s"}', None, None, None, 1)], []],
     ),
     "claim without a rule": (claim(), [[], []]),

@@ -14,7 +14,7 @@ from onward.core.policy.policies import Policies
 from onward.operations.flows import ended_job
 from onward.operations.schedules import fire, schedules
 from onward.operations.statement import Operation
-from onward.operations.work import due
+from onward.operations.work import polls
 
 __all__ = ["SCHEDULE_RUNS", "SCHEDULE_SETS"]
 
@@ -30,7 +30,7 @@ SCHEDULE = (
 )  # fmt: skip
 NO_SCHEDULE = (micros(NOW), *[None] * len(SCHEDULE))
 KNOWN = fire.Known({"t"}, ["t"], SPAN)
-RUN = ("n", micros(NOW), "slot", 1, 0, ID, None, None, None)
+RUN = ("n", micros(NOW), "occurrence", 1, 0, ID, None, None, None)
 ENDED_RUN = ended_job.Settled(
     ID, JobState.SUCCEEDED, "skipped", Tie.SCHEDULED, "t", None, None, None, None, 1, NOW
 )
@@ -49,8 +49,8 @@ SCHEDULE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] =
     ),
     "list runs": (schedules.list_runs, [[RUN]]),
     "list runs of a schedule": (partial(schedules.list_runs, "n"), [[RUN]]),
-    "end runs": (partial(schedules.settle_runs, [ENDED_RUN]), [[("n",)]]),
-    "find chores": (partial(due.chores, KNOWN), [[(1, None, 2, None, 1, None, None)]]),
+    "end runs": (partial(schedules.record_ended_runs, [ENDED_RUN]), [[("n",)]]),
+    "due": (partial(polls.due, KNOWN), [[(1, None, 2, None, 1, None, None)]]),
     "fire": (
         partial(fire.fire, KNOWN, lambda: ID),
         [

@@ -18,12 +18,13 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
-from onward.core.policy.policies import Policies
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import NewArtifact, Owner, StoredContent
 from onward.core.records.audit import AuditFilter
 from onward.core.records.usage import Usage
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.lease import JobLease
 from onward.core.work.lifecycle import End, Released, Succeeded
 from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
@@ -35,7 +36,18 @@ from onward.operations.records import artifacts, audit, prune_audit, seal, usage
 from onward.operations.statement import Operation, Row, Several, Statement
 from onward.operations.tenancy import set_org
 from onward.operations.upkeep import doctor
-from onward.operations.work import effects, leader, park, polls, progress, rescue, work, workers
+from onward.operations.work import (
+    claim,
+    effects,
+    finish,
+    leader,
+    leases,
+    park,
+    polls,
+    progress,
+    rescue,
+    workers,
+)
 from onward.sql.catalogue import (
     Database,
 )
@@ -50,11 +62,11 @@ __all__ = ["RUNS", "SETS", "statements_of"]
 
 SETS = {
     "jobs": new_rows.COLUMNS,
-    "ended": work.ENDED,
-    "returned": work.RETURNED,
+    "ended": finish.ENDED,
+    "returned": finish.RETURNED,
     "metered": usage.METERED,
     "changes": key_conflicts.CHANGES,
-    "runs": work.RERUN,
+    "runs": finish.RERUN,
     "parked": park.PARKED,
     "reports": progress.REPORTED,
     "lapsed": ("org_id", "project_id", "key"),
@@ -154,16 +166,20 @@ def alone(statement: Statement) -> Operation[None]:
 RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "enqueue": (partial(enqueue.enqueue, NewJob(job_type="t"), ID), [[]]),
     "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
-    "register": (partial(work.register, "w", lease=SPAN), [[("w",)]]),
-    "extend": (partial(work.extend, "w", {ID: 1}, lease=SPAN), [[(ID, 1, 0)]]),
-    "retire": (partial(work.retire, "w"), [[("w",)], [("sweeper",)]]),
-    "claim": (partial(work.claim, "q", 1, worker_id="w"), [[stored()]]),
+    "register": (partial(leases.register, "w", lease=SPAN), [[("w",)]]),
+    "extend": (partial(leases.extend, "w", [JobLease(ID, 1, 1)], lease=SPAN), [[(ID, 1, 0)]]),
+    "retire": (partial(leases.retire, "w"), [[("w",)], [("sweeper",)]]),
+    "claim": (partial(claim.claim, "q", 1, worker_id="w"), [[stored()]]),
     "claim beside pauses": (
-        partial(work.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
+        partial(claim.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
         [[stored()]],
     ),
-    "finish": (partial(work.finish, ENDS), [[(ID, "cancelled")], []]),
-    "finish what was reset": (partial(work.finish, ENDS[:1]), [[(ID, "again")], [(ID,)]]),
+    "finish": (partial(finish.finish, ENDS), [[(ID, "cancelled")], []]),
+    "finish what was reported": (
+        partial(finish.finish_reported, [JOB.end_with(Succeeded(1))], DEFAULT_POLICIES, lambda: 0.5),
+        [[stored()], []],
+    ),
+    "finish what was reset": (partial(finish.finish, ENDS[:1]), [[(ID, "again")], [(ID,)]]),
     "coalesce": (
         partial(enqueue.enqueue, COALESCED, ID),
         [[(ID, ID, "queued", 0)], [(ID,)], [HELD], [(ID, "queued", "coalesced")]],
@@ -172,7 +188,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(enqueue.enqueue, replace(COALESCED, debounce=SPAN, debounce_max=SPAN), ID),
         [[(ID, ID, "queued", 0)], [(ID,)], [HELD], [(ID, "scheduled", "debounced")]],
     ),
-    "park": (partial(work.finish, [End.of(JOB, Parked(NOW, "e", "k"), POLICY)]), [[], [(ID,)]]),
+    "park": (partial(finish.finish, [End.of(JOB, Parked(NOW, "e", "k"), POLICY)]), [[], [(ID,)]]),
     "send a signal": (
         partial(signals.send, NewSignal(ID, "e"), Policies()),
         [[(ID,)], [(1,)], [("q", 1, None)]],
@@ -192,8 +208,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
     "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
-    "finish what was reported": (partial(work.finish, REPORTED), [[(ID,)], []]),
-    "finish what was metered": (partial(work.finish, METERED), [[("o", 5)], [], [("o",)]]),
+    "finish with the last report": (partial(finish.finish, REPORTED), [[(ID,)], []]),
+    "finish what was metered": (partial(finish.finish, METERED), [[("o", 5)], [], [("o",)]]),
     "usage of a job": (partial(usage.events_of, ID), [[]]),
     "report usage": (partial(usage.report, ("org", "day")), [[]]),
     "prune usage": (partial(usage.prune, before=NOW), [[(1,)]]),
@@ -201,7 +217,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "remove a budget": (partial(usage.remove_budget, "o"), [[("o",)]]),
     "budgets": (usage.budgets, [[BUDGET]]),
     "read the audit": (partial(audit.read, AuditFilter(), hide=str), [[(2,)], [RECORD]]),
-    "note": (partial(audit.note, JOB, "A", {"n": 1}), [[(1,)]]),
+    "note": (partial(audit.note, JOB.held_lease, "A", {"n": 1}), [[(1,)]]),
     "seal": (seal.seal, [[(1,)], [SEALING], [RECORD], [(1,)], [(1,)]]),
     "read links": (partial(verify.read_links, 0, 1), [[(1, 1, 1)], [(1, 1, "d", "l", None, *RECORD)]]),
     "prune the audit": (
@@ -212,9 +228,9 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
-    "look": (polls.look, [[("q", None, None), (None, None, 1)]]),
-    "watch": (
-        partial(polls.watch, "w"),
+    "ready queues": (polls.ready_queues, [[("q", None, None), (None, None, 1)]]),
+    "instructions": (
+        partial(polls.instructions, "w"),
         [[("worker", "w", None, None, None, None), ("breaker", "b", None, None, None, 1)]],
     ),
     "get a breaker": (partial(breakers.get_breaker, "b"), [[NO_BREAKER]]),
@@ -298,8 +314,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[("f", '{"kind":"k","severity":"problem","title":"t"}', 1, 1, 1, 1, 1)], [], [("f",)]],
     ),
     "take a message": (partial(alerts.take, "log", hold=SPAN), [[]]),
-    "settle a message": (partial(alerts.settle, SEND), [[("f",)]]),
-    "put off a message": (partial(alerts.settle, SEND, "e", wait=SPAN), [[("f",)]]),
+    "settle a message": (partial(alerts.record_send, SEND), [[("f",)]]),
+    "put off a message": (partial(alerts.record_send, SEND, "e", wait=SPAN), [[("f",)]]),
     "list alerts": (alerts.list_alerts, [[], []]),
     "mute": (partial(alerts.mute, "f", reason="r", for_=SPAN), [[("f",)]]),
     "unmute": (partial(alerts.unmute, "f", reason="r"), [[("f",)]]),

@@ -12,7 +12,7 @@ from onward.connections.driver_calls import UNSAID, postgres_call
 from onward.core.jobs.job import JobState
 from onward.core.work.lifecycle import End, Transition
 from onward.operations.statement import Rows, Statement
-from onward.operations.work import work
+from onward.operations.work import finish
 from onward.sql.catalogue import (
     TABLES,
     TYPES,
@@ -127,7 +127,7 @@ BACK = Transition(JobState.SCHEDULED, "job.failed", "failed", 1, 0, 0)
     ids=["one", "same", "equal", "leases", "results", "returned", "mixed"],
 )
 def test_ends_that_differ_in_their_ids_alone_have_a_statement_of_their_own(ends, name):
-    assert next(work.finish(ends)).name == name
+    assert next(finish.finish(ends)).name == name
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -182,7 +182,7 @@ def _settle(client: Client, owner: Owner) -> None:
         begun = client.at(NOW).worker.effects.begin(job["running"], name)
         client.at(NOW).worker.effects.done(job["running"], begun, {"of": owner.org_id})
     client.for_org(owner.org_id).signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id})
-    client.at(NOW).worker.release([job[name] for name in ("queued", "held", "spare", "doomed")])
+    client.at(NOW).worker.release([job[name].held_lease for name in ("queued", "held", "spare", "doomed")])
     client.at(NOW).jobs.cancel(owner.held, reason=owner.org_id)
     client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")
     _batch(client, owner)

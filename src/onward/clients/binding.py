@@ -159,14 +159,14 @@ class AsyncBinding:
             case Outside():
                 return await step.act()
             case FollowUp():
-                return await self.follow_up(step.ids, step.slots)
+                return await self.follow_up(step.ids, step.permits)
         return await self.run(step.make, write=step.write, atomic=step.atomic)
 
-    async def follow_up(self, ids: Collection[JobId], slots: Collection[str] = ()) -> None:
+    async def follow_up(self, ids: Collection[JobId], permits: Collection[str] = ()) -> None:
         """Do the follow-up work of ends that were just written.
 
         It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
         would block others; for a client of one org; and while the database is unreachable.
         """
-        if (ids or slots) and not self.is_within and self.org_id is None and not self.store.row_security:
-            await self.walk(after_end.follow_up(ids, slots, self.policies))
+        if (ids or permits) and not self.is_within and self.org_id is None and not self.store.row_security:
+            await self.walk(after_end.follow_up(ids, permits, self.policies))

@@ -77,7 +77,7 @@ async def prune_in_rounds(
             if unfinished:
                 await own.keep_place(None)
             return dict(counts)
-        busy = bool((await client.worker.look()).ready - {Q_ONWARD})
+        busy = bool((await client.worker.ready_queues()).queues - {Q_ONWARD})
         if clock() - began > (_BUSY_SECONDS if busy else _IDLE_SECONDS):
             await own.keep_place(place)
             raise Snooze(_LATER)

@@ -48,7 +48,7 @@ class FollowUp(msgspec.Struct, frozen=True):
     """The follow-up work of ends that were just written, if the client may do it here."""
 
     ids: Collection[JobId]
-    slots: Collection[str] = ()
+    permits: Collection[str] = ()
 
 
 Walk = Generator[Step | Rest | Outside | FollowUp, Any, T]

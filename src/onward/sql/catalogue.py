@@ -38,7 +38,7 @@ TABLES = (
     "live", "ended", "keys", "ledger", "reruns", "attempts", "audit", "chain", "sealing", "claimed",
     "workers", "queues", "controls", "leaders", "usage", "budgets", "artifacts", "settings",
     "dead_letters", "breakers", "effects", "alerts", "alerted", "alert_sends", "followers", "batches",
-    "limits", "slots", "schedules", "schedule_runs", "signals", "awaited", "jobs", "migrations",
+    "limits", "permits", "schedules", "schedule_runs", "signals", "awaited", "jobs", "migrations",
 )  # fmt: skip
 
 _RECORD = "CAST(CAST({} AS text) AS jsonb)"

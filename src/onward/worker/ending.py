@@ -92,10 +92,10 @@ class Ending:
                 "stopped before all results could be written; their jobs will be rescued and run again"
             )
         if parts.outage.lasts:
-            look = asyncio.ensure_future(parts.client.worker.look())
-            await asyncio.wait({look}, timeout=_LAST_WRITES)
-            if not look.done() or look.exception() is not None:
-                look.cancel()
+            ready = asyncio.ensure_future(parts.client.worker.ready_queues())
+            await asyncio.wait({ready}, timeout=_LAST_WRITES)
+            if not ready.done() or ready.exception() is not None:
+                ready.cancel()
                 raise StoreUnreachable("stopped while its database was away; nothing was left to write")
         elif self._settings.drain:
             await parts.alerter.finish(_LAST_ALERTS)

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from onward.core.inputs.duration import duration
-from onward.core.work.claim import Watch
+from onward.core.work.claim import Instructions
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
 from onward.stores import open_wakeups
@@ -23,9 +23,9 @@ from onward.worker.finishing.finisher import Finisher
 from onward.worker.held_jobs import HeldJobs
 from onward.worker.loops.admitter import Admitter
 from onward.worker.loops.alerter import Alerter
-from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.due_poll import DuePoll
 from onward.worker.loops.lease_keeper import Keeper
-from onward.worker.loops.periodic import Sweeper, promote, seal, settle, vacuum, wake
+from onward.worker.loops.periodic import Sweeper, follow_up, promote, seal, vacuum, wake
 from onward.worker.loops.reporter import Reporter
 from onward.worker.loops.scheduler import Scheduler
 from onward.worker.loops.timeouts import Tidier
@@ -60,7 +60,7 @@ class Parts:
         self.held = held = HeldJobs(self.buffer, self.exclusions, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
-        self.chores = Chores(client, outage, self.scheduler.known)
+        self.due_poll = DuePoll(client, outage, self.scheduler.known)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
             concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
@@ -69,7 +69,8 @@ class Parts:
         self.reporter = Reporter(client, outage, self.executor.running)
         self.finisher = held.finisher = Finisher(
             client, outage, patience=settings.timings.batch, busy=lambda: self.buffer.busy,
-            written=held.written, spent=held.spent, freed=self.admitter.free, completed=self.chores.follow_up,
+            written=held.written, spent=held.spent, freed=self.admitter.free,
+            completed=self.due_poll.follow_up,
         )  # fmt: skip
         self.keeper = self._new_keeper(handlers, clients)
         self.claimer = held.claimer = self._new_claimer(stopping)
@@ -83,7 +84,7 @@ class Parts:
         info = about(handlers, settings.queues, settings.concurrency, settings.kind)
         return Keeper(
             clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
-            info=info, on_watch=self._update, lost=self.held.lose,
+            info=info, on_instructions=self._update, lost=self.held.lose,
             blocking=self.executor.running.blocking, registered=settings.on_registered,
         )  # fmt: skip
 
@@ -115,15 +116,15 @@ class Parts:
         loops: dict[str, Coroutine[Any, Any, None]] = {
             "claimer": self.claimer.run(),
             "finisher": self.finisher.run(),
-            "chores": self.chores.run(),
-            "promoter": promote(client, self.chores, self.claimer.add_ready),
+            "due poll": self.due_poll.run(),
+            "promoter": promote(client, self.due_poll, self.claimer.add_ready),
             "sweeper": Sweeper(client, keeper, outage).sweep(),
             "admitter": self.admitter.run(),
             "vacuum": vacuum(client, outage),
-            "settler": settle(client, self.chores),
-            "waker": wake(client, self.chores, self.claimer.add_ready),
+            "follow-up": follow_up(client, self.due_poll),
+            "waker": wake(client, self.due_poll, self.claimer.add_ready),
             "tidier": tidier.run(),
-            "scheduler": self.scheduler.run(self.chores),
+            "scheduler": self.scheduler.run(self.due_poll),
             "reporter": self.reporter.run(),
         }
         if client.policies.settings.audit_chain:
@@ -132,8 +133,8 @@ class Parts:
             loops["alerter"] = self.alerter.run()
         return loops
 
-    def _update(self, watch: Watch) -> None:
-        self.claimer.update(watch)
-        self.executor.running.cancel_requested(watch.cancel_requested)
+    def _update(self, instructions: Instructions) -> None:
+        self.claimer.update(instructions)
+        self.executor.running.cancel_requested(instructions.cancel_requested)
         if self.breakers is not None:
-            self.breakers.update(watch.breakers)
+            self.breakers.update(instructions.breakers)

@@ -30,13 +30,13 @@ def group(folder) -> str:
         client.at(now).enqueue(NewJob(job_type="mail"))
         [job] = client.at(now).worker.claim("q:default", worker_id="w")
         client.at(now).worker.finish(
-            [(job, Failed({"error_class": "E", "message": "no\nway"}, retryable=False))]
+            [job.end_with(Failed({"error_class": "E", "message": "no\nway"}, retryable=False))]
         )
         client.at(now).worker.alerts.gather()
         client.at(now).worker.alerts.prepare(["hook"])
         send = client.at(now).worker.alerts.take("hook", hold=timedelta(seconds=1))
         assert send is not None
-        client.at(now).worker.alerts.settle(send, "it is away", wait=timedelta(hours=1))
+        client.at(now).worker.alerts.record_send(send, "it is away", wait=timedelta(hours=1))
         return client.alerts.list()[0].fingerprint
 
 

@@ -127,18 +127,18 @@ def test_an_app_that_can_not_be_imported_stops_no_operator_who_names_the_databas
 def test_a_queue_is_bounded_and_reset(onward, client):
     ran = onward("queues", "limit", "q:mail", "--concurrency", "2", "--rate", "10/1m", "--reason", "slow")
     assert (ran.code, ran.err) == (0, "q:mail  at most 2 at once, at most 10/1m\n")
-    rule = client.queues.get("q:mail").rule
-    assert (rule.concurrency, rule.rate) == (2, "10/1m")
+    policy = client.queues.get("q:mail").policy
+    assert (policy.concurrency, policy.rate) == (2, "10/1m")
     assert "q:mail  nothing waits  at most 2 at once, at most 10/1m" in onward("queues", "list").out
     [queue] = json.loads(onward("queues", "list", "--json").out)["queues"]
-    assert (queue["name"], queue["rule"]) == ("q:mail", {"concurrency": 2, "rate": "10/1m"})
+    assert (queue["name"], queue["policy"]) == ("q:mail", {"concurrency": 2, "rate": "10/1m"})
     words = ["--concurrency", "none", "--reason", "r", "--actor", "user:ada"]
     lifted = onward("queues", "limit", "q:mail", *words)
     assert lifted.err == "q:mail  at most 10/1m\n"
     assert client.queues.get("q:mail").actor_id == "ada"
     assert onward("queues", "reset", "q:mail", "--reason", "done").err == "q:mail is as declared\n"
     assert onward("queues", "reset", "q:mail", "--reason", "done").err == "q:mail: no bounds were set\n"
-    assert client.queues.get("q:mail").rule.plain
+    assert client.queues.get("q:mail").policy.plain
 
 
 def test_a_bound_that_is_none_is_refused(onward, client):

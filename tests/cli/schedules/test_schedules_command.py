@@ -70,7 +70,7 @@ def test_a_schedule_is_shown_with_its_next_times_and_its_last_runs(onward, clien
     assert f"2026-01-05 02:00:00 WET  clock  2m    not ended  {job_id}" in shown.partition("last runs")[2]
     told = json.loads(onward("schedules", "show", "nightly", "--json").out)
     assert len(told["next_times"]) == 5
-    assert [(run["slot"], run["drift"], run["late"], run["job_id"]) for run in told["runs"]] == [
+    assert [(run["occurrence"], run["drift"], run["late"], run["job_id"]) for run in told["runs"]] == [
         ("2026-01-05T02:00:00.000000Z", 120.0, True, job_id)
     ]
 
@@ -90,10 +90,10 @@ def test_the_history_says_what_became_of_each_run(onward, client):
     assert onward("schedules", "history", "nightly").err == "nightly has not run yet\n"
     [first] = fire(client, _NIGHT)
     client.jobs.cancel(first, reason="not tonight")
-    client.worker.settle()
+    client.worker.follow_up()
     [second] = fire(client, _NIGHT + timedelta(days=1))
     heading, newest, oldest = onward("schedules", "history", "nightly").out.splitlines()
-    assert heading.split() == ["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"]
+    assert heading.split() == ["OCCURRENCE", "BY", "LATE", "OUTCOME", "JOB", "ERROR"]
     assert newest.split()[1:] == ["02:00:00", "WET", "clock", "not", "ended", second]
     assert "cancelled" in oldest
     runs = json.loads(onward("schedules", "history", "nightly", "--limit", "1", "--json").out)["runs"]

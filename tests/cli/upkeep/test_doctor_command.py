@@ -78,7 +78,7 @@ def test_a_job_is_explained_by_its_id_or_by_its_subject_and_type(onward, client)
     client.enqueue(NewJob(job_type="send_invoice", subject="booking:42", priority=9))
     client.worker.register("w")
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Failed("no key", retryable=False))]).require()
+    client.worker.finish([job.end_with(Failed("no key", retryable=False))]).require()
     by_subject = ("--subject", "booking:42", "--job-type", "send_customer_confirmation")
     for words in ((job_id,), by_subject):
         ran = onward("doctor", *words)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from onward.core.jobs.ids import JobId
 from onward.core.limits.pause import Gate, Pause
-from onward.core.work.claim import Look
+from onward.core.work.claim import ReadyQueues
 from onward.operations.jobs import cancel
 from onward.operations.limits import pauses
-from onward.operations.work import leader, polls, rescue, work
+from onward.operations.work import claim, leader, polls, rescue
 from tests.connections.scenarios.steps import HOUR, LEASE, NOW, QUEUE, Go, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -21,16 +21,16 @@ def claims_are_held_back(go: Go) -> list[JobId]:
     assert go(pauses.pause("org", "é", reason="%s 'r'"))
     assert go(pauses.pause("job_type", "'mail'", reason="r"))
     assert go(pauses.close_gate(reason="r"))
-    seen = go(polls.watch("w"))
+    seen = go(polls.instructions("w"))
     assert (seen.alive, seen.gate) == (True, Gate("r", "user", "é", NOW))
     assert seen.pauses == go(pauses.controls()).pauses
     assert Pause("org", "é", "%s 'r'", "user", "é", NOW) in seen.pauses
     paused = {"paused_orgs": seen.paused("org"), "paused_types": seen.paused("job_type")}
-    assert [job.id for job in go(work.claim(QUEUE, 9, worker_id="w", **paused))] == [free.id]
-    assert go(polls.look()) == Look(frozenset({QUEUE}), None, NOW)
+    assert [job.id for job in go(claim.claim(QUEUE, 9, worker_id="w", **paused))] == [free.id]
+    assert go(polls.ready_queues()) == ReadyQueues(frozenset({QUEUE}), None, NOW)
     assert go(pauses.resume("org", "é"))
     assert not go(pauses.resume("org", "é"))
-    assert [job.id for job in go(work.claim(QUEUE, 9, worker_id="w", paused_types=["'mail'"]))] == [acme.id]
+    assert [job.id for job in go(claim.claim(QUEUE, 9, worker_id="w", paused_types=["'mail'"]))] == [acme.id]
     assert go(pauses.open_gate())
     return [acme.id, mail.id, free.id]
 
@@ -42,7 +42,7 @@ def one_worker_leads_and_sweeps(go: Go) -> list[JobId]:
     assert go(leader.lead("sweeper", "w", ttl=LEASE))
     assert not go(rescue.sweep("x", ttl=LEASE)).leader
     go(cancel.cancel([job.id], reason="é"))
-    assert go(polls.watch("w")).cancel_requested == {job.id: "é"}
+    assert go(polls.instructions("w")).cancel_requested == {job.id: "é"}
     swept = go(rescue.sweep("x", ttl=LEASE), at=NOW + LEASE)
     assert (swept.leader, swept.leases.held, swept.leases.cancel_requested) == (True, {job.id}, {job.id})
     assert look(go, held.id).state == "cancelled"

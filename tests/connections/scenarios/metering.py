@@ -11,7 +11,7 @@ from onward.core.work.lifecycle import End, Snooze, Succeeded
 from onward.operations.jobs import inspect
 from onward.operations.limits import pauses
 from onward.operations.records import usage
-from onward.operations.work import work
+from onward.operations.work import finish
 from tests.connections.scenarios.steps import HOUR, NOW, Go, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -26,10 +26,10 @@ def what_runs_use_is_counted_and_charged(go: Go) -> list[JobId]:
     used = (Usage("tokens", 2.5, 10), Usage("é"))
     policy = DEFAULT_POLICIES.policy_of(jobs[0])
     ends = [End.of(job, Succeeded(), policy, 0.5, used) for job in jobs]
-    assert go(work.finish([End.of(jobs[0], Snooze(0), policy, 0.5, used), ends[1]])).lost == set()
-    assert go(work.finish(ends[:1])).lost == {first.id}
+    assert go(finish.finish([End.of(jobs[0], Snooze(0), policy, 0.5, used), ends[1]])).lost == set()
+    assert go(finish.finish(ends[:1])).lost == {first.id}
     [again] = take(go)
-    assert go(work.finish([End.of(again, Succeeded(), policy, 0.5, used[:1])])).held == {first.id}
+    assert go(finish.finish([End.of(again, Succeeded(), policy, 0.5, used[:1])])).held == {first.id}
     assert (look(go, first.id).cost_micros, look(go, second.id).cost_micros) == (20, 10)
     assert [run.cost_micros for run in go(inspect.attempts_of(first.id))] == [10, 10]
     found = [(event.lease, event.unit, event.amount) for event in go(usage.events_of(first.id))]

@@ -14,7 +14,7 @@ from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Outcome
 from onward.operations.jobs import enqueue, inspect
-from onward.operations.work import work
+from onward.operations.work import claim, finish, leases
 from tests.connections.caller import NOW
 
 __all__ = ["HOUR", "LEASE", "NOW", "QUEUE", "Go", "end", "events", "ids", "look", "put", "register", "take"]
@@ -34,12 +34,12 @@ def put(go: Go, job_type: str = "mail", **fields: Any) -> Enqueued:
 
 
 def take(go: Go, worker: str = "w", *, now: datetime = NOW, limit: int = 10) -> list[Job]:
-    jobs: list[Job] = go(work.claim(QUEUE, limit, worker_id=worker), at=now)
+    jobs: list[Job] = go(claim.claim(QUEUE, limit, worker_id=worker), at=now)
     return jobs
 
 
 def end(go: Go, job: Job, outcome: Outcome, *, now: datetime = NOW) -> Leases:
-    leases: Leases = go(work.finish([End.of(job, outcome, DEFAULT_POLICIES.policy_of(job), 0.5)]), at=now)
+    leases: Leases = go(finish.finish([End.of(job, outcome, DEFAULT_POLICIES.policy_of(job), 0.5)]), at=now)
     return leases
 
 
@@ -53,4 +53,4 @@ def events(go: Go, job_id: JobId) -> list[str]:
 
 
 def register(go: Go, worker: str = "w") -> None:
-    go(work.register(worker, lease=LEASE, info={"host": "é"}))
+    go(leases.register(worker, lease=LEASE, info={"host": "é"}))

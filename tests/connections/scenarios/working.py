@@ -27,7 +27,7 @@ from onward.core.work.lifecycle import (
 )
 from onward.errors import WorkerLost
 from onward.operations.jobs import cancel, inspect
-from onward.operations.work import rescue, work
+from onward.operations.work import claim, finish, leases, rescue
 from tests.connections.scenarios.steps import (
     HOUR,
     LEASE,
@@ -103,7 +103,7 @@ def what_goes_back_unfinished_burns_no_attempt(go: Go) -> list[JobId]:
     released, snoozed, limited = take(go)
     policy = DEFAULT_POLICIES.policy_of(released)
     leases = go(
-        work.finish(
+        finish.finish(
             [
                 End.of(released, Released(), policy),
                 End.of(snoozed, Snooze(HOUR), policy),
@@ -141,13 +141,13 @@ def a_worker_extends_its_lease(go: Go) -> list[JobId]:
     kept, lost = take(go)
     end(go, lost, Released())
     go(cancel.cancel([kept.id], reason="enough"))
-    leases = go(work.extend("w", {kept.id: kept.lease, lost.id: lost.lease}, lease=LEASE, idle=True))
-    assert leases == Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
-    assert go(work.extend("w", {}, lease=LEASE)) == Leases(frozenset(), frozenset())
+    answer = go(leases.extend("w", [kept.held_lease, lost.held_lease], lease=LEASE, idle=True))
+    assert answer == Leases(frozenset({kept.id}), frozenset({lost.id}), frozenset({kept.id}))
+    assert go(leases.extend("w", [], lease=LEASE)) == Leases(frozenset(), frozenset())
     with pytest.raises(WorkerLost):
-        go(work.extend("nobody", {}, lease=LEASE))
+        go(leases.extend("nobody", [], lease=LEASE))
     with pytest.raises(WorkerLost):
-        go(work.claim(QUEUE, 1, worker_id="nobody"))
+        go(claim.claim(QUEUE, 1, worker_id="nobody"))
     return [kept.id, lost.id]
 
 
@@ -157,15 +157,15 @@ def the_jobs_of_a_lost_worker_are_rescued(go: Go) -> list[JobId]:
     put(go), put(go, priority=6, max_attempts=1), put(go, priority=7)
     first, last = take(go, limit=2)
     [safe] = take(go, "alive")
-    go(work.extend("alive", {}, lease=HOUR))
+    go(leases.extend("alive", [], lease=HOUR))
     assert go(rescue.rescue()).held == frozenset()
     later = NOW + LEASE
     assert go(rescue.rescue(), at=later).held == {first.id, last.id}
     assert (look(go, first.id).crashes, look(go, last.id).state) == (1, "dead")
     assert look(go, safe.id) == safe
     with pytest.raises(WorkerLost):
-        go(work.extend("w", {}, lease=LEASE), at=later)
-    assert [go(work.retire(worker), at=later) for worker in ("alive", "nobody")] == [True, False]
+        go(leases.extend("w", [], lease=LEASE), at=later)
+    assert [go(leases.retire(worker), at=later) for worker in ("alive", "nobody")] == [True, False]
     assert go(rescue.rescue(), at=later).held == {safe.id}
     return [first.id, last.id, safe.id]
 

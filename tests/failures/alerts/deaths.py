@@ -40,7 +40,7 @@ def messages(client: Client, now: datetime = T, sink: str = SINK) -> list[Alert]
     taken: list[Alert] = []
     while (send := client.at(now).worker.alerts.take(sink, hold=HOLD)) is not None:
         taken.append(send.alert)
-        assert client.at(now).worker.alerts.settle(send)
+        assert client.at(now).worker.alerts.record_send(send)
     return taken
 
 

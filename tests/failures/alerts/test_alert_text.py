@@ -88,7 +88,7 @@ def test_after_the_last_retry_the_job_is_dead_and_somebody_is_told_of_its_retrie
         now += timedelta(hours=2)
         client.at(now).worker.promote()
         [job] = client.at(now).worker.claim("q:default", worker_id="w")
-        client.at(now).worker.finish([(job, AWAY)])
+        client.at(now).worker.finish([job.end_with(AWAY)])
     client.at(now).worker.alerts.gather()
     [told] = messages(client, now)
     assert text_of(told) == EXHAUSTED_TEXT.format(job=job.id, group=told.fingerprint)

@@ -68,7 +68,7 @@ def test_a_job_that_dies_again_after_a_replay_is_told_again(client):
     client.at(T).worker.alerts.gather()
     client.at(T + SECOND).dead.replay([job.id], reason="again")
     again = claim(client, T + SECOND)
-    client.at(T + SECOND).worker.finish([(again, BUSY)])
+    client.at(T + SECOND).worker.finish([again.end_with(BUSY)])
     assert client.at(T + SECOND).worker.alerts.gather() == 1
     assert sorted(alert.count for alert in client.alerts.list()) == [1, 1]
 
@@ -77,7 +77,7 @@ def test_what_died_before_the_tables_knew_of_alerts_is_not_told(client):
     client.at(EARLIER).worker.register("early", lease=timedelta(days=3650))
     client.at(EARLIER).enqueue(NewJob(job_type="old"))
     [job] = client.at(EARLIER).worker.claim("q:default", worker_id="early")
-    client.at(EARLIER).worker.finish([(job, BUSY)])
+    client.at(EARLIER).worker.finish([job.end_with(BUSY)])
     assert client.worker.alerts.gather(deep=True) == 0
     assert client.at(T).worker.alerts.gather(deep=True) == 0
 
@@ -167,14 +167,14 @@ def test_a_message_that_a_sink_does_not_take_waits_with_its_error_and_is_given_u
     client.at(T).worker.alerts.gather()
     client.at(T).worker.alerts.prepare([SINK])
     send = client.at(T).worker.alerts.take(SINK, hold=HOLD)
-    client.at(T).worker.alerts.settle(send, "it is away", wait=MINUTE)
+    client.at(T).worker.alerts.record_send(send, "it is away", wait=MINUTE)
     [waiting] = only(client).waiting
     assert (waiting.sink, waiting.tries, waiting.error) == (SINK, 1, "it is away")
     assert waiting.next_at == T + MINUTE
     assert client.at(T + 59 * SECOND).worker.alerts.prepare([SINK]) == frozenset()
     assert client.at(T + MINUTE).worker.alerts.prepare([SINK]) == {SINK}
     send = client.at(T + MINUTE).worker.alerts.take(SINK, hold=HOLD)
-    client.at(T + MINUTE).worker.alerts.settle(send, "it is gone", wait=None)
+    client.at(T + MINUTE).worker.alerts.record_send(send, "it is gone", wait=None)
     assert only(client).waiting[0].next_at is None
     assert client.at(T + timedelta(days=1)).worker.alerts.prepare([SINK]) == frozenset()
 
@@ -185,12 +185,12 @@ def test_a_newer_message_replaces_the_one_that_waits_and_carries_both_counts(cli
     client.at(T).worker.alerts.prepare([SINK, "other"])
     send = client.at(T).worker.alerts.take(SINK, hold=HOLD)
     assert messages(client, sink="other")[0].count == 1
-    client.at(T).worker.alerts.settle(send, "away", wait=timedelta(hours=1))
+    client.at(T).worker.alerts.record_send(send, "away", wait=timedelta(hours=1))
     die(client, now=T + MINUTE)
     die(client, now=T + MINUTE)
     client.at(T + MINUTE).worker.alerts.gather()
     client.at(T + 5 * MINUTE).worker.alerts.prepare([SINK, "other"])
-    assert not client.at(T + 5 * MINUTE).worker.alerts.settle(send), "a newer one has taken its place"
+    assert not client.at(T + 5 * MINUTE).worker.alerts.record_send(send), "a newer one has taken its place"
     [mine] = messages(client, T + 5 * MINUTE)
     [others] = messages(client, T + 5 * MINUTE, sink="other")
     assert (mine.count, others.count, mine.total) == (3, 2, 3)

@@ -41,7 +41,7 @@ def move_back(client: Client, by: timedelta) -> None:
 
 def next_time(client: Client) -> timedelta:
     """Tell how long nothing happens."""
-    look = client.worker.look()
+    look = client.worker.ready_queues()
     times = [] if look.next_due is None else [look.next_due]
     times += [held.until for held in client.breakers.list() if held.state == "open" and held.until]
     return max(timedelta(), min(times, default=look.now + MINUTE) - look.now) + SPREAD

@@ -186,7 +186,7 @@ def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):
     client.at(NOW).breakers.open("forced", reason="r")
     push_back(client, 1, "fine")
     client.at(NOW).worker.breakers.answered("fine", None, GOOD)
-    watch = client.at(NOW + SECOND).worker.watch("w")
+    watch = client.at(NOW + SECOND).worker.instructions("w")
     nothing = timedelta()
     assert watch.breakers == {"counted": nothing, "held": 19 * SECOND, "over": nothing, "forced": None}
     assert (watch.alive, watch.pauses, watch.gate) == (True, frozenset(), None)

@@ -41,7 +41,7 @@ def attempt(client: Client, error: BaseException, now: datetime) -> Job:
     """Claim the one job that is due, have it raise this, and give it as it is then."""
     client.at(now).worker.promote()
     [job] = client.at(now).worker.claim("q:default", worker_id="w")
-    client.at(now).worker.finish([(job, classify(error, now=now))]).require()
+    client.at(now).worker.finish([job.end_with(classify(error, now=now))]).require()
     return client.jobs.get(job.id)
 
 

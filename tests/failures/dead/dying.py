@@ -20,13 +20,13 @@ def die_of(client: Client, message: str, *, error: str = "Bounced", now: datetim
     client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada"}} | options)))
     job = claim(client, now)
     dead = Failed({"error_class": error, "message": message, **about}, retryable=False)
-    client.at(now).worker.finish([(job, dead)]).require()
+    client.at(now).worker.finish([job.end_with(dead)]).require()
     return job.id
 
 
 def fails(client: Client, job: Job, error: Any, now: datetime) -> Job:
     """Fail an attempt, and claim the next one if there is any."""
-    client.at(now).worker.finish([(job, Failed(error, after=1))]).require()
+    client.at(now).worker.finish([job.end_with(Failed(error, after=1))]).require()
     client.at(now + SECOND).worker.promote()
     taken = client.at(now + SECOND).worker.claim("q:default", 1, worker_id="w")
     return taken[0] if taken else client.jobs.get(job.id)
@@ -39,5 +39,5 @@ def kill(client: Client, count: int, **options: Any) -> list[str]:
     for _ in range(0, count, 100):
         taken = client.at(T).worker.claim("q:default", 100, worker_id="w")
         dead = Failed({"error_class": "Bounced", "message": "no such mailbox"}, retryable=False)
-        client.at(T).worker.finish([(job, dead) for job in taken]).require()
+        client.at(T).worker.finish([job.end_with(dead) for job in taken]).require()
     return sorted(ids)

@@ -132,7 +132,7 @@ def test_a_zombie_that_finishes_after_the_death_was_resolved_is_refused(client, 
     died = die(client)
     RESOLVE[way](client, died.id)
     before = client.jobs.get(died.id)
-    assert client.at(LATER).worker.finish([(died, Succeeded("late"))]).lost == {died.id}
+    assert client.at(LATER).worker.finish([died.end_with(Succeeded("late"))]).lost == {died.id}
     assert client.jobs.get(died.id) == before
     assert events(client, died.id)[-1] == "job.stale_result_rejected"
 
@@ -176,7 +176,7 @@ def test_a_job_whose_key_another_one_has_is_not_replayed(client):
     holder = client.at(LATER).enqueue(NewJob(job_type="mail", key="k", unique="active"))
     assert replay(client, died.id) == Bulk(found=1, refused={died.id: f"job {holder.id} has its key now"})
     assert waiting(client) == [died.id]
-    client.at(LATER).worker.finish([(claim(client, LATER), Succeeded())]).require()
+    client.at(LATER).worker.finish([claim(client, LATER).end_with(Succeeded())]).require()
     assert replay(client, died.id).done == 1
 
 
@@ -198,7 +198,7 @@ def test_no_key_is_held_by_two_live_jobs_whatever_is_resolved_meanwhile(client):
                 client.enqueue(NewJob(job_type="t", key=dice.choice(keys), unique="active"))
             case "work":
                 taken = client.at(T).worker.claim("q:default", 2, worker_id="w")
-                client.worker.finish([(job, dice.choice([DEAD, DEAD, Succeeded()])) for job in taken])
+                client.worker.finish([job.end_with(dice.choice([DEAD, DEAD, Succeeded()])) for job in taken])
             case "resolve":
                 found = waiting(client)[:20]
                 if found and dice.random() < 0.5:

@@ -62,7 +62,9 @@ def test_a_job_that_has_used_up_its_attempts_is_a_dead_letter(client):
         assert waiting(client) == []
         now = T + attempt * timedelta(hours=1)
         client.at(now).worker.promote()
-        client.at(now).worker.finish([(claim(client, now), Failed(ValueError("boom"), after=1))]).require()
+        client.at(now).worker.finish(
+            [claim(client, now).end_with(Failed(ValueError("boom"), after=1))]
+        ).require()
     [letter] = client.dead.list().items
     assert letter.job.id == job_id
     assert (letter.reason, letter.error_class, letter.message) == (
@@ -130,7 +132,7 @@ def test_a_replayed_job_starts_again_under_its_id_and_its_last_run_is_history(cl
     [became] = client.dead.history(died.id)
     assert (became.resolution, became.lease, became.reason) == ("replayed", died.lease, "the server is back")
     assert (became.at, became.actor_type, became.actor_id) == (LATER, "user", "ada")
-    client.at(LATER).worker.finish([(claim(client, LATER), Succeeded("sent"))]).require()
+    client.at(LATER).worker.finish([claim(client, LATER).end_with(Succeeded("sent"))]).require()
     assert client.jobs.get(died.id).result == "sent"
     assert [run.outcome for run in client.jobs.attempts(died.id)] == ["failed", "succeeded"]
 
@@ -140,7 +142,7 @@ def test_a_replay_can_leave_the_count_of_attempts_for_one_more_try(client):
     replay(client, died.id, reset_attempts=False)
     again = claim(client, LATER)
     assert (again.attempt, again.error) == (2, None)
-    client.at(LATER).worker.finish([(again, Failed("boom"))]).require()
+    client.at(LATER).worker.finish([again.end_with(Failed("boom"))]).require()
     assert client.dead.get(died.id).reason == "attempts_exhausted"
 
 
@@ -148,7 +150,7 @@ def test_a_job_that_dies_again_after_a_replay_waits_for_somebody_anew(client):
     died = die(client)
     replay(client, died.id)
     again = claim(client, LATER)
-    client.at(LATER).worker.finish([(again, DEAD)]).require()
+    client.at(LATER).worker.finish([again.end_with(DEAD)]).require()
     letter = client.dead.get(died.id)
     assert (letter.resolution, letter.job.lease > died.lease) == (None, True)
     assert discard(client, died.id).done == 1

@@ -74,7 +74,7 @@ def test_rate_limits_have_a_fingerprint_and_are_never_poison(client):
     client.at(T).enqueue(NewJob(job_type="t"))
     for n in range(4):
         now = T + n * SECOND
-        client.at(now).worker.finish([(claim(client, now), RateLimited(1, "later"))]).require()
+        client.at(now).worker.finish([claim(client, now).end_with(RateLimited(1, "later"))]).require()
         client.at(now + SECOND).worker.promote()
     job = claim(client, T + 4 * SECOND)
     assert job.error is not None
@@ -129,7 +129,7 @@ def test_one_crash_is_no_loop(client):
     # R6
     job_id = client.at(T).enqueue(NewJob(job_type="t", max_attempts=2)).id
     job = fails(client, claim(client), ValueError("no"), T)
-    client.at(T).worker.finish([(job, Failed("again"))])
+    client.at(T).worker.finish([job.end_with(Failed("again"))])
     letter = client.dead.get(job_id)
     assert letter.reason == "attempts_exhausted"
     other = client.at(T).enqueue(NewJob(job_type="t", max_attempts=1)).id

@@ -46,7 +46,7 @@ class Crew:
         """Run jobs to this end, each by itself."""
         self.claim()
         for job_id in ids:
-            self.client.worker.finish([(self.held.pop(job_id), outcome or Succeeded())]).require()
+            self.client.worker.finish([self.held.pop(job_id).end_with(outcome or Succeeded())]).require()
 
     def counts(self, batch_id: str) -> tuple[int, int, int, int, int]:
         """Tell waiting, running, succeeded, dead and cancelled."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Edit, JobFilter, Succeeded
-from onward.operations.work import work
+from onward.operations.work import finish
 from tests.flows.batches.crew import DEAD, new
 
 
@@ -116,7 +116,7 @@ def test_a_reset_by_its_key_takes_the_count_back_as_well(crew):
 def unsettled(crew, job_id, outcome):
     """End a job as a worker would that is killed right after."""
     client = crew.client
-    client.store.run(lambda: work.finish([client.policies.end_of(crew.held.pop(job_id), outcome, 0.5)]))
+    client.store.run(lambda: finish.finish([client.policies.end_of(crew.held.pop(job_id), outcome, 0.5)]))
 
 
 def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_once(crew):
@@ -127,7 +127,7 @@ def test_an_end_that_nobody_has_settled_is_counted_by_the_next_who_looks_and_onc
     crew.end(second)
     # A batch must not succeed while a death is not counted. On SQLite the next end finds it.
     assert "on_success" not in crew.called()
-    while crew.client.worker.settle():
+    while crew.client.worker.follow_up():
         pass
     assert crew.called() == ["on_complete", "on_failure"]
     assert crew.counts(batch_id) == (0, 0, 1, 1, 0)
@@ -138,9 +138,9 @@ def test_an_end_of_just_now_is_left_alone_with_patience(crew):
     crew.claim()
     unsettled(crew, only, Succeeded())
     hour = timedelta(hours=1)
-    assert crew.client.worker.settle(patience=hour) == 0
+    assert crew.client.worker.follow_up(patience=hour) == 0
     assert crew.read(batch_id).ended_at is None
-    assert crew.client.at(datetime.now(UTC) + 2 * hour).worker.settle(patience=hour) == 1
+    assert crew.client.at(datetime.now(UTC) + 2 * hour).worker.follow_up(patience=hour) == 1
     assert crew.called() == ["on_complete", "on_success"]
 
 
@@ -149,9 +149,9 @@ def test_many_who_settle_at_the_same_time_end_a_batch_once(crew):
     crew.claim()
     jobs = [crew.held[job_id] for job_id in ids]
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda job: crew.client.worker.finish([(job, Succeeded())]).require(), jobs))
+        list(threads.map(lambda job: crew.client.worker.finish([job.end_with(Succeeded())]).require(), jobs))
     # Whoever met another's lock has left it to the worker's loop.
-    while crew.client.worker.settle():
+    while crew.client.worker.follow_up():
         pass
     assert crew.counts(batch_id) == (0, 0, 40, 0, 0)
     assert crew.called() == ["on_complete", "on_success"]
@@ -160,10 +160,10 @@ def test_many_who_settle_at_the_same_time_end_a_batch_once(crew):
 def test_deleted_jobs_keep_no_batch_from_its_end(crew):
     batch_id, [first, _] = crew.batch([new(), new(subject="booking:1")])
     crew.claim()
-    crew.client.worker.release(list(crew.held.values()))
+    crew.client.worker.release([job.held_lease for job in list(crew.held.values())])
     crew.end(first)
     assert crew.called() == []
-    crew.client.worker.release([crew.held.popitem()[1]])
+    crew.client.worker.release([crew.held.popitem()[1].held_lease])
     crew.client.jobs.drop_subject("booking:1", policy="delete")
     assert crew.called() == ["on_complete", "on_success"]
     assert crew.read(batch_id).total == 1

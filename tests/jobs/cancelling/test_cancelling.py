@@ -68,7 +68,7 @@ def test_waiting_jobs_are_cancelled_and_running_ones_asked(crew):
     assert states(client, running, later, ready, other) == ["running", "cancelled", "cancelled", "queued"]
     assert client.jobs.get(running).cancel_requested_at is not None
     # One that runs and gives way ends as cancelled; one that could not hear of it may still succeed.
-    client.worker.finish([(crew.held[running], Released())])
+    client.worker.finish([crew.held[running].end_with(Released())])
     assert states(client, running) == ["cancelled"]
 
 
@@ -175,7 +175,7 @@ def test_a_batch_is_cancelled_and_ends_when_its_running_jobs_have_given_way(crew
     with pytest.raises(BatchClosed, match="was cancelled"):
         client.enqueue(new(batch_id=batch_id, parent_id=running))
     assert crew.called() == []
-    client.worker.finish([(crew.held[running], Released())])
+    client.worker.finish([crew.held[running].end_with(Released())])
     assert crew.counts(batch_id) == (0, 0, 0, 0, 2)
     assert crew.called() == ["on_complete", "on_failure"]
     [line] = requests(client)

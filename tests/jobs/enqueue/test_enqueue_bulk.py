@@ -104,7 +104,7 @@ def test_keys_of_one_call_are_held_as_long_as_each_job_says(client, days, free):
     lifetimes: dict[str, Lifetime] = {"active": "active", "day": timedelta(days=1), "forever": "forever"}
     client.enqueue_many(NewJob(job_type="t", key=key, unique=unique) for key, unique in lifetimes.items())
     client.worker.finish(
-        [(job, Succeeded()) for job in client.worker.claim("q:default", 3, worker_id="w")]
+        [job.end_with(Succeeded()) for job in client.worker.claim("q:default", 3, worker_id="w")]
     ).require()
     later = datetime.now(UTC) + timedelta(days=days)
     answers = client.at(later).enqueue_many([NewJob(job_type="t", key=key) for key in lifetimes])

@@ -22,14 +22,16 @@ def test_every_run_is_told_from_the_first_to_the_one_that_runs_now(client):  # I
     assert (now.lease, now.attempt, now.worker_id, now.started_at) == (job.lease, 1, "w", at(1))
     assert (now.ended_at, now.outcome, now.error, now.duration, now.error_class) == (None,) * 5
 
-    client.at(at(3)).worker.finish([(job, Failed({"error_class": "KeyError", "message": "x"}, after=0))])
+    client.at(at(3)).worker.finish(
+        [job.end_with(Failed({"error_class": "KeyError", "message": "x"}, after=0))]
+    )
     [first] = client.jobs.attempts(job_id)
     assert (first.lease, first.attempt, first.outcome) == (job.lease, 1, "failed")
     assert (first.duration, first.error_class) == (timedelta(seconds=2), "KeyError")
 
     [job] = client.at(at(4)).worker.claim("q:default", worker_id="w")
     assert [run.outcome for run in client.jobs.attempts(job_id)] == ["failed", None]
-    client.at(at(4.5)).worker.finish([(job, Succeeded(5))])
+    client.at(at(4.5)).worker.finish([job.end_with(Succeeded(5))])
     runs = client.jobs.attempts(job_id)
     assert runs[0] == first
     assert (runs[1].attempt, runs[1].outcome, runs[1].error) == (2, "succeeded", None)
@@ -45,7 +47,7 @@ def test_the_last_run_of_each_way_to_end_is_told_once(client):
     }
     ids = {name: client.at(T).enqueue(NewJob(job_type=name)).id for name in outcomes}
     claimed = client.at(at(1)).worker.claim("q:default", 3, worker_id="w")
-    client.at(at(2)).worker.finish([(job, outcomes[job.job_type]) for job in claimed])
+    client.at(at(2)).worker.finish([job.end_with(outcomes[job.job_type]) for job in claimed])
     for name, job_id in ids.items():
         [run] = client.jobs.attempts(job_id)
         assert (run.outcome, run.started_at, run.ended_at) == (name, at(1), at(2))
@@ -57,7 +59,9 @@ def test_a_job_that_ended_while_it_waited_had_no_further_run(client):
     ids = [client.at(T).enqueue(NewJob(job_type="t")).id for _ in range(3)]
     claimed = client.at(at(1)).worker.claim("q:default", 3, worker_id="w")
     outcomes = [Released(), Snooze("1h"), Failed("boom", after="1h")]
-    client.at(at(2)).worker.finish(list(zip(claimed, outcomes, strict=True)))
+    client.at(at(2)).worker.finish(
+        [job.end_with(outcome) for job, outcome in zip(claimed, outcomes, strict=True)]
+    )
     for job_id in ids:
         assert client.at(at(3)).jobs.cancel(job_id, reason="enough").state == JobState.CANCELLED
     assert [[run.outcome for run in client.jobs.attempts(job_id)] for job_id in ids] == [
@@ -73,9 +77,9 @@ def test_runs_at_one_instant_are_told_apart_by_their_leases(client):
     job_id = client.at(T).enqueue(NewJob(job_type="t")).id
     for _ in range(3):
         [job] = client.at(T).worker.claim("q:default", worker_id="w")
-        client.at(T).worker.finish([(job, Released())])
+        client.at(T).worker.finish([job.end_with(Released())])
     [job] = client.at(T).worker.claim("q:default", worker_id="w")
-    client.at(T).worker.finish([(job, Succeeded())])
+    client.at(T).worker.finish([job.end_with(Succeeded())])
     runs = client.jobs.attempts(job_id)
     assert [run.outcome for run in runs] == ["released", "released", "released", "succeeded"]
     assert len({run.lease for run in runs}) == 4
@@ -91,7 +95,7 @@ def test_an_error_is_kept_for_each_attempt_and_of_a_bounded_size(client):
             "message": "x" * 5_000_000,
             "traceback": "y" * 5_000_000 + "last line",
         }
-        client.at(at(number)).worker.finish([(job, Failed(error, after=0))])
+        client.at(at(number)).worker.finish([job.end_with(Failed(error, after=0))])
     for number, run in enumerate(client.jobs.attempts(job_id)):
         assert run.error_class == f"E{number}"
         assert run.error is not None

@@ -73,7 +73,7 @@ def test_an_outcome_is_shown_by_its_name(database, outcome: Outcome, expected): 
     client, ask = database
     job = claimed(client)
     assert shown(ask, job.id) == ("running", "running")
-    client.worker.finish([(job, outcome)]).require()
+    client.worker.finish([job.end_with(outcome)]).require()
     assert shown(ask, job.id) == expected
     [listed] = client.jobs.list(JobFilter(state=expected[1])).items
     assert listed.id == job.id
@@ -100,7 +100,7 @@ def test_a_job_whose_worker_is_gone_is_shown_as_stuck(database):  # R1
 
 def test_the_view_has_every_column_of_a_job_in_order_and_how_it_is_shown(database):
     client, ask = database
-    client.worker.finish([(claimed(client), Succeeded())])
+    client.worker.finish([claimed(client).end_with(Succeeded())])
     client.enqueue(NewJob(job_type="t"))
     rows = ask("SELECT * FROM {}jobs")
     assert {len(row) for row in rows} == {len(COLUMNS) + 1}

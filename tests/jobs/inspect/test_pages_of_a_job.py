@@ -27,7 +27,7 @@ def job_id(client: Client) -> str:
         now.worker.effects.remember(job, f"step {number}", number)
         end: Outcome = Failed("boom", after=0) if number % 2 else Released()
         end = Succeeded() if number == RUNS - 1 else end
-        now.worker.finish([(job, end)]).require()
+        now.worker.finish([job.end_with(end)]).require()
     return job_id
 
 

@@ -38,7 +38,7 @@ def bury(client: Client) -> str:
     client.worker.register("w")
     client.enqueue(NewJob(job_type="doomed", queue="q:doomed", payload={"n": 1}))
     [job] = client.worker.claim("q:doomed", 1, worker_id="w")
-    client.worker.finish([(job, Failed("boom", retryable=False))])
+    client.worker.finish([job.end_with(Failed("boom", retryable=False))])
     client.worker.retire("w")
     return job.id
 

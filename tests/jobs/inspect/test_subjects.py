@@ -36,7 +36,7 @@ def put(client: Client, *jobs: NewJob) -> list[str]:
 
 def finish_all(client: Client, outcome=None) -> None:
     for taken in client.at(T).worker.claim("q:default", 50, worker_id="w"):
-        client.at(T).worker.finish([(taken, outcome or Succeeded())])
+        client.at(T).worker.finish([taken.end_with(outcome or Succeeded())])
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_cancelled_jobs_end_and_running_ones_are_asked_to_give_way(working):
         working, job("a"), job("b"), job("c", priority=9), job("d", "booking:43", priority=9)
     )
     [first, second] = working.at(T).worker.claim("q:default", 2, worker_id="w")
-    working.at(T).worker.finish([(first, Succeeded())])
+    working.at(T).worker.finish([first.end_with(Succeeded())])
     dropped = working.at(T).acting_as("user:7").jobs.drop_subject("booking:42", policy="cancel")
     assert (dropped.cancelled, dropped.deleted, dropped.kept) == ({running, waiting}, set(), {done})
     assert second.id == running
@@ -85,7 +85,7 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
     finish_all(working, Failed("boom", after=1))
     working.at(T + timedelta(seconds=2)).worker.promote()
     for taken in working.at(T + timedelta(seconds=2)).worker.claim("q:default", 5, worker_id="w"):
-        working.at(T).worker.finish([(taken, Succeeded())])
+        working.at(T).worker.finish([taken.end_with(Succeeded())])
     [waiting, running] = put(working, job("mail", priority=9), job("push", priority=1))
     [taken] = working.at(T).worker.claim("q:default", 1, worker_id="w")
     dropped = working.at(T).jobs.drop_subject("booking:42", policy="delete", reason="GDPR")

@@ -22,7 +22,7 @@ def test_resets_that_race_with_the_end_of_a_run_lose_nothing(client):
         while not (stop.is_set() and client.jobs.get(enqueued.id).state == JobState.SUCCEEDED):
             for job in client.worker.claim("q:default", 1, worker_id="w"):
                 seen.append(job.payload["n"])
-                client.worker.finish([(job, Succeeded())])
+                client.worker.finish([job.end_with(Succeeded())])
 
     def ask_again(start: int) -> None:
         for n in range(start, start + 30):
@@ -68,5 +68,5 @@ def test_threads_that_coalesce_with_a_running_job_lose_no_payload(working):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add_ten, range(4)))
-    working.at(at(20)).worker.finish([(job, Succeeded())])
+    working.at(at(20)).worker.finish([job.end_with(Succeeded())])
     assert working.jobs.get(job.id).payload == {"n": 41}

@@ -44,14 +44,14 @@ def bring(client: Client, state: str) -> Job:
     """Have the job of the key in a state; its payload is {"n": 1}."""
     enqueued = ask(client, 1, run_at=at(1000) if state == "scheduled" else None, now=0)
     if state == "retrying":
-        client.at(at(2)).worker.finish([(take(client, 1), Failed("boom", after=500))])
+        client.at(at(2)).worker.finish([take(client, 1).end_with(Failed("boom", after=500))])
     elif state == "cancelled":
         client.at(at(2)).jobs.cancel(enqueued.id, reason="no")
     elif state not in {"queued", "scheduled"}:
         job = take(client, 1)
         if state != "running":
             end = Succeeded({"sent": 1}) if state == "succeeded" else Failed("boom", retryable=False)
-            client.at(at(2)).worker.finish([(job, end)])
+            client.at(at(2)).worker.finish([job.end_with(end)])
     return client.jobs.get(enqueued.id)
 
 
@@ -105,10 +105,10 @@ def test_an_end_of_before_the_reset_is_refused_after_it(working, state):
     enqueued = ask(working, 1)
     old = take(working, 1)
     working.at(at(2)).worker.finish(
-        [(old, Succeeded() if state == "succeeded" else Failed("boom", retryable=False))]
+        [old.end_with(Succeeded() if state == "succeeded" else Failed("boom", retryable=False))]
     )
     ask(working, 2, on_conflict="reset", now=10)
-    assert working.at(at(11)).worker.finish([(old, Succeeded("late"))]).lost == {enqueued.id}
+    assert working.at(at(11)).worker.finish([old.end_with(Succeeded("late"))]).lost == {enqueued.id}
     assert working.jobs.get(enqueued.id).state == "queued"
     assert "job.stale_result_rejected" in [event.event for event in working.jobs.events(enqueued.id)]
 
@@ -116,7 +116,7 @@ def test_an_end_of_before_the_reset_is_refused_after_it(working, state):
 def test_the_runs_of_before_a_reset_stay_in_the_history(working):
     job = bring(working, "succeeded")
     ask(working, 2, on_conflict="reset", now=10)
-    working.at(at(12)).worker.finish([(take(working, 11), Succeeded())])
+    working.at(at(12)).worker.finish([take(working, 11).end_with(Succeeded())])
     runs = working.jobs.attempts(job.id)
     assert (runs[0].lease, runs[0].attempt, runs[0].outcome) == (1, 1, "succeeded")
     events = [event.event for event in working.jobs.events(job.id)]
@@ -140,16 +140,16 @@ def test_reset_of_a_running_job_asks_for_one_more_run_after_this_one(working, ou
     now = working.jobs.get(job.id)
     assert (now.lease, now.worker_id, now.payload, now.rerun_requested) == (job.lease, "w", {"n": 1}, True)
     assert working.at(at(11)).worker.claim("q:default", 5, worker_id="w") == []
-    assert working.at(at(12)).worker.finish([(job, outcome)]).held == {job.id}
+    assert working.at(at(12)).worker.finish([job.end_with(outcome)]).held == {job.id}
     now = working.jobs.get(job.id)
     assert (now.state, now.attempt, now.payload, now.priority, now.error, now.rerun_requested) == (
         "queued", 0, {"n": 2}, 3, None, False,
     )  # fmt: skip
-    assert working.at(at(13)).worker.finish([(job, Succeeded())]).lost == {job.id}
+    assert working.at(at(13)).worker.finish([job.end_with(Succeeded())]).lost == {job.id}
     again = take(working, 14)
     assert (again.id, again.attempt, again.payload) == (job.id, 1, {"n": 2})
     assert again.lease > job.lease
-    assert working.at(at(15)).worker.finish([(again, Succeeded({"second": True}))]).held == {job.id}
+    assert working.at(at(15)).worker.finish([again.end_with(Succeeded({"second": True}))]).held == {job.id}
     ended = working.jobs.get(job.id)
     assert (ended.state, ended.result) == ("succeeded", {"second": True})
     runs = working.jobs.attempts(job.id)
@@ -164,14 +164,14 @@ def test_a_lost_run_of_a_job_that_was_reset_is_followed_by_the_one_more(client):
     client.at(at(100)).worker.rescue()
     now = client.jobs.get(job.id)
     assert (now.state, now.attempt, now.crashes, now.payload) == ("queued", 0, 0, {"n": 2})
-    assert client.at(at(101)).worker.finish([(job, Succeeded())]).lost == {job.id}
+    assert client.at(at(101)).worker.finish([job.end_with(Succeeded())]).lost == {job.id}
 
 
 def test_a_cancel_takes_back_the_one_more_run(working):
     job = bring(working, "running")
     ask(working, 2, on_conflict="reset", now=10)
     assert working.at(at(11)).jobs.cancel(job.id, reason="stop").state == "running"
-    working.at(at(12)).worker.finish([(job, Cancelled("stop"))])
+    working.at(at(12)).worker.finish([job.end_with(Cancelled("stop"))])
     assert working.jobs.get(job.id).state == "cancelled"
 
 
@@ -179,7 +179,7 @@ def test_a_reset_after_a_cancel_runs_once_more_when_the_run_has_given_way(workin
     job = bring(working, "running")
     working.at(at(10)).jobs.cancel(job.id, reason="stop")
     ask(working, 2, on_conflict="reset", now=11)
-    working.at(at(12)).worker.finish([(job, Released())])
+    working.at(at(12)).worker.finish([job.end_with(Released())])
     now = working.jobs.get(job.id)
     assert (now.state, now.payload, now.cancel_requested_at) == ("queued", {"n": 2}, None)
 
@@ -209,7 +209,7 @@ def test_coalesce_with_a_running_job_collects_for_one_more_run(working):
     job = bring(working, "running")
     assert ask(working, 10, on_conflict="coalesce", merge=add, now=10).change == "rerun_requested"
     assert ask(working, 5, on_conflict="coalesce", merge=add, now=11).change == "rerun_requested"
-    working.at(at(12)).worker.finish([(job, Succeeded())])
+    working.at(at(12)).worker.finish([job.end_with(Succeeded())])
     assert working.jobs.get(job.id).payload == {"n": 16}
 
 
@@ -297,7 +297,7 @@ def test_the_category_says_what_happens_where_the_enqueue_does_not(working):
     # R22, S0-16: one job for a subject and a type, for ever; asked for again, it starts again.
     new = NewJob(job_type="invoice", category="booking", subject="booking:42", payload={"n": 1})
     first = working.at(at(0)).enqueue(new)
-    working.at(at(2)).worker.finish([(take(working, 1), Succeeded())])
+    working.at(at(2)).worker.finish([take(working, 1).end_with(Succeeded())])
     again = working.at(at(10_000_000)).enqueue(NewJob(**{**_fields(new), "payload": {"n": 2}}))
     assert (again.id, again.created, again.change) == (first.id, False, "reset")
     other = working.at(at(3)).enqueue(NewJob(**{**_fields(new), "job_type": "mail"}))
@@ -316,7 +316,7 @@ def test_what_a_run_that_fails_had_to_do_is_in_the_one_more_run(working):
     # R9: nothing that was coalesced is lost, whatever becomes of the run that was under way.
     job = bring(working, "running")
     ask(working, 10, on_conflict="coalesce", merge=add, now=10)
-    working.at(at(20)).worker.finish([(job, Failed("boom"))])
+    working.at(at(20)).worker.finish([job.end_with(Failed("boom"))])
     assert working.jobs.get(job.id).payload == {"n": 11}
 
 

@@ -81,7 +81,7 @@ def test_threads_that_reuse_freed_keys_never_hold_one_twice(client):
         assert sum(answer.created for answer in answers) == 5
         jobs = client.worker.claim("q:default", 100, worker_id="w")
         assert len(jobs) == 5
-        client.worker.finish([(job, Succeeded()) for job in jobs]).require()
+        client.worker.finish([job.end_with(Succeeded()) for job in jobs]).require()
 
 
 def test_a_key_holds_for_its_lifetime_also_after_the_end(client):
@@ -91,7 +91,7 @@ def test_a_key_holds_for_its_lifetime_also_after_the_end(client):
     for category, still in (("default", False), ("planning", True)):
         first = client.at(long_ago).enqueue(NewJob(job_type="t", key=category, category=category, queue="q"))
         client.worker.finish(
-            [(job, Succeeded()) for job in client.worker.claim("q", worker_id="w")]
+            [job.end_with(Succeeded()) for job in client.worker.claim("q", worker_id="w")]
         ).require()
         second = client.enqueue(NewJob(job_type="t", key=category, category=category, queue="q"))
         assert second.created is not still
@@ -109,7 +109,9 @@ def test_a_key_whose_lifetime_is_over_still_holds_while_its_job_is_live(client):
 def test_a_key_for_ever_is_never_free_again(client):
     client.worker.register("w")
     first = client.enqueue(NewJob(job_type="t", key="k", unique="forever"))
-    client.worker.finish([(job, Succeeded()) for job in client.worker.claim("q:default", worker_id="w")])
+    client.worker.finish(
+        [job.end_with(Succeeded()) for job in client.worker.claim("q:default", worker_id="w")]
+    )
     later = datetime.now(UTC) + timedelta(days=36_500)
     assert client.at(later).enqueue(NewJob(job_type="t", key="k")).id == first.id
 
@@ -154,6 +156,6 @@ def test_a_caller_that_keeps_a_duplicate_open_holds_nobody_up(client):
         assert client.within(tx).enqueue(NewJob(job_type="t", key="k")).id == held.id
         assert client.enqueue(NewJob(job_type="t", key="k")).id == held.id
         client.worker.finish(
-            [(job, Succeeded()) for job in client.worker.claim("q:default", worker_id="w")]
+            [job.end_with(Succeeded()) for job in client.worker.claim("q:default", worker_id="w")]
         ).require()
         tx.rollback()

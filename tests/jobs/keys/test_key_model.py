@@ -132,7 +132,7 @@ class History:
         if self.running:
             job, model = self.running.pop(place % len(self.running))
             assert self.clients["other"].at(self.model.now).worker.finish(
-                [(job, OUTCOMES[outcome])]
+                [job.end_with(OUTCOMES[outcome])]
             ).held == {job.id}
             model.end(outcome, self.model.now)
             self.late.append((job, model))
@@ -140,7 +140,9 @@ class History:
     def finish_late(self, place: int) -> None:
         if self.late:
             job, _ = self.late[place % len(self.late)]
-            assert self.client.at(self.model.now).worker.finish([(job, Succeeded("late"))]).lost == {job.id}
+            assert self.client.at(self.model.now).worker.finish([job.end_with(Succeeded("late"))]).lost == {
+                job.id
+            }
 
     def cancel(self, place: int) -> None:
         if self.model.jobs:

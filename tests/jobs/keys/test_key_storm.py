@@ -35,7 +35,7 @@ def turn(client: Client, dice: random.Random, worker: str) -> None:
         case "work":
             jobs = client.worker.claim("q:default", 5, worker_id=worker)
             ends: list[Outcome] = [Succeeded(), Failed("boom", retryable=False), Released()]
-            client.worker.finish([(job, dice.choice(ends)) for job in jobs])
+            client.worker.finish([job.end_with(dice.choice(ends)) for job in jobs])
         case "cancel":
             for job in client.jobs.list(JobFilter(key=f"k{key}"), limit=1).items:
                 client.jobs.cancel(job.id, reason="enough")

@@ -37,9 +37,9 @@ def test_the_record_of_a_key_follows_its_job(client):
     seen = [client.keys.get("k")]
     job = take(client, 1)
     seen.append(client.keys.get("k"))
-    client.at(at(2)).worker.finish([(job, Failed("boom", after=10))])
+    client.at(at(2)).worker.finish([job.end_with(Failed("boom", after=10))])
     seen.append(client.keys.get("k"))
-    client.at(at(21)).worker.finish([(take(client, 20), Succeeded({"sent": True}))])
+    client.at(at(21)).worker.finish([take(client, 20).end_with(Succeeded({"sent": True}))])
     seen.append(client.keys.get("k"))
     assert [key.status for key in seen] == ["pending", "running", "failed", "succeeded"]
     assert [key.result_ref for key in seen] == [None, None, None, f"job:{job_id}"]
@@ -53,7 +53,7 @@ def test_a_job_that_came_to_nothing_leaves_its_error_to_be_found(client, state):
     client.at(T).worker.register("w", lease=DAY)
     job_id = ask(client).id
     if state == "dead":
-        client.at(at(2)).worker.finish([(take(client, 1), Failed("boom", retryable=False))])
+        client.at(at(2)).worker.finish([take(client, 1).end_with(Failed("boom", retryable=False))])
     else:
         client.at(at(1)).jobs.cancel(job_id, reason="no")
     key = client.keys.get("k")
@@ -64,7 +64,7 @@ def test_a_duplicate_is_noted_and_gets_the_result_of_the_job_that_has_ended(clie
     # S4-24, S4-29
     client.at(T).worker.register("w", lease=DAY)
     first = ask(client)
-    client.at(at(2)).worker.finish([(take(client, 1), Succeeded({"sent": True}))])
+    client.at(at(2)).worker.finish([take(client, 1).end_with(Succeeded({"sent": True}))])
     second = ask(client, now=60)
     assert (second.id, second.created, second.state) == (first.id, False, "succeeded")
     assert client.jobs.get(second.id).result == {"sent": True}
@@ -96,7 +96,7 @@ def test_a_key_lives_as_long_as_its_category_says(client, category, days):
     first = ask(client, category=category)
     queue = client.jobs.get(first.id).queue
     [job] = client.at(at(1)).worker.claim(queue, 1, worker_id="w")
-    client.at(at(2)).worker.finish([(job, Succeeded())])
+    client.at(at(2)).worker.finish([job.end_with(Succeeded())])
     almost = (days * DAY).total_seconds() - 1
     assert ask(client, category=category, now=almost).id == first.id
     assert ask(client, category=category, now=almost + 1).created
@@ -137,7 +137,7 @@ def test_lapsed_keys_are_removed_page_by_page_and_no_others(client):
     for number in range(10):
         ask(client, f"k{number}", unique="forever" if number == 3 else timedelta(seconds=10))
     running = client.at(at(1)).worker.claim("q:default", 9, worker_id="w")
-    client.at(at(2)).worker.finish([(job, Succeeded()) for job in running if job.key != "k5"])
+    client.at(at(2)).worker.finish([job.end_with(Succeeded()) for job in running if job.key != "k5"])
     pages = [client.at(at(60)).keys.prune(4)]
     while pages[-1].next_cursor is not None:
         pages.append(client.at(at(60)).keys.prune(4, cursor=pages[-1].next_cursor))

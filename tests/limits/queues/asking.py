@@ -1,11 +1,11 @@
-"""What a ruled claim asks the database for, driven with canned rows."""
+"""What a claim by policy asks the database for, driven with canned rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from onward.operations.statement import Operation, Statement
-from onward.operations.work.policy_claim import claim_ruled
+from onward.operations.work.policy_claim import claim_by_policy
 
 __all__ = ["Q", "asked_by", "only", "ruled_claim"]
 
@@ -14,7 +14,7 @@ IDS = ["019b7c2e-9f00-7000-8000-000000000001", "019b7c2e-9f00-7000-8000-00000000
 
 
 def asked_by(settings: str) -> dict[str, Statement]:
-    """Give the statements of a claim of a hundred by a rule, by name."""
+    """Give the statements of a claim of a hundred by a policy, by name."""
     heads = [(job_id, "a", 5, 1) for job_id in IDS]
     answers: dict[str, list[tuple[Any, ...]]] = {
         "lock_queue": [(settings, None, None, '["b",1]', 1)],
@@ -26,7 +26,7 @@ def asked_by(settings: str) -> dict[str, Statement]:
         "claim_jobs": [],
         "claim_picked_jobs": [],
     }
-    operation = claim_ruled(Q, 100, worker_id="w")
+    operation = claim_by_policy(Q, 100, worker_id="w")
     found: dict[str, Statement] = {}
     try:
         asked = next(operation)

@@ -171,7 +171,7 @@ def test_a_fair_claim_writes_what_every_claim_writes(claims):
     [job] = claims.take(5)
     assert (job.id, job.attempt, job.lease, job.worker_id) == (job_id, 1, 1, "w")
     assert [event.event for event in claims.client.jobs.events(job_id)] == ["job.enqueued", "job.started"]
-    claims.client.worker.finish([(job, Succeeded())]).require()
+    claims.client.worker.finish([job.end_with(Succeeded())]).require()
 
 
 @pytest.mark.parametrize("count", [100, 130, 200])

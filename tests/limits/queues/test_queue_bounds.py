@@ -26,7 +26,7 @@ def test_no_more_jobs_run_than_the_queue_may(claims):
     first = claims.take(2)
     assert len(claims.take(5)) == 1
     assert claims.take(5) == []
-    claims.client.worker.finish([(first[0], Succeeded())]).require()
+    claims.client.worker.finish([first[0].end_with(Succeeded())]).require()
     assert len(claims.take(5)) == 1
 
 
@@ -42,7 +42,7 @@ def test_by_the_record_a_job_starts_after_the_end_of_the_one_whose_place_it_take
         waiting = "SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
         while not other.execute(waiting).fetchall():
             other.execute("SELECT pg_stat_clear_snapshot()")
-        claims.client.worker.finish([(first, Succeeded())]).require()
+        claims.client.worker.finish([first.end_with(Succeeded())]).require()
         other.commit()
         [second] = claiming.result()
     assert second.started_at >= claims.client.jobs.get(first.id).ended_at
@@ -52,16 +52,16 @@ def test_jobs_that_ran_before_the_rule_came_count_too(claims):
     claims.put(None, 10)
     claims.take(4)
     claims.client.queues.limit(Q, concurrency=5, **WHY)
-    assert len(claims.client.worker.claim_ruled(Q, 5, worker_id="w").jobs) == 1
+    assert len(claims.client.worker.claim_by_policy(Q, 5, worker_id="w").jobs) == 1
 
 
 def test_a_claim_says_why_it_brought_no_more(claims):
     claims.app.queue(Q, concurrency=2, rate="10/1m")
     claims.put(None, 10)
-    claim = claims.client.at(NOW).worker.claim_ruled(Q, 5, worker_id="w")
+    claim = claims.client.at(NOW).worker.claim_by_policy(Q, 5, worker_id="w")
     assert (len(claim.jobs), claim.full, claim.wait) == (1, False, timedelta(seconds=6))
     later = NOW + timedelta(seconds=7)
-    claim = claims.client.at(later).worker.claim_ruled(Q, 5, worker_id="w")
+    claim = claims.client.at(later).worker.claim_by_policy(Q, 5, worker_id="w")
     assert (len(claim.jobs), claim.full, claim.wait) == (1, True, timedelta(seconds=6))
 
 
@@ -85,11 +85,11 @@ def test_what_an_operator_sets_holds_until_it_is_reset(claims):
     claims.put(None, 10)
     assert len(claims.take(9)) == 1
     set_to = claims.client.acting_as("user:ann").queues.limit(Q, concurrency=4, **WHY)
-    assert (set_to.rule.concurrency, set_to.declared.concurrency) == (4, 1)
-    assert (set_to.reason, set_to.actor_id, set_to.rule.ageing) == ("why", "ann", duration("x", "1h"))
+    assert (set_to.policy.concurrency, set_to.declared.concurrency) == (4, 1)
+    assert (set_to.reason, set_to.actor_id, set_to.policy.ageing) == ("why", "ann", duration("x", "1h"))
     assert len(claims.take(9)) == 3
     claims.client.queues.limit(Q, rate="5/s", **WHY)
-    assert claims.client.queues.get(Q).rule.concurrency == 4
+    assert claims.client.queues.get(Q).policy.concurrency == 4
     assert claims.client.queues.reset(Q, **WHY)
     assert not claims.client.queues.reset(Q, **WHY)
     assert claims.client.queues.get(Q).rule.concurrency == 1
@@ -126,7 +126,7 @@ def test_a_bound_that_makes_no_sense_is_refused_and_nothing_written(client, boun
 
 
 def test_a_queue_of_which_nothing_was_said_has_no_rule(client: Client):
-    assert client.queues.get("q:none").rule.plain
+    assert client.queues.get("q:none").policy.plain
     with pytest.raises(InvalidSetting, match="limit is 0"):
         client.queues.list(limit=0)
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's plans of a ruled claim: probes of an index, whether its statistics are new or old."""
+"""PostgreSQL's plans of a claim by policy: probes of an index, whether its statistics are new or old."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.limits.queues.asking import Q, asked_by, only
 from tests.stores.postgres.postgres_schema import fill, fresh_schema
 from tests.stores.postgres.test_postgres_plans import plan_of, scans_of_live
 
-RULES = {
+POLICIES = {
     "fair": '{"fair": true, "concurrency": 9}',
     "fair, aged": '{"fair": true, "ageing": 60}',
     "aged": '{"ageing": 60}',
@@ -37,8 +37,8 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 
 
 @pytest.mark.parametrize("statistics", ["old", "new"])
-@pytest.mark.parametrize("rule", RULES)
-def test_no_statement_of_a_ruled_claim_reads_more_than_it_gives(store, rule, statistics):
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_statement_of_a_claim_by_policy_reads_more_than_it_gives(store, policy, statistics):
     with psycopg.connect(store.url, autocommit=True) as connection:
         live = f"{store.prefix}live"
         connection.execute(f"ALTER TABLE {live} SET (autovacuum_enabled = off)".encode())
@@ -48,7 +48,7 @@ def test_no_statement_of_a_ruled_claim_reads_more_than_it_gives(store, rule, sta
         connection.execute(f"UPDATE {live} SET queue = '{Q}', fair = true, org_id = 'a'".encode())
         if statistics == "new":
             connection.execute(f"VACUUM ANALYZE {live}".encode())
-        asked = asked_by(RULES[rule])
+        asked = asked_by(POLICIES[policy])
         assert {"lock_queue", "claim_picked_jobs"} < asked.keys()
         for name, statement in asked.items():
             plan = plan_of(connection, store, only(statement), ran=True)

@@ -108,7 +108,7 @@ def test_a_key_holds_as_long_as_its_category_says(strict, origin):  # S4-30
         last = start + timedelta(days=days)
         assert strict.client.at(start).enqueue(new).created
         jobs = strict.client.at(start).worker.claim(CATEGORIES[name].queue, worker_id="w")
-        strict.client.at(start).worker.finish([(job, Succeeded()) for job in jobs])
+        strict.client.at(start).worker.finish([job.end_with(Succeeded()) for job in jobs])
         assert not strict.client.at(last - timedelta(seconds=1)).enqueue(new).created
         assert strict.client.at(last + timedelta(seconds=1)).enqueue(new).created
 

@@ -186,7 +186,7 @@ def test_on_postgresql_a_lease_can_not_be_lost_before_the_artifact_is_committed(
 def test_a_job_that_has_ended_can_leave_no_artifact(client, claimed):  # R7
     job = claimed()
     assert client.worker.artifacts.add(job, "in time.csv", b"x").job_id == job.id
-    client.worker.finish([(job, Succeeded())]).require()
+    client.worker.finish([job.end_with(Succeeded())]).require()
     with pytest.raises(LeaseLost):
         client.worker.artifacts.add(job, "late.csv", b"x")
     assert [found.name for found in client.artifacts.list(job_id=job.id)] == ["in time.csv"]

@@ -43,14 +43,16 @@ def claimed(client: Client, count: int = 1, **fields: Any) -> list[Job]:
 def finished(client: Client) -> dict[str, Job]:
     """One job for each outcome, finished together, by the event that it should have left."""
     jobs = claimed(client, len(OUTCOMES))
-    client.worker.finish(list(zip(jobs, OUTCOMES.values(), strict=True))).require()
+    client.worker.finish(
+        [job.end_with(outcome) for job, outcome in zip(jobs, OUTCOMES.values(), strict=True)]
+    ).require()
     return dict(zip(OUTCOMES, jobs, strict=True))
 
 
 def stale(client: Client, **fields: Any) -> Job:
     """A job as its last holder sees it, although it was given back and claimed again since."""
     [job] = claimed(client, **fields)
-    client.worker.release([job]).require()
+    client.worker.release([job.held_lease]).require()
     [again] = client.worker.claim(job.queue, worker_id=str(job.worker_id))
     assert again.lease > job.lease
     return job

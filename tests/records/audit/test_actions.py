@@ -102,7 +102,7 @@ def test_a_line_under_a_stale_lease_is_refused_and_that_is_recorded(client):
     for job in (stale(client), ended(client)):
         before = client.jobs.get(job.id)
         with pytest.raises(LeaseLost, match=job.id):
-            client.worker.note(job, "LATE", {"n": 1})
+            client.worker.note(job.held_lease, "LATE", {"n": 1})
         assert client.jobs.get(job.id) == before
         [record] = client.audit.list(limit=1)
         assert (record.event, record.lease, record.action) == ("job.stale_result_rejected", job.lease, None)
@@ -111,7 +111,7 @@ def test_a_line_under_a_stale_lease_is_refused_and_that_is_recorded(client):
 
 def ended(client: Client):
     [job] = claimed(client)
-    client.worker.finish([(job, Succeeded())]).require()
+    client.worker.finish([job.end_with(Succeeded())]).require()
     return job
 
 
@@ -119,7 +119,7 @@ def test_a_refused_end_says_whose_job_it_was(client):
     # R7, S4-53
     for job in (stale(client), ended(client)):
         for outcome in (OUTCOMES["job.succeeded"], OUTCOMES["job.failed"]):
-            assert client.worker.finish([(job, outcome)]).lost == {job.id}
+            assert client.worker.finish([job.end_with(outcome)]).lost == {job.id}
             [record] = client.audit.list(limit=1)
             assert (record.event, record.job_type, record.attempt) == ("job.stale_result_rejected", "t", 1)
             assert {name: getattr(record, name) for name in WHO} == WHO
@@ -130,13 +130,13 @@ def test_a_line_must_fit(client):
     [job] = claimed(client)
     for action, detail in (("", {}), ("A" * 300, {}), ("A", {"text": "x" * 20_000})):
         with pytest.raises(InvalidJob):
-            client.worker.note(job, action, detail)
+            client.worker.note(job.held_lease, action, detail)
 
 
 def test_no_reason_name_or_action_is_kept_with_its_secret(client):
     said = "with password=hunter2"
     [job] = claimed(client)
-    client.worker.note(job, said)
+    client.worker.note(job.held_lease, said)
     client.usage.set_budget("acme", limit_micros=1, period="day", reason=said)
     client.usage.remove_budget("acme", reason=said)
     client.enqueue(NewJob(job_type="t", key="k"))

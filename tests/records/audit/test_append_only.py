@@ -97,8 +97,8 @@ def test_a_role_that_may_only_insert_and_select_can_work(postgres_url):
             own = PostgresStore(url, schema=schema)
             client = Client(store=own)
             [job] = claimed(client)
-            client.worker.finish([(job, Succeeded())]).require()
-            client.worker.note(claimed(client)[0], "NOTED")
+            client.worker.finish([job.end_with(Succeeded())]).require()
+            client.worker.note(claimed(client)[0].held_lease, "NOTED")
             assert [record.event for record in client.audit.list(limit=2)] == [
                 "job.noted",
                 "job.started",

@@ -108,7 +108,9 @@ class History:
         self.held = [job for job in self.held if job not in jobs]
         count = len(jobs)
         outcomes = self.dice.choices([*OUTCOMES.values()], k=count)
-        answer = self.client.at(self.now).worker.finish(list(zip(jobs, outcomes, strict=True)))
+        answer = self.client.at(self.now).worker.finish(
+            [job.end_with(outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
+        )
         self.refused.update(answer.lost)
 
     def finish_late(self) -> None:
@@ -118,7 +120,7 @@ class History:
         job = self.dice.choice(jobs)
         stale = replace(job, lease=10_000, state=JobState.RUNNING)
         late: Outcome = Succeeded() if self.dice.random() < 0.5 else Failed("late")
-        assert self.client.at(self.now).worker.finish([(stale, late)]).lost == {job.id}
+        assert self.client.at(self.now).worker.finish([stale.end_with(late)]).lost == {job.id}
         self.refused[job.id] += 1
 
     def cancel(self) -> None:

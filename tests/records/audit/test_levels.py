@@ -70,7 +70,7 @@ def test_what_operators_do_and_refused_writes_are_written_at_every_level(at, lev
     client.orgs.resume("acme")
     client.gate.close(reason="closed")
     client.gate.open()
-    assert client.worker.finish([(stale(client), Succeeded())]).lost
+    assert client.worker.finish([stale(client).end_with(Succeeded())]).lost
     found = written(client)
     assert set(found) >= ALWAYS
     if level == "off":
@@ -108,13 +108,19 @@ def test_a_lost_lease_is_told_from_a_kept_one_at_every_level(at, level):
     old = stale(client)
     other = stale(client)
     jobs = claimed(client, 4)
-    ends = [(jobs[0], Succeeded()), (old, Succeeded("late")), (jobs[1], OUTCOMES["job.failed"])]
-    answer = client.worker.finish([*ends, (other, OUTCOMES["job.failed"]), (jobs[2], Succeeded(2))])
+    ends = [
+        jobs[0].end_with(Succeeded()),
+        old.end_with(Succeeded("late")),
+        jobs[1].end_with(OUTCOMES["job.failed"]),
+    ]
+    answer = client.worker.finish(
+        [*ends, other.end_with(OUTCOMES["job.failed"]), jobs[2].end_with(Succeeded(2))]
+    )
     assert answer.lost == {old.id, other.id}
     assert answer.held == {job.id for job in jobs[:3]}
     assert [event.event for event in client.jobs.events(old.id)][-1] == "job.stale_result_rejected"
     client.jobs.cancel(jobs[3].id, reason="no need")
-    assert client.worker.finish([(jobs[3], OUTCOMES["job.failed"])]).cancel_requested == {jobs[3].id}
+    assert client.worker.finish([jobs[3].end_with(OUTCOMES["job.failed"])]).cancel_requested == {jobs[3].id}
     assert client.jobs.get(jobs[3].id).state == JobState.CANCELLED
 
 
@@ -123,7 +129,10 @@ def test_an_old_and_the_newest_lease_in_one_batch_are_told_apart_at_every_level(
     client = at(level)
     old = stale(client)
     [newest] = client.worker.held(str(old.worker_id))
-    assert client.worker.finish([(old, Succeeded("old")), (newest, Succeeded("new"))]).lost == set()
+    assert (
+        client.worker.finish([old.end_with(Succeeded("old")), newest.end_with(Succeeded("new"))]).lost
+        == set()
+    )
     assert client.jobs.get(old.id).result == "new"
 
 

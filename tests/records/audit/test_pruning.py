@@ -37,7 +37,7 @@ def done(client: Client, category: str, *, days_ago: int, end: bool = True) -> s
     [enqueued] = client.at(then).enqueue_many([NewJob(job_type="t", category=category, queue=name)])
     jobs = client.at(then).worker.claim(name, worker_id=name)
     if end:
-        client.at(then).worker.finish([(job, Succeeded()) for job in jobs]).require()
+        client.at(then).worker.finish([job.end_with(Succeeded()) for job in jobs]).require()
     return enqueued.id
 
 

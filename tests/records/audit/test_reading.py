@@ -88,7 +88,7 @@ def test_an_org_sees_only_its_own_lines(client):
 
 def test_a_secret_in_a_line_is_shown_to_nobody(client):
     [job] = claimed(client)
-    client.worker.note(job, "NOTED", {"password": "hunter2hunter2"})
+    client.worker.note(job.held_lease, "NOTED", {"password": "hunter2hunter2"})
     client.queues.pause("q", reason="password=hunter2hunter2")
     shown = repr([record.detail for record in client.audit.export()])
     assert "NOTED" in repr(client.audit.list())

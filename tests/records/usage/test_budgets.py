@@ -30,7 +30,7 @@ def client(client: Client) -> Client:
 
 def held(client: Client, now: datetime | None = NOON) -> frozenset[str]:
     """The orgs that are held, as workers and as operators are told."""
-    watch = client.at(now).worker.watch("w")
+    watch = client.at(now).worker.instructions("w")
     assert watch.pauses == client.at(now).gate.status().pauses
     assert watch.held_orgs == watch.paused("budget") | watch.paused("org")
     return watch.paused("budget")

@@ -55,7 +55,7 @@ def test_the_cost_of_all_runs_is_summed_on_the_job_and_kept_for_each(client):  #
     write(client, job, Usage("a", 1.0, 5), Usage("b", 1.0, 2), outcome=Snooze(0))
     assert client.jobs.get(job.id).cost_micros == 7
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Released())])
+    client.worker.finish([job.end_with(Released())])
     [job] = client.worker.claim("q:default", worker_id="w")
     write(client, job, Usage("a", 1.0, 30), outcome=Succeeded())
     assert client.jobs.get(job.id).cost_micros == 37
@@ -94,7 +94,7 @@ def test_what_is_cancelled_while_it_fails_keeps_its_usage(client):
 def test_a_stale_lease_can_write_no_usage(client):  # R7
     client.usage.set_budget("acme", limit_micros=1000, period="total")
     stale = claimed(client, "acme")
-    client.worker.finish([(stale, Lost())])
+    client.worker.finish([stale.end_with(Lost())])
     other = claimed(client, "acme", queue="q:other")
     before = client.jobs.get(stale.id)
     answer = client.worker.write(

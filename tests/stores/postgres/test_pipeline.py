@@ -17,7 +17,7 @@ from onward.core.policy.settings import AuditLevel
 from onward.core.work.lifecycle import End, Transition
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable, WorkerLost
 from onward.operations.statement import Operation, Statement
-from onward.operations.work import work
+from onward.operations.work import claim, finish
 from onward.results import Job
 from onward.sql.catalogue import catalogue
 from onward.stores import open_async_store
@@ -130,7 +130,7 @@ async def test_a_claim_that_asks_for_something_else_is_written_anew(schema):
 async def test_ends_that_are_alike_name_their_jobs_in_an_array(schema):
     async with working(schema) as client:
         jobs = await claimed(client, 300)
-        asked = finish([job.id for job in jobs])
+        asked = finishing([job.id for job in jobs])
         assert asked.name == "finish_alike"
         query = catalogue("postgres", "arrays", schema.prefix)[asked.name]
         assert Array in map(type, postgres_call(query, asked)[1])
@@ -163,19 +163,19 @@ async def test_a_claim_is_the_same_whatever_is_audited(schema, audit, started):
 async def test_what_is_no_id_is_refused(schema, wrong):
     async with working(schema) as client:
         with pytest.raises((ValueError, psycopg.Error)):
-            await store_of(client).fetch(finish(wrong))
+            await store_of(client).fetch(finishing(wrong))
         assert len(await claimed(client, 2)) == 2
 
 
-def finish(ids: list[str]) -> Statement:
-    asked = next(work.finish([End(job_id, 1, 1, ENDED) for job_id in ids]))
+def finishing(ids: list[str]) -> Statement:
+    asked = next(finish.finish([End(job_id, 1, 1, ENDED) for job_id in ids]))
     assert isinstance(asked, Statement)
     return asked
 
 
 async def test_a_statement_that_fails_leaves_the_next_alone(schema):
     def spoilt() -> Operation[object]:
-        asked = next(work.claim_rows("q", 1, worker_id="w1"))
+        asked = next(claim.claim_rows("q", 1, worker_id="w1"))
         return (yield Statement("claim_jobs", {**asked.params, "limit": "many"}))
 
     async with working(schema) as client:
@@ -333,7 +333,7 @@ def test_a_pipeline_of_a_loop_that_is_gone_is_left_alone(schema):
         await client.worker.register("w1")
         first, second = await claimed(client, 2)
         lock.execute(f"SELECT FROM {schema.prefix}live WHERE id = %s FOR UPDATE".encode(), (first.id,))
-        forgotten.append(client._binding.run(lambda: work.finish(end(first))))
+        forgotten.append(client._binding.run(lambda: finish.finish(end(first))))
         forgotten[0].send(None)
         return second
 

@@ -20,7 +20,7 @@ from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import End, Failed, Succeeded
 from onward.operations.jobs import enqueue, inspect
 from onward.operations.statement import Operation, Statement
-from onward.operations.work import polls, rescue, work
+from onward.operations.work import claim, finish, polls, rescue
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.stores.postgres.postgres_schema import fill, fresh_schema
@@ -104,7 +104,7 @@ def test_a_claim_first_made_on_an_empty_table_is_planned_anew_when_jobs_have_com
         kept = [name for (name,) in own.execute("SELECT statement FROM pg_prepared_statements")]
     assert not [text for text in kept if "job.started" in text], "the server keeps a plan of the claim"
     fill(connection, store, 20_000)
-    plan = plan_of(connection, store, work.claim("q:default", 100, worker_id="w"))
+    plan = plan_of(connection, store, claim.claim("q:default", 100, worker_id="w"))
     assert scans_of_live(plan) == {"live_ready", "Tid Scan"}
     assert len(client.worker.claim("q:default", 100, worker_id="w")) == 100
 
@@ -115,7 +115,7 @@ def test_a_look_reads_one_row_of_each_index_although_the_statistics_know_of_none
     fill(connection, store, 1000)
     connection.execute(f"ANALYZE {store.prefix}live".encode())
     fill(connection, store, 20_000, state="scheduled", due="1 day")
-    plan = plan_of(connection, store, polls.look(), ran=True)
+    plan = plan_of(connection, store, polls.ready_queues(), ran=True)
     assert scans_of_live(plan) == {"live_ready", "live_due"}
     limited = [part for node in plan if node["Node Type"] == "Limit" for part in node["Plans"]]
     read = [node for node in plan if node.get("Relation Name") == "live"]
@@ -123,7 +123,7 @@ def test_a_look_reads_one_row_of_each_index_although_the_statistics_know_of_none
     assert all(node in limited for node in read)
     assert {node["Node Type"] for node in read} <= {"Index Scan", "Index Only Scan"}
     assert sum(node["Actual Rows"] for node in read) == 2
-    assert client.worker.look().next_due is not None
+    assert client.worker.ready_queues().next_due is not None
 
 
 @pytest.fixture
@@ -142,13 +142,13 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):  # 
     ends = [End.of(job, Succeeded(), policy) for job in crowded[:50]]
     ends += [End.of(job, Failed({"error_class": "E"}), policy) for job in crowded[50:]]
     plans = {
-        "claim": scans_of_live(plan_of(connection, store, work.claim("q:default", 100, worker_id="w"))),
-        "finish": scans_of_live(plan_of(connection, store, work.finish(ends))),
+        "claim": scans_of_live(plan_of(connection, store, claim.claim("q:default", 100, worker_id="w"))),
+        "finish": scans_of_live(plan_of(connection, store, finish.finish(ends))),
         "claim beside pauses": scans_of_live(
-            plan_of(connection, store, work.claim("q:default", 100, worker_id="w", paused_types=["t"]))
+            plan_of(connection, store, claim.claim("q:default", 100, worker_id="w", paused_types=["t"]))
         ),
-        "look": scans_of_live(plan_of(connection, store, polls.look(), ran=True)),
-        "watch": scans_of_live(plan_of(connection, store, polls.watch("w"))),
+        "ready queues": scans_of_live(plan_of(connection, store, polls.ready_queues(), ran=True)),
+        "instructions": scans_of_live(plan_of(connection, store, polls.instructions("w"))),
         "promote": scans_of_live(plan_of(connection, store, rescue.promote(100))),
         "rescue": scans_of_live(plan_of(connection, store, rescue.find_lost(100))),
         "list": scans_of_live(plan_of(connection, store, inspect.list_jobs(JobFilter()))),
@@ -166,8 +166,8 @@ def test_no_hot_statement_reads_the_whole_table(crowded, store, connection):  # 
         "claim": {"live_ready", "Tid Scan"},
         "claim beside pauses": {"live_ready", "Tid Scan"},
         "finish": {"live_pkey"},
-        "look": {"live_ready", "live_due"},
-        "watch": {"live_held"},
+        "ready queues": {"live_ready", "live_due"},
+        "instructions": {"live_held"},
         "promote": {"live_due", "Tid Scan"},
         "rescue": {"live_held"},
         "list": {"live_pkey"},
@@ -181,7 +181,7 @@ def test_a_thousand_failures_are_not_compared_with_each_other(client, store, con
     jobs = client.worker.claim("q:default", 1000, worker_id="w")
     policy = DEFAULT_POLICIES.policy_of(jobs[0])
     ends = [End.of(job, Failed("x"), policy, number / 1000) for number, job in enumerate(jobs)]
-    read = [node for node in plan_of(connection, store, work.finish(ends)) if node.get("Alias") == "live_1"]
+    read = [node for node in plan_of(connection, store, finish.finish(ends)) if node.get("Alias") == "live_1"]
     assert [node.get("Index Name") for node in read] == ["live_pkey"]
 
 

@@ -51,13 +51,15 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("enqueue a duplicate", lambda: client.enqueue(NewJob(job_type="t", key="k")))
         trip("enqueue many", lambda: client.enqueue_many([NewJob(job_type="t")] * 100))
         jobs = trip("claim", lambda: client.worker.claim("q:default", 10, worker_id="w"))
-        trip("extend", lambda: client.worker.extend("w", jobs))
+        trip("extend", lambda: client.worker.extend("w", [job.held_lease for job in jobs]))
         trip(
             "finish",
-            lambda: client.worker.finish([(jobs[0], Succeeded()), (jobs[1], Failed({"error_class": "E"}))]),
+            lambda: client.worker.finish(
+                [jobs[0].end_with(Succeeded()), jobs[1].end_with(Failed({"error_class": "E"}))]
+            ),
         )
-        trip("finish stale", lambda: client.worker.finish([(jobs[0], Succeeded())]))
-        trip("release", lambda: client.worker.release(jobs[2:]))
+        trip("finish stale", lambda: client.worker.finish([jobs[0].end_with(Succeeded())]))
+        trip("release", lambda: client.worker.release([job.held_lease for job in jobs[2:]]))
         trip("promote", client.worker.promote)
         trip("rescue nothing", client.worker.rescue)
         trip("cancel", lambda: client.jobs.cancel(job.id, reason="test"))
@@ -237,7 +239,7 @@ def test_a_release_burns_no_attempt(store):
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Released())]).require()
+    client.worker.finish([job.end_with(Released())]).require()
     assert client.jobs.get(job.id).attempt == 0
 
 

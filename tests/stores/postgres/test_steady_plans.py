@@ -21,7 +21,7 @@ from onward.operations.limits import limits
 from onward.operations.records import usage
 from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation, Statement
-from onward.operations.work import due, polls, rescue, work
+from onward.operations.work import claim, finish, polls, rescue
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import _STEADY, PostgresStore
 from tests.limits.queues.asking import Q, asked_by, ruled_claim
@@ -55,19 +55,19 @@ def later(operation: Operation[Any], *answers: list[Any]) -> Operation[Any]:
 STANDING = ("a", 0, 0, 0, 0, None, '{"concurrency":2}', None, 0)
 
 HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
-    "claim": (lambda: work.claim("q:default", 100, worker_id="w"), {"live_ready", "Tid Scan"}),
+    "claim": (lambda: claim.claim("q:default", 100, worker_id="w"), {"live_ready", "Tid Scan"}),
     "claim beside pauses": (
-        lambda: work.claim("q:default", 100, worker_id="w", paused_types=["t"]),
+        lambda: claim.claim("q:default", 100, worker_id="w", paused_types=["t"]),
         {"live_ready", "Tid Scan"},
     ),
-    "finish": (lambda: work.finish(ends(100)), {"live_pkey"}),
-    "finish what came to the same": (lambda: work.finish(alike(100)), {"live_pkey"}),
-    "finish one": (lambda: work.finish(ends(1)), {"live_pkey"}),
+    "finish": (lambda: finish.finish(ends(100)), {"live_pkey"}),
+    "finish what came to the same": (lambda: finish.finish(alike(100)), {"live_pkey"}),
+    "finish one": (lambda: finish.finish(ends(1)), {"live_pkey"}),
     "record usage": (lambda: usage.record(metered(100)), {"live_pkey"}),
     "record the usage of one": (lambda: usage.record(metered(1)), {"live_pkey"}),
     "spend": (lambda: usage.spend({"a": 1, "b": 2}), set()),
-    "look": (polls.look, {"live_ready", "live_due"}),
-    "watch": (lambda: polls.watch("w"), {"live_held"}),
+    "ready queues": (polls.ready_queues, {"live_ready", "live_due"}),
+    "instructions": (lambda: polls.instructions("w"), {"live_held"}),
     "find lost": (rescue.find_lost, {"live_held"}),
     "promote": (rescue.promote, {"live_due", "Tid Scan"}),
     "lock slots": (lambda: limits.admit(["a"]), {"live_waiting"}),
@@ -80,7 +80,7 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
         {"live_pkey", "live_waiting"},
     ),
     "find who may be admitted": (limits.find_admissible, {"live_begun", "live_limited", "live_waiting"}),
-    "chores": (lambda: due.chores(Known(["t"])), {"live_due"}),
+    "due": (lambda: polls.due(Known(["t"])), {"live_due"}),
     "count what runs of a queue": (lambda: ruled_claim("count_running"), {"live_held"}),
     "find orgs": (lambda: ruled_claim("find_orgs"), {"live_fair"}),
     "find jobs of orgs": (lambda: ruled_claim("find_fair_jobs"), {"live_fair", "live_ready"}),

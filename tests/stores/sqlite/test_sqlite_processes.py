@@ -79,7 +79,7 @@ client.worker.register(name)
 for n in range(50):
     client.enqueue(NewJob(job_type=name, payload={"n": n}))
     for job in client.worker.claim("q:default", 3, worker_id=name):
-        client.worker.finish([(job, Succeeded({"by": name}))]).require()
+        client.worker.finish([job.end_with(Succeeded({"by": name}))]).require()
         print(job.id, flush=True)
 client.close()
 """

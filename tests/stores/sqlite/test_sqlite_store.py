@@ -18,7 +18,7 @@ from onward.errors import DuplicateJob, InvalidJob, StoreClosed, StoreError
 from onward.operations.jobs import enqueue as enqueuing
 from onward.operations.jobs import inspect
 from onward.operations.statement import Statement
-from onward.operations.work import rescue, work
+from onward.operations.work import claim, finish, rescue
 from onward.sql.catalogue import catalogue
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore
 from tests.stores.sqlite.using_sqlite import busy_thread, enqueue, held, ids, opened, queued, submit, writer
@@ -220,13 +220,13 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
     store.migrate()
     queries = catalogue("sqlite", "question", store.prefix)
     hot = [
-        work.claim("q", 5, worker_id="w"),
+        claim.claim("q", 5, worker_id="w"),
         rescue.promote(),
         rescue.find_lost(),
         inspect.list_jobs(JobFilter()),
         enqueuing.enqueue(NewJob(job_type="t"), ids.make()),
         enqueuing.enqueue(NewJob(job_type="t", key="k"), ids.make()),
-        work.finish(SOME_ENDS),
+        finish.finish(SOME_ENDS),
     ]
     with contextlib.closing(store.file.connect()) as connection:
         for statement in map(next, hot):
@@ -242,8 +242,8 @@ def test_a_set_that_is_too_large_for_one_text_is_written_in_parts(tmp_path, monk
         client.worker.register("w")
         client.enqueue_many([NewJob(job_type="t")] * 9)
         jobs = client.worker.claim("q:default", 9, worker_id="w")
-        client.worker.finish([(jobs[3], Succeeded())])
-        ends = [(job, Succeeded("x" * 50 * n) if n % 2 else Snooze(n)) for n, job in enumerate(jobs)]
+        client.worker.finish([jobs[3].end_with(Succeeded())])
+        ends = [job.end_with(Succeeded("x" * 50 * n) if n % 2 else Snooze(n)) for n, job in enumerate(jobs)]
         answer = client.worker.finish(ends)
         assert answer.lost == {jobs[3].id}
         assert len(answer.held) == 8

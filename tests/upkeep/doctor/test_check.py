@@ -50,7 +50,7 @@ def ran(client: Client, job_type: str, outcome: Any, *, now: datetime, **fields:
     client.at(now).enqueue(NewJob(job_type=job_type, **fields))
     client.at(now).worker.register(worker := f"w{now.timestamp()}{job_type}{fields.get('subject')}")
     [job] = client.at(now).worker.claim("q:default", worker_id=worker)
-    client.at(now).worker.finish([(job, outcome)]).require()
+    client.at(now).worker.finish([job.end_with(outcome)]).require()
     client.at(now).worker.retire(worker)
     return job
 
@@ -228,7 +228,7 @@ def test_a_sink_that_does_not_take_its_message_is_told(client):
     send = client.worker.alerts.take("hook", hold=MINUTE)
     assert send is not None
     assert found(client) == set(), "it is on its way"
-    client.worker.alerts.settle(send, "503", wait=MINUTE)
+    client.worker.alerts.record_send(send, "503", wait=MINUTE)
     said = of(client.doctor.check(), "sink_failing")
     assert (said.evidence["name"], said.evidence["messages"]) == ("hook", 1)
 
@@ -242,7 +242,7 @@ def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
         timely.at(now - 2 * MINUTE).enqueue(new)
         timely.at(now).worker.register(f"w{at}")
         [job] = timely.at(now - 2 * MINUTE + wait).worker.claim("q:default", worker_id=f"w{at}")
-        timely.at(now).worker.finish([(job, Succeeded())]).require()
+        timely.at(now).worker.finish([job.end_with(Succeeded())]).require()
         timely.worker.retire(f"w{at}")
     alive(timely)
     said = of(timely.doctor.check(), "slo_burn")

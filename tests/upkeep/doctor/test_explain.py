@@ -29,7 +29,7 @@ def alive(client: Client, name: str = "w", **info: Any) -> str:
 def ran(client: Client, outcome: Outcome, **fields: Any) -> str:
     job_id = enqueued(client, **fields)
     [job] = client.at(NOW).worker.claim("q:default", worker_id=alive(client))
-    client.at(NOW).worker.finish([(job, outcome)]).require()
+    client.at(NOW).worker.finish([job.end_with(outcome)]).require()
     return job_id
 
 
@@ -194,15 +194,15 @@ def test_a_client_of_one_org_is_told_of_its_own_jobs_and_of_no_workers(client):
 
 def test_a_job_waits_for_room_in_its_queue_or_for_its_rate(client):
     alive(client)
-    client.at(NOW).queues.limit("q:ruled", concurrency=2, reason="r")
+    client.at(NOW).queues.limit("q:bounded", concurrency=2, reason="r")
     for _ in range(2):
-        enqueued(client, queue="q:ruled")
-    claimed = client.at(NOW).worker.claim_ruled("q:ruled", 5, worker_id="w").jobs
-    said = told(client, enqueued(client, queue="q:ruled"))
+        enqueued(client, queue="q:bounded")
+    claimed = client.at(NOW).worker.claim_by_policy("q:bounded", 5, worker_id="w").jobs
+    said = told(client, enqueued(client, queue="q:bounded"))
     assert said["queue_full"].title == "its queue runs 2 of 2"
-    assert said["queue_full"].remedy == "onward queues limit q:ruled --concurrency N --reason …"
-    client.at(NOW).worker.finish([(job, Succeeded()) for job in claimed]).require()
-    client.at(NOW).queues.limit("q:ruled", rate="1/1m", reason="r")
-    client.at(NOW).worker.claim_ruled("q:ruled", 1, worker_id="w")
-    said = told(client, enqueued(client, queue="q:ruled"))
+    assert said["queue_full"].remedy == "onward queues limit q:bounded --concurrency N --reason …"
+    client.at(NOW).worker.finish([job.end_with(Succeeded()) for job in claimed]).require()
+    client.at(NOW).queues.limit("q:bounded", rate="1/1m", reason="r")
+    client.at(NOW).worker.claim_by_policy("q:bounded", 1, worker_id="w")
+    said = told(client, enqueued(client, queue="q:bounded"))
     assert said["queue_rate"].title == "its queue starts 1/1m; the next may start in 59 s"

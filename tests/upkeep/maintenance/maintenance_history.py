@@ -34,7 +34,7 @@ def put_ended(client: Client, state: str = "succeeded", **fields: Any) -> str:
     job_id = client.enqueue(new).id
     queue = client.jobs.get(job_id).queue
     [job] = [job for job in client.worker.claim(queue, 100, worker_id=worker) if job.id == job_id]
-    client.worker.finish([(job, OUTCOMES[state])])
+    client.worker.finish([job.end_with(OUTCOMES[state])])
     assert client.jobs.get(job_id).state == state
     return job_id
 

@@ -50,7 +50,7 @@ def test_a_job_that_has_not_ended_never_goes(client):
     retrying = client.enqueue(NewJob(job_type="t", queue="q")).id
     client.worker.register("w", lease=LONG)
     [job] = client.worker.claim("q", worker_id="w")
-    client.worker.finish([(job, Failed("no", after=timedelta(days=1)))])
+    client.worker.finish([job.end_with(Failed("no", after=timedelta(days=1)))])
     prune_all(client, later(5000))
     assert left(client, waiting, retrying) == [waiting, retrying]
 
@@ -75,10 +75,10 @@ def test_everything_of_a_job_goes_with_it_but_the_audit_and_the_usage(client):
     job_id = client.enqueue(NewJob(job_type="t")).id
     client.worker.register("w", lease=LONG)
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Failed("first", after=timedelta()))])
+    client.worker.finish([job.end_with(Failed("first", after=timedelta()))])
     client.at(later(0.1)).worker.promote()
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Failed("second", retryable=False))])
+    client.worker.finish([job.end_with(Failed("second", retryable=False))])
     client.dead.discard([job_id], reason="seen")
     tables = ("attempts", "dead_letters")
     assert [row_count(client, table) for table in tables] == [1, 1]
@@ -226,7 +226,7 @@ def test_a_prune_does_not_hold_up_those_who_work(client):
     client.worker.register("w", lease=LONG)
     client.at(later(8)).maintenance.prune()
     [job] = client.worker.claim("q:default", worker_id="w")
-    assert client.worker.finish([(job, Succeeded())]).held == {job.id}
+    assert client.worker.finish([job.end_with(Succeeded())]).held == {job.id}
 
 
 def test_a_cursor_of_another_call_is_refused(client):

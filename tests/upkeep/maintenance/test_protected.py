@@ -60,7 +60,7 @@ def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
     assert left(client, parent, follower) == [parent, follower]
     client.worker.register("w", lease=LONG)
     [job] = client.worker.claim("q:later", worker_id="w")
-    client.worker.finish([(job, Succeeded())])
+    client.worker.finish([job.end_with(Succeeded())])
     prune_all(client, later(100))
     assert left(client, parent, follower) == []
     assert row_count(client, "followers") == 0
@@ -69,7 +69,7 @@ def test_a_job_stays_while_one_that_follows_it_has_not_ended(client):
 def test_a_job_stays_while_its_batch_is_open(client):
     batch = client.batches.open(name="b")
     job_id = put_ended(client, batch_id=batch)
-    client.worker.settle()
+    client.worker.follow_up()
     prune_all(client, later(100))
     assert left(client, job_id) == [job_id]
     client.batches.close(batch)
@@ -126,8 +126,8 @@ def test_of_a_schedule_the_last_runs_stay_and_of_the_others_the_young_ones(clien
         for number in range(count)
     ]
     change(client, *(
-        "INSERT INTO {p}schedule_runs (schedule, slot, source, fired_at, late) VALUES "
-        f"('{schedule}', {moment(client, at)}, 'slot', {moment(client, at)}, 0)"
+        "INSERT INTO {p}schedule_runs (schedule, occurrence, source, fired_at, late) VALUES "
+        f"('{schedule}', {moment(client, at)}, 'occurrence', {moment(client, at)}, 0)"
         for schedule, at in rows
     ))  # fmt: skip
     counted = client.maintenance.prune(dry_run=True, limit=50)

@@ -100,7 +100,7 @@ def test_hot_tables_are_vacuumed_sooner(postgres):
             [postgres.prefix.rstrip(".")],
         ).fetchall()
     options = {name: said or "" for name, said in rows}
-    for name in ("workers", "leaders", "slots"):
+    for name in ("workers", "leaders", "permits"):
         assert "autovacuum_vacuum_threshold=200" in options[name]
     for name in ("keys", "effects", "ended_rest"):
         assert "autovacuum_vacuum_scale_factor=0.05" in options[name]

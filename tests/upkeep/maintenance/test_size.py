@@ -65,7 +65,7 @@ SIDE_TABLES = {
 
 RUNS = """
 INSERT INTO {p}schedule_runs
-SELECT 's', ended_at + n * interval '1 s', 'slot', ended_at + n * interval '1 s', 0
+SELECT 's', ended_at + n * interval '1 s', 'occurrence', ended_at + n * interval '1 s', 0
 FROM (SELECT ended_at, row_number() OVER () AS n FROM {p}ended) AS one
 """
 
@@ -101,7 +101,7 @@ def test_fifty_thousand_jobs_go_in_bounded_rounds_and_no_claim_waits(kind, reque
             began = time.monotonic()
             client.enqueue(NewJob(job_type="t"))
             for job in client.worker.claim("q:default", 10, worker_id="w"):
-                client.worker.finish([(job, Succeeded())])
+                client.worker.finish([job.end_with(Succeeded())])
             waits.append(time.monotonic() - began)
 
     worker = threading.Thread(target=work)

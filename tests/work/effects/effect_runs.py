@@ -35,7 +35,7 @@ class Runs:
 
     def retry(self, ctx: Context) -> Context:
         """Fail a run, and give the next."""
-        self.client.worker.finish([(ctx.job, Failed("no luck", after=0))]).require()
+        self.client.worker.finish([ctx.job.end_with(Failed("no luck", after=0))]).require()
         return self.claim()
 
     def crash(self, ctx: Context) -> Context:
@@ -46,4 +46,4 @@ class Runs:
 
     def end(self, ctx: Context) -> None:
         """Have a run succeed."""
-        self.client.worker.finish([(ctx.job, Succeeded())]).require()
+        self.client.worker.finish([ctx.job.end_with(Succeeded())]).require()

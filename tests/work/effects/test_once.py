@@ -239,7 +239,7 @@ def test_a_replay_and_a_reset_with_the_same_payload_do_it_no_second_time(runs): 
     runs.client.enqueue(NewJob(job_type="t", key="k", on_conflict="reset", payload=payload))
     reset = runs.claim()
     reset.once("send", fail)
-    runs.client.worker.finish([(reset.job, Failed("dead", retryable=False))]).require()
+    runs.client.worker.finish([reset.job.end_with(Failed("dead", retryable=False))]).require()
     runs.client.dead.replay([reset.job.id], reason="again")
     runs.claim().once("send", fail)
     assert len(keys) == 1

@@ -25,7 +25,7 @@ def fail(client: Client, now: datetime, message: str = "broken") -> Job:
     client.at(now).worker.promote()
     [job] = client.at(now).worker.claim("q:default", worker_id="w")
     client.at(now).worker.finish(
-        [(job, Failed({"error_class": "ProviderError", "message": message}))]
+        [job.end_with(Failed({"error_class": "ProviderError", "message": message}))]
     ).require()
     return client.jobs.get(job.id)
 
@@ -100,7 +100,7 @@ def test_a_job_that_waits_to_run_again_is_passed_over_until_its_time(client):
     # S1-29: skip rows whose nextRetryAt is in the future; none means now.
     job_id = enqueue(client, "atlas")
     [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
-    client.at(NOW).worker.finish([(job, Failed("x"))]).require()
+    client.at(NOW).worker.finish([job.end_with(Failed("x"))]).require()
     client.at(NOW + 9 * SECOND).worker.promote()
     assert client.at(NOW + 9 * SECOND).worker.claim("q:default", worker_id="w") == []
     client.at(NOW + 10 * SECOND).worker.promote()
@@ -114,7 +114,7 @@ def test_neither_a_success_nor_a_running_job_is_tried_again(client):
     [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
     client.at(NOW + DAY).worker.promote()
     assert client.at(NOW + DAY).worker.claim("q:default", worker_id="w") == []
-    client.at(NOW).worker.finish([(job, Succeeded())]).require()
+    client.at(NOW).worker.finish([job.end_with(Succeeded())]).require()
     client.at(NOW + DAY).worker.promote()
     assert client.at(NOW + DAY).worker.claim("q:default", worker_id="w") == []
     assert client.jobs.get(job_id).state == JobState.SUCCEEDED
@@ -133,7 +133,7 @@ def test_ten_thousand_failures_at_once_come_back_spread(client):
     client.at(NOW).worker.register("w", lease=1000 * DAY)
     client.at(NOW).enqueue_many([NewJob(job_type="t") for _ in range(10_000)])
     jobs = client.at(NOW).worker.claim("q:default", 10_000, worker_id="w")
-    client.at(NOW).worker.finish([(job, Failed("the provider is down")) for job in jobs]).require()
+    client.at(NOW).worker.finish([job.end_with(Failed("the provider is down")) for job in jobs]).require()
     found = client.jobs.get_many([job.id for job in jobs]).values()
     seconds = Counter(int((job.run_at - NOW) / SECOND) for job in found)
     assert sum(seconds.values()) == 10_000

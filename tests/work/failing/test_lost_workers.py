@@ -96,7 +96,7 @@ def test_the_result_of_a_silent_worker_is_taken_as_long_as_its_job_was_not_given
     [job_id] = claimed(client, "hubspot")
     job = client.jobs.get(job_id)
     client.at(NOW + 5 * MINUTE).worker.rescue()
-    client.at(NOW + 5 * MINUTE).worker.release([job]).require()
+    client.at(NOW + 5 * MINUTE).worker.release([job.held_lease]).require()
     assert (client.jobs.get(job_id).state, client.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
 
 

@@ -39,7 +39,7 @@ def die(client: Client, outcome: Failed = DEAD, now: datetime = T, **options: An
     """Have a job die; gives it as its worker had it."""
     client.at(now).enqueue(NewJob(**({"job_type": "mail", "payload": {"to": "ada", "n": [1]}} | options)))
     job = claim(client, now)
-    client.at(now).worker.finish([(job, outcome)]).require()
+    client.at(now).worker.finish([job.end_with(outcome)]).require()
     return job
 
 

@@ -29,7 +29,7 @@ class Told:
     held: set[str]
     lost: set[str]
     tied: set[str]
-    slots: frozenset[str]
+    permits: frozenset[str]
     states: dict[str, tuple[object, ...]]
     events: dict[str, list[str]]
 
@@ -52,19 +52,19 @@ def claimed(client: Client, prefix: str) -> dict[str, Job]:
     found = {name: jobs[job_id] for name, job_id in ids.items()}
     assert {job.lease for job in found.values()} == {1}
     client.enqueue(NewJob(job_type="t", payload={"n": 2}, key=f"{prefix} reset", on_conflict="reset"))
-    client.worker.finish([(found["gone"], Succeeded()), (found["lost"], Released())]).require()
+    client.worker.finish([found["gone"].end_with(Succeeded()), found["lost"].end_with(Released())]).require()
     return found
 
 
 def told(client: Client, jobs: dict[str, Job], batches: list[list[str]], outcome: Outcome) -> Told:
-    answers = [client.worker.finish([(jobs[name], outcome) for name in names]) for names in batches]
+    answers = [client.worker.finish([jobs[name].end_with(outcome) for name in names]) for names in batches]
     names = {job.id: name for name, job in jobs.items()}
     now = {name: client.jobs.get(job.id) for name, job in jobs.items()}
     return Told(
         held={names[one] for answer in answers for one in answer.held},
         lost={names[one] for answer in answers for one in answer.lost},
         tied={names[one] for answer in answers for one in answer.tied},
-        slots=frozenset(slot.split("/")[0] for answer in answers for slot in answer.slots),
+        permits=frozenset(permit.split("/")[0] for answer in answers for permit in answer.permits),
         states={
             name: (
                 job.state,
@@ -102,4 +102,4 @@ def test_what_is_written_together_comes_to_the_same_as_one_by_one(
     assert together == alone
     assert together.lost == {"gone", "lost"}
     assert together.tied == {"tied"}
-    assert together.slots == {"few"}
+    assert together.permits == {"few"}

@@ -10,6 +10,7 @@ import pytest
 
 from onward import Client, NewJob
 from onward.core.jobs.job import Job
+from onward.core.work.claim import QueuePosition
 from tests.stores.postgres.postgres_schema import fresh_schema
 
 
@@ -23,10 +24,10 @@ def client(postgres_url) -> Iterator[Client]:
 
 
 @pytest.fixture
-def first(client: Client) -> Job:
+def first(client: Client) -> QueuePosition:
     [job] = client.worker.claim("q:default", 1, worker_id="w")
     assert job.payload["n"] == 0
-    return job
+    return QueuePosition.of(job)
 
 
 def lock(connection: psycopg.Connection, client: Client, numbers: list[int]) -> None:

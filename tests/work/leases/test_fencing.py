@@ -21,6 +21,7 @@ from onward import (
     Snooze,
     Succeeded,
 )
+from onward.core.work.claim import QueuePosition
 from onward.errors import WorkerLost
 from onward.results import Job, Lost
 
@@ -54,7 +55,7 @@ def stale(client: Client) -> Job:
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 def test_a_stale_lease_cannot_finish_fail_or_release_the_job(client, stale, outcome):
     before = client.jobs.get(stale.id)
-    answer = client.worker.finish([(stale, outcome)])
+    answer = client.worker.finish([stale.end_with(outcome)])
     assert answer.lost == {stale.id}
     assert not answer.held
     with pytest.raises(LeaseLost, match=stale.id):
@@ -67,14 +68,14 @@ def test_a_stale_lease_cannot_finish_fail_or_release_the_job(client, stale, outc
 def test_a_stale_lease_cannot_be_extended(client, stale):
     client.worker.register("third")
     [current] = [job for job in client.jobs.list().items if job.id == stale.id]
-    assert client.worker.extend("second", [current]).held == {stale.id}
-    assert client.worker.extend("second", [stale]).lost == {stale.id}
-    assert client.worker.extend("third", [current]).lost == {stale.id}
+    assert client.worker.extend("second", [current.held_lease]).held == {stale.id}
+    assert client.worker.extend("second", [stale.held_lease]).lost == {stale.id}
+    assert client.worker.extend("third", [current.held_lease]).lost == {stale.id}
 
 
 def test_a_worker_that_was_declared_lost_can_neither_extend_nor_claim(client, stale):
     with pytest.raises(WorkerLost, match="register under a new id"):
-        client.worker.extend("first", [stale])
+        client.worker.extend("first", [stale.held_lease])
     with pytest.raises(WorkerLost):
         client.worker.claim("q:default", worker_id="first")
     with pytest.raises(WorkerLost):
@@ -87,16 +88,16 @@ def test_a_lease_ends_when_the_job_is_given_back(client, given_back_by):
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, given_back_by)]).require()
-    assert client.worker.finish([(job, Succeeded())]).lost == {job.id}
-    assert client.worker.extend("w", [job]).lost == {job.id}
+    client.worker.finish([job.end_with(given_back_by)]).require()
+    assert client.worker.finish([job.end_with(Succeeded())]).lost == {job.id}
+    assert client.worker.extend("w", [job.held_lease]).lost == {job.id}
     assert client.jobs.get(job.id).state in {JobState.QUEUED, JobState.SCHEDULED}
 
 
 def test_one_stale_lease_in_a_batch_does_not_spoil_the_others(client, stale):
     client.enqueue_many([NewJob(job_type="t")] * 3)
     jobs = client.worker.claim("q:default", 3, worker_id="second")
-    answer = client.worker.finish([(job, Succeeded()) for job in [*jobs[:2], stale, jobs[2]]])
+    answer = client.worker.finish([job.end_with(Succeeded()) for job in [*jobs[:2], stale, jobs[2]]])
     assert answer.held == {job.id for job in jobs}
     assert answer.lost == {stale.id}
 
@@ -105,8 +106,8 @@ def test_a_second_finish_of_the_same_lease_is_refused(client):
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
-    client.worker.finish([(job, Succeeded({"n": 1}))]).require()
-    assert client.worker.finish([(job, Failed({"error_class": "E"}))]).lost == {job.id}
+    client.worker.finish([job.end_with(Succeeded({"n": 1}))]).require()
+    assert client.worker.finish([job.end_with(Failed({"error_class": "E"}))]).lost == {job.id}
     ended = client.jobs.get(job.id)
     assert (ended.state, ended.result) == (JobState.SUCCEEDED, {"n": 1})
 
@@ -115,15 +116,15 @@ def test_a_job_that_finishes_while_it_is_rescued_keeps_its_end(client):
     # F06: the rescuer has chosen the job, then it ends, then the rescuer writes.
     from onward.core.policy.policies import DEFAULT_POLICIES
     from onward.core.work.lifecycle import End
+    from onward.operations.work.finish import finish
     from onward.operations.work.rescue import find_lost
-    from onward.operations.work.work import finish
 
     client.worker.register("w")
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
     later = datetime.now(UTC) + timedelta(minutes=1)
     [chosen] = client.at(later)._binding.run(find_lost)
-    client.worker.finish([(job, Succeeded())]).require()
+    client.worker.finish([job.end_with(Succeeded())]).require()
     late = End.of(chosen, Lost(), DEFAULT_POLICIES.policy_of(chosen))
     assert client.store.run(lambda: finish([late])).lost == {job.id}
     assert client.jobs.get(job.id).state == JobState.SUCCEEDED
@@ -153,8 +154,8 @@ def test_a_job_whose_cancellation_was_asked_for_ends_instead_of_going_back(clien
     client.enqueue(NewJob(job_type="t"))
     [job] = client.worker.claim("q:default", worker_id="w")
     assert client.acting_as("user:ada").jobs.cancel(job.id, reason="not needed").state == JobState.RUNNING
-    assert client.worker.extend("w", [job]).cancel_requested == {job.id}
-    client.worker.finish([(job, Failed({"error_class": "E"}))]).require()
+    assert client.worker.extend("w", [job.held_lease]).cancel_requested == {job.id}
+    client.worker.finish([job.end_with(Failed({"error_class": "E"}))]).require()
     assert client.jobs.get(job.id).state == JobState.CANCELLED
     assert [event.event for event in client.jobs.events(job.id)][-2:] == [
         "job.cancel_requested",
@@ -167,11 +168,11 @@ def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(cl
     client.enqueue_many([NewJob(job_type="t")] * 2)
     one, two = client.worker.claim("q:default", 2, worker_id="w")
     ends = [
-        (one, Succeeded(1)),
-        (two, Released()),
-        (one, Failed("late")),
-        (two, Succeeded()),
-        (one, Succeeded(2)),
+        one.end_with(Succeeded(1)),
+        two.end_with(Released()),
+        one.end_with(Failed("late")),
+        two.end_with(Succeeded()),
+        one.end_with(Succeeded(2)),
     ]
     assert client.worker.finish(ends).held == {one.id, two.id}
     assert (client.jobs.get(one.id).state, client.jobs.get(one.id).result) == (JobState.SUCCEEDED, 1)
@@ -182,7 +183,7 @@ def test_a_job_that_is_named_twice_in_one_batch_is_finished_once_by_the_first(cl
 
 def test_an_old_and_the_newest_lease_of_a_job_in_one_batch_are_told_apart(client, stale):
     [newest] = client.jobs.list().items
-    client.worker.finish([(stale, Succeeded("old")), (newest, Succeeded("new"))])
+    client.worker.finish([stale.end_with(Succeeded("old")), newest.end_with(Succeeded("new"))])
     assert client.jobs.get(stale.id).result == "new"
 
 
@@ -220,7 +221,7 @@ def test_a_claim_that_finds_nothing_takes_no_job_that_waits(client):
     client.worker.register("w")
     client.enqueue_many([NewJob(job_type="t")] * 2 + [NewJob(job_type="t", delay=timedelta(hours=1))] * 3)
     held, done = client.worker.claim("q:default", 5, worker_id="w")
-    client.worker.finish([(done, Succeeded())]).require()
+    client.worker.finish([done.end_with(Succeeded())]).require()
     assert client.worker.claim("q:default", 5, worker_id="w") == []
     assert client.jobs.get(held.id) == held
     assert client.jobs.count().total(JobState.SCHEDULED) == 3
@@ -231,7 +232,7 @@ def test_a_claim_that_goes_on_past_a_job_leaves_what_is_before_it_to_the_next(cl
     client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(6)])
     first = client.worker.claim("q:default", 2, worker_id="w")
     client.enqueue(NewJob(job_type="t", priority=1, payload={"n": "urgent"}))
-    past = client.worker.claim("q:default", 2, worker_id="w", past=first[-1])
+    past = client.worker.claim("q:default", 2, worker_id="w", past=QueuePosition.of(first[-1]))
     rest = client.worker.claim("q:default", 9, worker_id="w")
     numbers = [[job.payload["n"] for job in jobs] for jobs in (first, past, rest)]
     if client.store.database == "postgres":
@@ -278,9 +279,9 @@ def test_of_two_ends_of_a_job_in_one_call_the_stale_one_is_refused_and_audited(c
     client.worker.register("w")
     enqueued = client.enqueue(NewJob(job_type="t"))
     [old] = client.worker.claim("q:default", 1, worker_id="w")
-    client.worker.release([old])
+    client.worker.release([old.held_lease])
     [new] = client.worker.claim("q:default", 1, worker_id="w")
-    leases = client.worker.finish([(old, Succeeded("old")), (new, Succeeded("new"))])
+    leases = client.worker.finish([old.end_with(Succeeded("old")), new.end_with(Succeeded("new"))])
     assert (leases.held, leases.lost) == ({enqueued.id}, set())
     assert client.jobs.get(enqueued.id).result == "new"
     refused = [

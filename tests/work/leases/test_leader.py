@@ -164,7 +164,7 @@ def test_the_jobs_of_a_worker_that_is_known_to_be_dead_come_back_in_one_call(cli
     assert (leases.lost, leases.cancel_requested) == (frozenset(), {held[0].id})
     states = [client.jobs.get(job.id).state for job in [*held, *others]]
     assert states == ["cancelled", "queued", "queued", "running", "running"]
-    assert not client.at(NOW).worker.watch("dead").alive
+    assert not client.at(NOW).worker.instructions("dead").alive
     assert client.at(NOW).worker.rescue_worker("dead").held == frozenset()
     assert client.at(NOW).worker.rescue_worker("never registered").held == frozenset()
 
@@ -175,7 +175,7 @@ def test_more_jobs_than_one_statement_takes_come_back_too(client, monkeypatch):
     client.at(NOW).worker.register("dead")
     client.at(NOW).enqueue_many([NewJob(job_type="t")] * 5)
     held = client.at(NOW).worker.claim("q:default", 5, worker_id="dead")
-    monkeypatch.setattr(rescue, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(rescue, "MOST_PER_CLAIM", 2)
     assert client.at(NOW).worker.rescue_worker("dead").held == {job.id for job in held}
 
 

@@ -49,7 +49,7 @@ def seconds(monkeypatch: pytest.MonkeyPatch, anyio_backend: str) -> Seconds:
 
     async def stored(self, reports):
         left = await store(self, reports)
-        seconds.written.append([report for _, report in reports])
+        seconds.written.append([one.report for one in reports])
         return left
 
     monkeypatch.setattr(AsyncWorkerClient, "store_progress", stored)

@@ -22,7 +22,7 @@ from onward import (
     Succeeded,
 )
 from onward.core.policy.policies import DEFAULT_POLICIES
-from onward.core.work.progress import Report
+from onward.core.work.progress import JobReport, Report
 from onward.results import Job, Lost, Progress
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)
@@ -46,11 +46,16 @@ def end(client: Client, job: Job, outcome: Outcome, report: Report | None) -> bo
 def test_the_newest_report_of_each_job_is_stored_with_the_time_of_the_database(client):
     one, other, third = claimed(client, 3)
     at = client.at(NOW)
-    assert at.worker.store_progress([(one, Report(1, 4, "page 1")), (other, Report(2.5))]) == frozenset()
+    assert (
+        at.worker.store_progress(
+            [JobReport.of(one, Report(1, 4, "page 1")), JobReport.of(other, Report(2.5))]
+        )
+        == frozenset()
+    )
     assert client.jobs.get(one.id).progress == Progress(1, 4, "page 1", NOW)
     assert client.jobs.get(other.id).progress == Progress(2.5, None, None, NOW)
     assert client.jobs.get(third.id).progress is None
-    client.at(NOW + timedelta(seconds=1)).worker.store_progress([(one, Report(2, 4))])
+    client.at(NOW + timedelta(seconds=1)).worker.store_progress([JobReport.of(one, Report(2, 4))])
     assert client.jobs.get(one.id).progress == Progress(2, 4, None, NOW + timedelta(seconds=1))
     assert [job.progress is None for job in client.jobs.list()].count(True) == 1
 
@@ -64,24 +69,24 @@ def test_nothing_is_asked_of_the_database_for_no_reports(client, monkeypatch):
 def test_a_report_that_could_not_be_read_again_is_refused(client, report):
     [job] = claimed(client)
     with pytest.raises(InvalidSetting):
-        client.worker.store_progress([(job, report)])
+        client.worker.store_progress([JobReport.of(job, report)])
     assert client.jobs.get(job.id).progress is None
 
 
 def test_a_stale_lease_changes_nothing(client):
     [job] = claimed(client)
-    client.worker.store_progress([(job, Report(1, 4))])
-    client.worker.release([job])
-    assert client.worker.store_progress([(job, Report(2, 4))]) == frozenset()
+    client.worker.store_progress([JobReport.of(job, Report(1, 4))])
+    client.worker.release([job.held_lease])
+    assert client.worker.store_progress([JobReport.of(job, Report(2, 4))]) == frozenset()
     assert client.jobs.get(job.id).progress is None
     [again] = client.worker.claim("q:default", worker_id="w")
-    client.worker.store_progress([(job, Report(3, 4)), (again, Report(1, 9))])
+    client.worker.store_progress([JobReport.of(job, Report(3, 4)), JobReport.of(again, Report(1, 9))])
     assert client.jobs.get(job.id).progress.total == 9
     assert not end(client, job, Succeeded(), Report(4, 4))
     found = client.jobs.get(job.id)
     assert (found.state, found.progress.total) == (JobState.RUNNING, 9)
     assert end(client, again, Succeeded(), Report(9, 9))
-    client.worker.store_progress([(again, Report(1, 9))])
+    client.worker.store_progress([JobReport.of(again, Report(1, 9))])
     assert client.jobs.get(job.id).progress.done == 9
 
 
@@ -89,7 +94,7 @@ def test_a_stale_lease_changes_nothing(client):
 @pytest.mark.parametrize("report", [None, Report(3, 4, "last")])
 def test_an_end_keeps_the_last_report(client, outcome, report):
     [job] = claimed(client)
-    client.at(NOW).worker.store_progress([(job, Report(1, 4))])
+    client.at(NOW).worker.store_progress([JobReport.of(job, Report(1, 4))])
     assert end(client.at(NOW + timedelta(seconds=1)), job, outcome, report)
     found = client.jobs.get(job.id)
     assert found.ended_at is not None
@@ -113,7 +118,7 @@ def test_ends_with_and_without_a_report_are_written_together(client):
 @pytest.mark.parametrize("outcome", [Failed(ERROR), Snooze(0), Released(), Lost()])
 def test_the_next_attempt_begins_without_progress(client, outcome):
     [job] = claimed(client)
-    client.worker.store_progress([(job, Report(1, 4))])
+    client.worker.store_progress([JobReport.of(job, Report(1, 4))])
     assert end(client, job, outcome, Report(3, 4))
     found = client.jobs.get(job.id)
     assert (found.ended_at, found.progress) == (None, None)
@@ -129,7 +134,7 @@ def test_a_job_that_can_not_go_back_because_it_was_cancelled_keeps_its_last_repo
 
 def test_a_rescued_job_begins_without_progress(client):
     [job] = claimed(client)
-    client.worker.store_progress([(job, Report(1, 4))])
+    client.worker.store_progress([JobReport.of(job, Report(1, 4))])
     client.worker.rescue_worker("w")
     assert client.jobs.get(job.id).progress is None
 
@@ -150,7 +155,7 @@ def test_a_reset_and_a_replay_begin_without_progress(client):
 
 def test_a_job_that_is_reset_while_it_runs_begins_without_progress(client):
     [job] = claimed(client, key="k")
-    client.worker.store_progress([(job, Report(1, 4))])
+    client.worker.store_progress([JobReport.of(job, Report(1, 4))])
     client.enqueue(NewJob(job_type="t", key="k", on_conflict="reset"))
     assert end(client, job, Succeeded(), Report(4, 4))
     found = client.jobs.get(job.id)
@@ -163,10 +168,12 @@ def test_a_row_that_a_transaction_holds_is_left_out_and_said_so(client):
     lock = f"SELECT FROM {client.store.prefix}live WHERE id = %s FOR UPDATE"
     with closing(psycopg.connect(client.store.url)) as connection:
         connection.execute(lock, (held.id,))
-        left = client.worker.store_progress([(held, Report(1, 4)), (other, Report(2, 4))])
+        left = client.worker.store_progress(
+            [JobReport.of(held, Report(1, 4)), JobReport.of(other, Report(2, 4))]
+        )
         assert left == {held.id}
         assert client.jobs.get(other.id).progress.done == 2
         assert client.jobs.get(held.id).progress is None
         connection.rollback()
-    assert client.worker.store_progress([(held, Report(1, 4))]) == frozenset()
+    assert client.worker.store_progress([JobReport.of(held, Report(1, 4))]) == frozenset()
     assert client.jobs.get(held.id).progress.done == 1

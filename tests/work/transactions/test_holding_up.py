@@ -126,7 +126,7 @@ async def test_a_worker_that_is_frozen_in_its_block_holds_up_no_other_rescue(app
     assert other.started_at is not None
     later = other.started_at + timedelta(days=1)
     with books.connected() as connection:
-        client.within(connection).worker.note(locked, "half way", {})
+        client.within(connection).worker.note(locked.held_lease, "half way", {})
         async with asyncio.timeout(SOON / 2):
             assert (await app.clients.current().at(later).worker.rescue()).held == {other.id}
         connection.rollback()

@@ -77,14 +77,14 @@ def test_what_is_asked_for_while_the_job_runs_is_run_after_it(app, sync):
     job = run(app, 5)
     asked = put(app, sync.build("b"), 6)
     assert (asked.id, asked.change) == (first.id, "rerun_requested")
-    app.client.at(NOW + 7 * SECOND).worker.finish([(job, Succeeded())]).require()
+    app.client.at(NOW + 7 * SECOND).worker.finish([job.end_with(Succeeded())]).require()
     again = app.client.jobs.get(first.id)
     assert (again.state, again.run_at, again.payload) == (JobState.SCHEDULED, NOW + 11 * SECOND, {"crm": "b"})
 
 
 def test_what_is_asked_for_after_its_end_is_a_new_job(app, sync):
     first = put(app, sync.build("a"))
-    app.client.at(NOW + 6 * SECOND).worker.finish([(run(app, 5), Succeeded())]).require()
+    app.client.at(NOW + 6 * SECOND).worker.finish([run(app, 5).end_with(Succeeded())]).require()
     assert put(app, sync.build("b"), 7).created
     assert app.client.jobs.get(first.id).payload == {"crm": "a"}
 
@@ -92,7 +92,7 @@ def test_what_is_asked_for_after_its_end_is_a_new_job(app, sync):
 def test_a_job_that_waits_to_be_tried_again_keeps_its_back_off(app, sync):
     first = put(app, sync.build("a"))
     failed = Failed("no", after="10m")
-    app.client.at(NOW + 6 * SECOND).worker.finish([(run(app, 5), failed)]).require()
+    app.client.at(NOW + 6 * SECOND).worker.finish([run(app, 5).end_with(failed)]).require()
     put(app, sync.build("b"), 7)
     job = app.client.jobs.get(first.id)
     assert (job.run_at, job.payload) == (NOW + 606 * SECOND, {"crm": "b"})
@@ -131,7 +131,7 @@ def test_with_coalesce_the_payloads_of_a_burst_are_merged(app):
     held = run(app, 8)
     # What runs now is merged, too: it may yet fail.
     put(app, index.build([3]), 9)
-    app.client.at(NOW + 10 * SECOND).worker.finish([(held, Succeeded())]).require()
+    app.client.at(NOW + 10 * SECOND).worker.finish([held.end_with(Succeeded())]).require()
     again = app.client.jobs.get(first.id)
     assert (again.payload, again.run_at) == ({"ids": [1, 2, 3]}, NOW + 14 * SECOND)
 
@@ -160,7 +160,7 @@ def test_throttle_gives_the_first_job_of_a_period_to_all_who_ask(app):
 
     first = put(app, report.build(1))
     assert put(app, report.build(2), 59).id == first.id
-    app.client.at(NOW + 2 * SECOND).worker.finish([(run(app, 1), Succeeded())]).require()
+    app.client.at(NOW + 2 * SECOND).worker.finish([run(app, 1).end_with(Succeeded())]).require()
     again = put(app, report.build(3), 59.5)
     assert (again.id, again.created, again.state) == (first.id, False, JobState.SUCCEEDED)
     assert put(app, report.build(4), 61).created

@@ -173,7 +173,7 @@ def test_a_job_that_parks_after_its_signal_was_looked_at_is_called_back(runs):
         ctx.wait_for("approved")
     assert runs.client.at(NOW).signals.send("approved").woken == 0
     assert runs.client.at(NOW).worker.signals.wake() == 0
-    runs.client.at(NOW).worker.finish([(ctx.job, left.value)]).require()
+    runs.client.at(NOW).worker.finish([ctx.job.end_with(left.value)]).require()
     assert runs.client.at(NOW).worker.signals.wake() == 1
     assert runs.claim(NOW).wait_for("approved") is None
 
@@ -203,7 +203,9 @@ def test_of_many_jobs_that_park_while_signals_come_none_is_left(app):
     def park(some: list[Any]) -> None:
         begin_together.wait()
         for job in some:
-            app.client.at(NOW).worker.finish([(job, Parked(None, "go", str(job.payload["n"])))]).require()
+            app.client.at(NOW).worker.finish(
+                [job.end_with(Parked(None, "go", str(job.payload["n"])))]
+            ).require()
 
     def signal() -> None:
         begin_together.wait()

@@ -232,7 +232,9 @@ def test_a_job_that_was_reset_while_it_ran_starts_again_instead_of_parking(runs)
 def test_a_run_whose_lease_was_lost_parks_nothing(runs):
     ctx = runs.start()
     runs.client.at(NOW).worker.rescue_worker(str(ctx.job.worker_id))
-    assert runs.client.at(NOW).worker.finish([(ctx.job, Parked(None, "approved"))]).lost == {ctx.job.id}
+    assert runs.client.at(NOW).worker.finish([ctx.job.end_with(Parked(None, "approved"))]).lost == {
+        ctx.job.id
+    }
     assert list(runs.client.signals.awaited()) == []
 
 
@@ -244,7 +246,7 @@ def test_a_job_parks_with_what_it_waits_for_or_not_at_all(runs):
         connection.execute(f"DROP TABLE {client.store.prefix}awaited")
     connection.close()
     with pytest.raises(Exception, match="awaited"):
-        client.at(NOW).worker.finish([(ctx.job, Parked(None, "approved"))])
+        client.at(NOW).worker.finish([ctx.job.end_with(Parked(None, "approved"))])
     assert client.jobs.get(ctx.job.id).state == JobState.RUNNING
 
 
@@ -252,7 +254,7 @@ def test_a_job_that_waits_for_its_back_off_is_not_called_by_what_it_waited_for_b
     ctx = runs.start()
     until = runs.leave(ctx, lambda: ctx.wait_for("approved", timeout="1d")).until
     back = runs.claim(until)
-    runs.client.at(until).worker.finish([(back.job, Parked(until + DAY))])
+    runs.client.at(until).worker.finish([back.job.end_with(Parked(until + DAY))])
     assert runs.client.signals.send("approved").woken == 0
     assert runs.client.jobs.get(ctx.job.id).run_at == until + DAY
 

@@ -47,10 +47,10 @@ class Runs:
         """Have a wait park the job of a run, and write that as a worker does."""
         with pytest.raises(Parked) as left:
             wait()
-        self.client.at(at).worker.finish([(ctx.job, left.value)]).require()
+        self.client.at(at).worker.finish([ctx.job.end_with(left.value)]).require()
         return left.value
 
     def retry(self, ctx: Context, at: datetime = NOW) -> Context:
         """Fail a run, and give the next."""
-        self.client.at(at).worker.finish([(ctx.job, Failed("no luck", after=0))]).require()
+        self.client.at(at).worker.finish([ctx.job.end_with(Failed("no luck", after=0))]).require()
         return self.claim(at)

@@ -187,7 +187,7 @@ async def test_a_spent_budget_holds_one_org_until_it_is_raised(app):  # R24
     async with app.worker() as worker:
         first = await charge(org_id="poor").aenqueue()
         await first.ajoin(timeout=SOON)
-        await until(lambda: app.client.worker.watch(worker.worker_id).paused("budget") == {"poor"})
+        await until(lambda: app.client.worker.instructions(worker.worker_id).paused("budget") == {"poor"})
         # The worker has heard it, too, once it has asked twice.
         await until(lambda: worker.parts.exclusions.controls.held_orgs == {"poor"})
         held = await charge(org_id="poor").aenqueue()

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from onward import JobState
 from onward.core.jobs.job import COLUMNS
+from onward.core.work.claim import QueuePosition
 from onward.results import Job
 from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.throughput import Pace
@@ -54,7 +55,7 @@ def test_the_critical_queue_gets_more_turns_and_leaves_some_to_the_others():  # 
 def test_claims_go_on_where_the_last_one_ended_and_return_to_the_front_soon():
     lane = Buffer(10).lane("q")
     assert lane.past(100.0) is None
-    [first, second] = jobs("q", 2)
+    [first, second] = map(QueuePosition.of, jobs("q", 2))
     lane.reached = first
     assert lane.past(100.01) is first
     lane.reached = second

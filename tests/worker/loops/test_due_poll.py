@@ -13,7 +13,7 @@ from onward import NewJob, Onward
 from onward.clients.work.worker_client import AsyncWorkerClient
 from onward.connections import begin
 from onward.operations.schedules.fire import Known
-from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.due_poll import DuePoll
 from onward.worker.outage import Outage
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.worker.waiting import until
@@ -26,18 +26,18 @@ KNOWN = Known({"t"})
 
 
 def test_an_empty_database_has_nothing_to_do(client):
-    found = client.at(NOW).worker.chores(KNOWN)
-    assert (found.now, found.next_due, found.next_slot) == (NOW, None, None)
-    assert not found.unsettled
-    assert not found.fresh
+    found = client.at(NOW).worker.due(KNOWN)
+    assert (found.now, found.next_due, found.next_occurrence) == (NOW, None, None)
+    assert not found.follow_up
+    assert not found.signals
 
 
 def test_it_tells_when_jobs_and_slots_are_due(client):
     client.at(NOW).enqueue(NewJob(job_type="t", run_at=NOW + 5 * SECOND))
     client.at(NOW).schedules.add("s", "t", every="7s", anchor=NOW)
-    found = client.at(NOW + 9 * SECOND).worker.chores(KNOWN)
-    assert (found.next_due, found.next_slot) == (NOW + 5 * SECOND, NOW + 7 * SECOND)
-    assert client.at(NOW).worker.chores(Known({"other"})).next_slot is None
+    found = client.at(NOW + 9 * SECOND).worker.due(KNOWN)
+    assert (found.next_due, found.next_occurrence) == (NOW + 5 * SECOND, NOW + 7 * SECOND)
+    assert client.at(NOW).worker.due(Known({"other"})).next_occurrence is None
 
 
 def test_a_signal_is_fresh_until_somebody_has_looked(client):
@@ -45,9 +45,9 @@ def test_a_signal_is_fresh_until_somebody_has_looked(client):
     with begin(connection, client.store.database, client.store.prefix):
         client.within(connection).signals.send("approved")
     connection.close()
-    assert client.worker.chores(KNOWN).fresh
+    assert client.worker.due(KNOWN).signals
     client.worker.signals.wake()
-    assert not client.worker.chores(KNOWN).fresh
+    assert not client.worker.due(KNOWN).signals
 
 
 async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url, monkeypatch):
@@ -69,7 +69,7 @@ async def test_a_due_job_that_a_caller_holds_is_tried_once_a_second(postgres_url
                 await until(lambda: len(tried) >= 2)
                 assert tried[1] - tried[0] > 0.7
                 caller.rollback()
-                await until(lambda: app.client.worker.look().next_due is None)
+                await until(lambda: app.client.worker.ready_queues().next_due is None)
         await app.aclose()
 
 
@@ -82,8 +82,8 @@ async def test_what_gets_on_is_gone_on_with_at_once(app):
         return True
 
     asking = app.clients.open_async()
-    chores = Chores(asking, Outage(), lambda: KNOWN)
-    loops = [asyncio.create_task(one) for one in (chores.run(), chores.see_to(chores.jobs, some, "t"))]
+    due_poll = DuePoll(asking, Outage(), lambda: KNOWN)
+    loops = [asyncio.create_task(one) for one in (due_poll.run(), due_poll.see_to(due_poll.jobs, some, "t"))]
     await until(lambda: len(done) >= 5)
     assert done[4] - done[0] < 0.7
     for loop in loops:

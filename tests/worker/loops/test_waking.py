@@ -40,12 +40,12 @@ async def idle(app: Onward) -> None:
 
 async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place, monkeypatch):  # R17
     looks = 0
-    look = AsyncWorkerClient.look
+    ready_queues = AsyncWorkerClient.ready_queues
 
     async def counted(*arguments, **options):
         nonlocal looks
         looks += 1
-        return await look(*arguments, **options)
+        return await ready_queues(*arguments, **options)
 
     ran = asyncio.Queue[int]()
 
@@ -58,7 +58,7 @@ async def test_a_worker_that_is_woken_for_each_job_does_not_look_for_each(place,
         # The first ones: until now it had no reason to trust that it is told.
         await note.aenqueue(n=-1)
         assert await ran.get() == -1
-        monkeypatch.setattr(AsyncWorkerClient, "look", counted)
+        monkeypatch.setattr(AsyncWorkerClient, "ready_queues", counted)
         for number in range(JOBS):
             await note.aenqueue(n=number)
             assert await ran.get() == number

@@ -91,7 +91,7 @@ def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: st
 def _line(limit: LimitSeen) -> str:
     terms = limit.terms
     said = [
-        None if terms.slots is None else f"{terms.slots} at once",
+        None if terms.permits is None else f"{terms.permits} at once",
         None if terms.rate is None else f"{terms.rate}, {terms.at_once} at once",
         "in order" if terms.ordered else None,
         f"{limit.active} active",

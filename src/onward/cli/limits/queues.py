@@ -38,8 +38,10 @@ def command() -> None:
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     """List the queues that have jobs, a policy or a pause, then the paused orgs and job types."""
     with open_client(app, url) as client:
-        counts, controls, ruled = client.jobs.count(), client.gate.status(), client.queues.list()
-    queues = _queues(counts, controls, {one.name: one for one in ruled if not one.rule.plain or one.override})
+        counts, controls, policies = client.jobs.count(), client.gate.status(), client.queues.list()
+    queues = _queues(
+        counts, controls, {one.name: one for one in policies if not one.policy.plain or one.override}
+    )
     others = sorted(
         (one for one in controls.pauses if one.scope != "queue"), key=lambda one: (one.scope, one.name)
     )
@@ -48,9 +50,9 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
         return
     for queue in queues:
         numbers = ", ".join(f"{queue[state]} {state}" for state in _STATES if queue[state]) or "nothing waits"
-        click.echo(clean(f"{queue['name']}  {numbers}{_ruled(queue['rule'])}{_said(queue['paused'])}"))
+        click.echo(clean(f"{queue['name']}  {numbers}{_summary(queue['policy'])}{_why(queue['paused'])}"))
     for pause in others:
-        click.echo(clean(f"{pause.scope} {pause.name}{_said(pause)}"))
+        click.echo(clean(f"{pause.scope} {pause.name}{_why(pause)}"))
 
 
 @command.command("pause")
@@ -117,7 +119,7 @@ def limit(
     most: Any = int(concurrency) if concurrency and concurrency.isdecimal() else concurrency
     with open_operator(app, url, actor) as client:
         now = client.queues.limit(queue, concurrency=most, rate=rate, burst=burst, reason=reason)
-    say(clean(f"{queue}{_ruled(now.rule.stored())}"), timed=False)
+    say(clean(f"{queue}{_summary(now.policy.stored())}"), timed=False)
 
 
 @command.command("reset")
@@ -150,17 +152,17 @@ def _chosen(queue: str | None, org: str | None, job_type: str | None) -> tuple[S
     return named[0]
 
 
-def _queues(counts: Counts, controls: Controls, ruled: Mapping[str, Queue]) -> list[dict[str, Any]]:
+def _queues(counts: Counts, controls: Controls, policies: Mapping[str, Queue]) -> list[dict[str, Any]]:
     pauses = {one.name: one for one in controls.pauses if one.scope == "queue"}
     return [
         {
             "name": name,
             **_numbers(counts, name),
             "paused": pauses.get(name),
-            "rule": ruled[name].rule.stored() if name in ruled else None,
-            "override": ruled[name].override if name in ruled else None,
+            "policy": policies[name].policy.stored() if name in policies else None,
+            "override": policies[name].override if name in policies else None,
         }
-        for name in sorted({*counts.live, *pauses, *ruled})
+        for name in sorted({*counts.live, *pauses, *policies})
     ]
 
 
@@ -169,19 +171,19 @@ def _numbers(counts: Counts, queue: str) -> dict[str, int]:
     return {state: live.get(state, 0) for state in _STATES}
 
 
-def _ruled(rule: dict[str, Any] | None) -> str:
+def _summary(policy: dict[str, Any] | None) -> str:
     """Describe the policy of a queue in words; "" if it has none."""
-    if rule is None:
+    if policy is None:
         return ""
-    said = [f"at most {rule['concurrency']} at once"] if "concurrency" in rule else []
-    said += [f"at most {rule['rate']}"] if "rate" in rule else []
-    said += [f"{rule['burst']} in a burst"] if "burst" in rule else []
-    said += ["fair"] if "fair" in rule else []
-    said += [f"ageing {rule['ageing']:g} s"] if "ageing" in rule else []
-    return f"  {', '.join(said) or 'no bounds'}"
+    parts = [f"at most {policy['concurrency']} at once"] if "concurrency" in policy else []
+    parts += [f"at most {policy['rate']}"] if "rate" in policy else []
+    parts += [f"{policy['burst']} in a burst"] if "burst" in policy else []
+    parts += ["fair"] if "fair" in policy else []
+    parts += [f"ageing {policy['ageing']:g} s"] if "ageing" in policy else []
+    return f"  {', '.join(parts) or 'no bounds'}"
 
 
-def _said(pause: Pause | None) -> str:
+def _why(pause: Pause | None) -> str:
     if pause is None:
         return ""
     who = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)

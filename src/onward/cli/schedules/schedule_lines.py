@@ -28,16 +28,16 @@ def run_table(runs: Sequence[ScheduleRun], tz: str) -> list[str]:
     """Return a heading and one line for each run, in the time zone `tz`; no lines if there are no runs."""
     rows = [
         [
-            f"{slot:%Y-%m-%d %H:%M:%S %Z}",
+            f"{occurrence:%Y-%m-%d %H:%M:%S %Z}",
             "hand" if run.source == "run_now" else "clock",
             _drift(run),
             run.outcome or "not ended",
             run.job_id or "",
             run.error or "",
         ]
-        for run, slot in zip(runs, _shown([run.slot for run in runs], tz), strict=True)
+        for run, occurrence in zip(runs, _shown([run.occurrence for run in runs], tz), strict=True)
     ]
-    return table(["SLOT", "BY", "LATE", "OUTCOME", "JOB", "ERROR"], rows)
+    return table(["OCCURRENCE", "BY", "LATE", "OUTCOME", "JOB", "ERROR"], rows)
 
 
 def schedule_lines(

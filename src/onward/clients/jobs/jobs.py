@@ -74,7 +74,7 @@ class AsyncJobs:
         stopped = await self._run(lambda: cancel.stop([wanted], reason=reason))
         if wanted not in stopped.states:
             raise _not_found(wanted)
-        await self._binding.follow_up(stopped.tied, stopped.slots)
+        await self._binding.follow_up(stopped.tied, stopped.permits)
         return Cancellation(wanted, stopped.states[wanted])
 
     async def cancel_where(

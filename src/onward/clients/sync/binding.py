@@ -160,14 +160,14 @@ class Binding:
             case Outside():
                 return step.act()
             case FollowUp():
-                return self.follow_up(step.ids, step.slots)
+                return self.follow_up(step.ids, step.permits)
         return self.run(step.make, write=step.write, atomic=step.atomic)
 
-    def follow_up(self, ids: Collection[JobId], slots: Collection[str] = ()) -> None:
+    def follow_up(self, ids: Collection[JobId], permits: Collection[str] = ()) -> None:
         """Do the follow-up work of ends that were just written.
 
         It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
         would block others; for a client of one org; and while the database is unreachable.
         """
-        if (ids or slots) and not self.is_within and self.org_id is None and not self.store.row_security:
-            self.walk(after_end.follow_up(ids, slots, self.policies))
+        if (ids or permits) and not self.is_within and self.org_id is None and not self.store.row_security:
+            self.walk(after_end.follow_up(ids, permits, self.policies))

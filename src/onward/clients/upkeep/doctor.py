@@ -83,13 +83,13 @@ class AsyncDoctor:
         store = self._store
         # Measured after the connection is open and the schema known; otherwise that work would count.
         began = time.perf_counter()
-        look = await self._part(findings, polls.look)
+        ready = await self._part(findings, polls.ready_queues)
         took = timedelta(seconds=time.perf_counter() - began)
-        if look is None:
+        if ready is None:
             return None
         table = f"{store.prefix}live"
         seen = await self._part(
-            findings, lambda: doctor.inspect_database(look.now, kind=store.database, table=table)
+            findings, lambda: doctor.inspect_database(ready.now, kind=store.database, table=table)
         )
         condition = condition_of(store)
         return seen and msgspec.structs.replace(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import astuple
 
 from onward.clients.binding import AsyncBinding
 from onward.clients.work.worker_alerts import AsyncWorkerAlerts
@@ -15,19 +17,25 @@ from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLi
 from onward.clients.work.worker_maintenance import AsyncWorkerMaintenance
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.inputs.checks import check_kind
-from onward.core.inputs.duration import Duration
-from onward.core.jobs.ids import JobId
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
-from onward.core.work.lease import Leases, Promoted, Swept
-from onward.core.work.lifecycle import End, Outcome, Released
-from onward.core.work.progress import Report
+from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
+from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
+from onward.core.work.lease import JobLease, Leases, Promoted, Swept
+from onward.core.work.lifecycle import End
+from onward.core.work.progress import JobReport, Report
 from onward.errors import LeaseLost
 from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import due, leader, policy_claim, polls, progress, rescue, work
+from onward.operations.work import leader, policy_claim, polls, progress, rescue
+from onward.operations.work.claim import claim_rows, read_claimed
+from onward.operations.work.finish import finish, finish_reported
+from onward.operations.work.leases import extend, register, retire
+
+L = TypeVar("L", bound=JobLease)
 
 LEASE = timedelta(seconds=30)
 
@@ -80,34 +88,41 @@ class AsyncWorkerClient:
         """The signals for running jobs."""
         return AsyncWorkerSignals(self._binding)
 
-    async def look(self) -> Look:
+    async def ready_queues(self) -> ReadyQueues:
         """Return which queues have a ready job, and when the next job is due."""
-        return await self._run(polls.look, write=False)
+        return await self._run(polls.ready_queues, write=False)
 
-    async def chores(self, known: Known) -> DueChores:
+    async def due(self, known: Known) -> Due:
         """Return what is due by the clock for a worker that knows these schedules."""
-        return await self._run(lambda: due.chores(known), write=False)
+        return await self._run(lambda: polls.due(known), write=False)
 
-    async def watch(self, worker_id: str) -> Watch:
+    async def instructions(self, worker_id: str) -> Instructions:
         """Return whether a worker's lease holds, which of its jobs to cancel, and what is paused."""
-        return await self._run(lambda: polls.watch(worker_id), write=False)
+        return await self._run(lambda: polls.instructions(worker_id), write=False)
 
     async def register(
-        self, worker_id: str, *, lease: timedelta = LEASE, info: Mapping[str, Any] | None = None
+        self, worker_id: str, *, lease: Duration = LEASE, info: Mapping[str, Any] | None = None
     ) -> None:
-        """Start the lease of a worker; a worker id serves one lifetime of one process."""
-        await self._run(lambda: work.register(worker_id, lease=lease, info=info))
+        """Start the lease of a worker; a worker id serves one lifetime of one process.
+
+        Raises InvalidSetting for an id that was used before.
+        """
+        length = duration("lease", lease)
+        await self._run(lambda: register(worker_id, lease=length, info=info))
 
     async def extend(
-        self, worker_id: str, jobs: Collection[Job], *, lease: timedelta = LEASE, idle: bool = False
+        self, worker_id: str, jobs: Collection[JobLease], *, lease: Duration = LEASE, idle: bool = False
     ) -> Leases:
-        """Renew a worker's lease, and return which of these jobs it still holds."""
-        leases = {job.id: job.lease for job in _claimed(jobs)}
-        return await self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle))
+        """Renew a worker's lease, and return which of these jobs it still holds; raises WorkerLost."""
+        held, length = (
+            _checked("jobs", jobs, JobLease, "give the held_lease of each job"),
+            duration("lease", lease),
+        )
+        return await self._run(lambda: extend(worker_id, held, lease=length, idle=idle))
 
     async def retire(self, worker_id: str) -> bool:
         """End a worker's lease at once, so that the jobs it still holds can be rescued."""
-        return await self._run(lambda: work.retire(worker_id))
+        return await self._run(lambda: retire(worker_id))
 
     async def held(self, worker_id: str) -> list[Job]:
         """Return the running jobs of a worker."""
@@ -116,44 +131,45 @@ class AsyncWorkerClient:
     async def claim(
         self,
         queue: str,
-        limit: int = 1,
+        limit: ClaimSize = 1,
         *,
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-        past: Job | None = None,
+        past: QueuePosition | None = None,
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
         A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        Whether the queue itself is paused is for the worker to check before. `past` is the last job of the
-        caller's last claim: PostgreSQL then claims only jobs behind it, and does not read the index entries
-        of jobs claimed before.
+        Whether the queue itself is paused is for the worker to check before. `past` is the
+        position of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does
+        not read the index entries of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
-            return (await self.claim_ruled(queue, limit, worker_id=worker_id, **paused)).jobs
-        rows = await self._run(
-            lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past)
-        )
-        jobs = work.jobs_of(rows, worker_id)
-        # Rare: some claimed rows can't be read. They are failed, so that they still end.
-        return await self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
+            return (await self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
+        rows = await self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
+        jobs, unreadable = read_claimed(rows, worker_id)
+        if unreadable:
+            await self._run(lambda: finish(unreadable))
+        return jobs
 
-    async def claim_ruled(
+    async def claim_by_policy(
         self,
         queue: str,
-        limit: int = 1,
+        limit: ClaimSize = 1,
         *,
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-    ) -> RuledClaim:
+    ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return await self._run(
-            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
+            lambda: policy_claim.claim_by_policy(
+                queue, limit, worker_id=worker_id, declared=declared, **paused
+            ),
             atomic=True,
         )
 
@@ -161,37 +177,47 @@ class AsyncWorkerClient:
         """Write, as a worker does at its start, the policies that the application declares."""
         await self._run(lambda: queues.declare(self._policies.registry.queues))
 
-    async def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
-        """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
-        advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
-        check_kind("ends", ends, list | tuple, advice)
-        for end in ends:
-            check_kind("an end", end, tuple, advice)
-            check_kind("its job", end[0], Job, advice)
-        settled = [self._policies.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
-        parked = any(end.transition.wait for end in settled)
-        leases = await self._run(lambda: work.finish(settled), atomic=parked)
+    async def finish(self, ends: Sequence[JobEnd]) -> Leases:
+        """Settle claimed jobs by their outcomes and write their ends; return which leases still held.
+
+        `job.end_with(outcome)` makes an end. Raises InvalidJob for what is no job id, and InvalidSetting for
+        an invalid outcome.
+        """
+        _checked("ends", ends, JobEnd, "give the ends of claimed jobs: [job.end_with(Succeeded())]")
+        parks = any(isinstance(end.outcome, ParkedForm) for end in ends)
+        leases = await self._run(lambda: finish_reported(ends, self._policies, random.random), atomic=parks)
         return await self._follow_up(leases)
 
     async def write(
-        self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
+        self,
+        ends: Sequence[End],
+        *,
+        org_id: str | None = None,
+        keep_permits: bool = False,
+        apart: bool = False,
     ) -> Leases:
         """Write ends that are already settled; return which leases still held.
 
-        `org_id` is the org of the jobs, for databases with row security. With `keep_slots` the caller itself
-        passes on the permits that the ends free. Ends written `apart` get their own transaction: if it waits
-        for a lock, no other write waits with it.
+        `org_id` is the org of the jobs, for databases with row security. With `keep_permits` the caller
+        itself passes on the permits that the ends free. Ends written `apart` get their own transaction: if it
+        waits for a lock, no other write waits with it.
         """
         atomic = apart or any(end.usage or end.progress or end.transition.wait for end in ends)
-        leases = await self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
-        await self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
+        leases = await self._run(lambda: finish(ends), atomic=atomic, org_id=org_id)
+        await self._binding.follow_up(leases.tied, () if keep_permits else leases.permits)
         return leases
 
-    async def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
-        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
-        return await self.finish([(job, Released(delay)) for job in _claimed(jobs)])
+    async def release(self, jobs: Collection[JobLease], *, delay: Duration | None = None) -> Leases:
+        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt.
 
-    async def rescue(self, limit: int = 500) -> Leases:
+        Raises InvalidJob for what is no job id.
+        """
+        held = _checked("jobs", jobs, JobLease, "give the held_lease of each job")
+        seconds = None if delay is None else duration("delay", delay).total_seconds()
+        released = ReleasedForm(seconds)
+        return await self.finish([JobEnd(one.job_id, one.lease, one.attempt, released) for one in held])
+
+    async def rescue(self, limit: ClaimSize = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
         leases = await self._run(lambda: rescue.rescue(limit, policies=self._policies, dice=random.random))
         return await self._follow_up(leases)
@@ -206,7 +232,7 @@ class AsyncWorkerClient:
         )
         return await self._follow_up(leases)
 
-    async def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
+    async def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: ClaimSize = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = await self._run(
             lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, policies=self._policies, dice=random.random)
@@ -214,42 +240,47 @@ class AsyncWorkerClient:
         await self._follow_up(swept.leases)
         return swept
 
-    async def settle(self, *, patience: timedelta = timedelta(0)) -> int:
+    async def follow_up(self, *, patience: timedelta = timedelta(0)) -> int:
         """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        return await self._binding.walk(after_end.settle_all(self._policies, patience=patience))
+        return await self._binding.walk(after_end.follow_up_all(self._policies, patience=patience))
 
     async def _follow_up(self, leases: Leases) -> Leases:
-        await self._binding.follow_up(leases.tied, leases.slots)
+        await self._binding.follow_up(leases.tied, leases.permits)
         return leases
 
-    async def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
-        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
-        check_kind("job", job, Job, "give a job that claim() gave you")
+    async def note(self, job: JobLease, action: str, detail: Mapping[str, Any] | None = None) -> int:
+        """Add a record about a job that this worker runs, and return its number; raises LeaseLost."""
+        _checked("job", [job], JobLease, "give the held_lease of a claimed job")
         kept = self._policies.settings.redact.redact(dict(detail or {}))
-        said = self._policies.settings.redact.redact(action)
-        seq = await self._run(lambda: audit.note(job, said, kept))
+        shown = self._policies.settings.redact.redact(action)
+        seq = await self._run(lambda: audit.note(job, shown, kept))
         if seq is None:
-            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
+            raise LeaseLost(
+                f"job {job.job_id}: lease {job.lease} is not the newest; {shown!r} was not recorded"
+            )
         return seq
 
-    async def store_progress(self, reports: Collection[tuple[Job, Report]]) -> frozenset[JobId]:
+    async def store_progress(self, reports: Collection[JobReport]) -> frozenset[JobId]:
         """Store the newest reports of running jobs; a report under a stale lease is dropped.
 
-        Return the jobs whose row another transaction holds: nothing was stored of them.
+        Return the jobs whose row another transaction holds: nothing was stored of them. Raises InvalidJob for
+        what is no job id, and InvalidSetting for a report that can't be stored.
         """
-        jobs = _claimed([job for job, _ in reports])
-        checked = [Report.checked(report.done, report.total, report.note) for _, report in reports]
-        asked = [(job.id, job.lease, report) for job, report in zip(jobs, checked, strict=True)]
-        return await self._run(lambda: progress.store(asked)) if asked else frozenset()
+        _checked(
+            "reports", reports, JobReport, "give the reports of claimed jobs: [JobReport.of(job, report)]"
+        )
+        rows = [(one.job_id, one.lease, Report.checked(*astuple(one.report))) for one in reports]
+        return await self._run(lambda: progress.store(rows)) if rows else frozenset()
 
-    async def parents(self, job: Job) -> list[Job]:
+    async def parents(self, job_id: AnyJobId) -> list[Job]:
         """Return all jobs that a running job has waited for, with their results, oldest first."""
-        return await self._run(lambda: graph.all_parents(job.id), write=False)
+        wanted = normalise_id(job_id)
+        return await self._run(lambda: graph.all_parents(wanted), write=False)
 
     async def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""
@@ -259,15 +290,16 @@ class AsyncWorkerClient:
         """End every leadership of a worker; return the names that it led."""
         return await self._run(lambda: leader.abdicate(worker_id))
 
-    async def promote(self, limit: int = 500) -> Promoted:
+    async def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = await self._run(lambda: rescue.promote(limit))
-        await self._binding.follow_up((), promoted.slots)
+        await self._binding.follow_up((), promoted.permits)
         return promoted
 
 
-def _claimed(jobs: Collection[Job]) -> Collection[Job]:
-    check_kind("jobs", jobs, Collection, "give a list of jobs that claim() gave you")
-    for job in jobs:
-        check_kind("a job", job, Job, "give jobs that claim() gave you")
-    return jobs
+def _checked(name: str, leases: Collection[L], kind: type[L], advice: str) -> Collection[L]:
+    check_kind(name, leases, Collection, advice)
+    for lease in leases:
+        check_kind(f"one of {name}", lease, kind, advice)
+        normalise_id(lease.job_id)
+    return leases

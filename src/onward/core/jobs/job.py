@@ -16,10 +16,13 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.payload import decode
 from onward.core.policy.category import Lifetime, OnConflict
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.lease import JobLease
 from onward.core.work.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from onward.core.flows.flow import Flow, Part
+    from onward.core.work.job_end import JobEnd
+    from onward.core.work.lifecycle import Outcome
 
 
 class JobState(StrEnum):
@@ -136,6 +139,17 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         """Whether the job succeeded because there was no work to do."""
         return self.state == JobState.SUCCEEDED and self.outcome == "skipped"
 
+    @property
+    def held_lease(self) -> JobLease:
+        """The lease under which the job was claimed."""
+        return JobLease(self.id, self.lease, self.attempt)
+
+    def end_with(self, outcome: Outcome) -> JobEnd:
+        """Return the end of this claimed job, for `finish`; raise LeaseLost for a job under no lease."""
+        from onward.core.work.job_end import JobEnd
+
+        return JobEnd.of(self, outcome)
+
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Job:
         """Return the job of a row whose columns are `COLUMNS`."""
@@ -159,6 +173,14 @@ class Job(msgspec.Struct, frozen=True, gc=False):
                 same = at == _CREATED_AT and column == when
                 columns[at] = columns[_RUN_AT] if same else _read(column, read)
         return list(map(cls, *columns))
+
+    @classmethod
+    def readable(cls, row: Sequence[Any]) -> Job:
+        """Return the job of a row, or its readable part if the row is corrupted."""
+        try:
+            return cls.from_row(row)
+        except (ValueError, TypeError, OverflowError):
+            return cls.salvaged(row)
 
     @classmethod
     def salvaged(cls, row: Sequence[Any]) -> Job:

@@ -1,7 +1,7 @@
 """Limits: how many jobs that share a key may run at once, how fast they start, and in which order.
 
-A limit has a name and assigns a key to each of its jobs; jobs with the same key share its permits. `turn` is
-the only place that decides how many waiting jobs may be made ready; other code stores its decision.
+A limit has a name and assigns a key to each of its jobs; jobs with the same key share its permits. Only
+`admission` decides how many waiting jobs may be made ready; other code stores its decision.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Terms:
         return _read(declared, override)
 
     @property
-    def slots(self) -> int | None:
+    def permits(self) -> int | None:
         """The number of permits: how many jobs may be active at once; None for no bound."""
         return 1 if self.concurrency is None and self.ordered else self.concurrency
 
@@ -137,18 +137,18 @@ class LimitStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitTurn:
+class Admission:
     """How many jobs may be made ready now; `again` is the instant at which the rate allows more."""
 
     jobs: int
     again: int | None = None
 
 
-def turn(terms: Terms, standing: LimitStanding, now: int) -> LimitTurn:
+def admission(terms: Terms, standing: LimitStanding, now: int) -> Admission:
     """Decide how many waiting jobs of a key may be made ready; all times are in microseconds."""
     free: float = math.inf
-    if terms.slots is not None:
-        free = max(0, terms.slots - standing.active)
+    if terms.permits is not None:
+        free = max(0, terms.permits - standing.active)
     if terms.ordered:
         # Begun jobs go first. Each begun job that is away keeps a permit from the jobs that have not begun.
         free = min(free, standing.begun) + max(0, free - standing.begun - standing.away)
@@ -157,19 +157,19 @@ def turn(terms: Terms, standing: LimitStanding, now: int) -> LimitTurn:
     free = min(free, ahead - standing.ready)
     # Refill once at most half of them are left: admitting a few at a time costs more per job.
     if free <= 0 or 2 * standing.ready > ahead:
-        return LimitTurn(0)
+        return Admission(0)
     if (every := terms.every) is None:
-        return LimitTurn(int(free))
+        return Admission(int(free))
     # During a pause no worker starts the ready jobs: they must not add up to more than a burst.
     unclaimed = terms.at_once - standing.ready
     earned = min(tokens(standing.paid_at, now, every, terms.at_once), unclaimed)
     if earned > 0:
-        return LimitTurn(int(min(free, earned)), now + every)
-    return LimitTurn(0, now + (wait(standing.paid_at, now, every, terms.at_once) if unclaimed > 0 else every))
+        return Admission(int(min(free, earned)), now + every)
+    return Admission(0, now + (wait(standing.paid_at, now, every, terms.at_once) if unclaimed > 0 else every))
 
 
 @dataclass(frozen=True, slots=True)
-class SlotSeen:
+class PermitsSeen:
     """The state of a key as it was read; `terms` is None if no application has declared its limit."""
 
     key: str
@@ -178,9 +178,9 @@ class SlotSeen:
     now: int
 
     @property
-    def turn(self) -> LimitTurn:
+    def admission(self) -> Admission:
         """How many of the waiting jobs may be made ready."""
-        return LimitTurn(0) if self.terms is None else turn(self.terms, self.standing, self.now)
+        return Admission(0) if self.terms is None else admission(self.terms, self.standing, self.now)
 
 
 def read_limit(job_type: str, option: Any) -> Limit | None:

@@ -50,7 +50,7 @@ class QueueOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueRule:
+class QueuePolicy:
     """The policy of a queue.
 
     `concurrency` bounds how many of its jobs run at once, on all workers together; `rate` bounds how many
@@ -76,7 +76,7 @@ class QueueRule:
         fair: bool = False,
         weights: Mapping[str, int] | None = None,
         ageing: Duration | None = None,
-    ) -> QueueRule:
+    ) -> QueuePolicy:
         """Return the policy that the options set; raise InvalidSetting, which names an invalid option."""
         if not isinstance(fair, bool):
             raise InvalidSetting(f"fair is {fair!r:.80}; give True or False")
@@ -86,11 +86,11 @@ class QueueRule:
         if span is not None and not _SHORTEST_AGEING <= span <= _LONGEST_AGEING:
             raise InvalidSetting(f"ageing is {ageing!r:.80}; give from a millisecond to a year")
         shares = _weights({} if weights is None else weights)
-        rule = cls(fair=fair, weights=shares, ageing=span)
-        rule = replace(rule, **bounds_of(concurrency, rate, burst))
+        policy = cls(fair=fair, weights=shares, ageing=span)
+        policy = replace(policy, **bounds_of(concurrency, rate, burst))
         if burst is not None and rate is None:
             raise InvalidSetting("burst is what a rate lets go at once; give rate= too")
-        return rule
+        return policy
 
     @property
     def every(self) -> int | None:
@@ -125,17 +125,17 @@ class QueueRule:
         return {name: value for name, value in values.items() if value is not None}
 
     @staticmethod
-    def read(declared: str, override: str | None) -> QueueRule:
+    def read(declared: str, override: str | None) -> QueuePolicy:
         """Return a stored policy, with an operator's override applied."""
         return _read(declared, override)
 
-    def overridden(self, bounds: Mapping[str, Any]) -> QueueRule:
+    def overridden(self, bounds: Mapping[str, Any]) -> QueuePolicy:
         """Return the policy with an operator's bounds in place of its own; without a rate it has no burst."""
-        rule = replace(self, **bounds)
-        return rule if rule.rate is not None else replace(rule, burst=None)
+        policy = replace(self, **bounds)
+        return policy if policy.rate is not None else replace(policy, burst=None)
 
 
-_PLAIN = QueueRule()
+_PLAIN = QueuePolicy()
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +145,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    rule: QueueRule
-    declared: QueueRule
+    policy: QueuePolicy
+    declared: QueuePolicy
     override: Mapping[str, Any] | None = None
     reason: str | None = None
     actor_type: str | None = None
@@ -175,10 +175,10 @@ def bounds_of(
 
 
 @lru_cache(maxsize=1024)
-def _read(declared: str, override: str | None) -> QueueRule:
+def _read(declared: str, override: str | None) -> QueuePolicy:
     known = QueueOptions.__annotations__
     values = {name: value for name, value in decode(declared).items() if name in known}
-    rule = QueueRule.of(**values)
+    rule = QueuePolicy.of(**values)
     return rule if override is None else rule.overridden(decode(override))
 
 

@@ -10,7 +10,7 @@ from onward.core.failures.alert import Sink
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.breaker import BreakerSettings
 from onward.core.limits.limit import Limit
-from onward.core.limits.queue_policy import QueueRule
+from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.category import CATEGORIES, Category
 from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.retry import RetryPolicy
@@ -28,7 +28,7 @@ class Registry:
     secrets: dict[str, Secrets] = field(default_factory=dict)
     breakers: dict[str, BreakerSettings] = field(default_factory=dict)
     limits: dict[str, Limit] = field(default_factory=dict)
-    queues: dict[str, QueueRule] = field(default_factory=dict)
+    queues: dict[str, QueuePolicy] = field(default_factory=dict)
     sinks: list[Sink] = field(default_factory=list)
     classification: Classification = field(default_factory=Classification)
 
@@ -38,7 +38,7 @@ class Registry:
             raise InvalidSetting(f"breaker() has been called for {name!r} before; declare it once")
         self.breakers[name] = settings
 
-    def add_queue(self, name: str, policy: QueueRule) -> QueueRule:
+    def add_queue(self, name: str, policy: QueuePolicy) -> QueuePolicy:
         """Add the policy of a queue and return it; raise InvalidSetting if it has one."""
         if name in self.queues:
             raise InvalidSetting(f"queue() has been called for {name!r} before; declare it once")

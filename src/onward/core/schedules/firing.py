@@ -9,11 +9,11 @@ import msgspec
 from onward.core.jobs.ids import JobId
 
 
-class LateSlot(msgspec.Struct, frozen=True):
+class LateOccurrence(msgspec.Struct, frozen=True):
     """An occurrence that was fired more than a minute late."""
 
     schedule: str
-    slot: datetime
+    occurrence: datetime
     drift: timedelta
 
 
@@ -25,7 +25,7 @@ class Fired(msgspec.Struct, frozen=True):
 
     jobs: dict[str, list[JobId]] = {}
     queues: frozenset[str] = frozenset()
-    late: tuple[LateSlot, ...] = ()
+    late: tuple[LateOccurrence, ...] = ()
     errors: dict[str, str] = {}
     moved: int = 0
     more: bool = False

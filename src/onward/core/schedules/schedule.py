@@ -163,8 +163,8 @@ class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
     DERIVED: ClassVar = ("drift",)
 
     schedule: str
-    slot: datetime
-    source: Literal["slot", "run_now"]
+    occurrence: datetime
+    source: Literal["occurrence", "run_now"]
     fired_at: datetime
     late: bool
     job_id: JobId | None
@@ -175,7 +175,7 @@ class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def drift(self) -> timedelta:
         """How long after its occurrence the run was fired."""
-        return self.fired_at - self.slot
+        return self.fired_at - self.occurrence
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +195,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Overlap
     warm_up: timedelta
     next_at: datetime | None
-    last_slot: datetime | None
+    last_occurrence: datetime | None
     created_at: datetime
     changed_at: datetime
     pause: SchedulePause | None = None
@@ -212,19 +212,19 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         """Return the next `count` occurrences after an instant, whether the schedule is paused or not."""
         return self.timing.next_times(after, count)
 
-    def slots_due(self, now: datetime) -> tuple[tuple[datetime, ...], datetime]:
+    def occurrences_due(self, now: datetime) -> tuple[tuple[datetime, ...], datetime]:
         """Return the occurrences to fire now, and the next one after them."""
         if self.next_at is None or self.next_at > now:
             return (), self.next_at or self.timing.next_after(now)
         most = max(_MOST_AT_ONCE, self.missed) if isinstance(self.missed, int) else _MOST_AT_ONCE
-        slots = due(self.timing, self.missed, after=self.next_at - _MICROSECOND, now=now, most=most)
-        rest = self.missed == "all" and len(slots) == most
-        return slots, self.timing.next_after(slots[-1] if rest else now)
+        occurrences = due(self.timing, self.missed, after=self.next_at - _MICROSECOND, now=now, most=most)
+        rest = self.missed == "all" and len(occurrences) == most
+        return occurrences, self.timing.next_after(occurrences[-1] if rest else now)
 
-    def job_at(self, slot: datetime, *, on_request: bool = False) -> NewJob:
+    def job_at(self, occurrence: datetime, *, on_request: bool = False) -> NewJob:
         """Return the job of a run; a run that an operator `asked` for has no jitter."""
-        late = timedelta() if on_request else jitter(self.name, slot, self.jitter)
-        return job_of_run(self.name, self._template(), slot, late, on_request=on_request)
+        late = timedelta() if on_request else jitter(self.name, occurrence, self.jitter)
+        return job_of_run(self.name, self._template(), occurrence, late, on_request=on_request)
 
     def _template(self) -> Template:
         return msgspec.json.decode(self.job, type=Template)
@@ -252,14 +252,19 @@ def unknown_type(job_type: str, known: Collection[str]) -> InvalidSetting:
 
 
 def job_of_run(
-    name: str, template: Template, slot: datetime, late: timedelta = timedelta(), *, on_request: bool = False
+    name: str,
+    template: Template,
+    occurrence: datetime,
+    late: timedelta = timedelta(),
+    *,
+    on_request: bool = False,
 ) -> NewJob:
     """Return the job of a run; its key is made from its occurrence, so a repeated enqueue adds no job."""
-    key = f"schedule:{name}:{'run_now:' if on_request else ''}{_stamp(slot)}"
+    key = f"schedule:{name}:{'run_now:' if on_request else ''}{_stamp(occurrence)}"
     fields: dict[str, Any] = {kept: getattr(template, kept) for kept in _KEPT}
     if template.actor_type is None:
         fields |= {"actor_type": "system", "actor_id": f"schedule:{name}"}
-    run_at = slot + late
+    run_at = occurrence + late
     return NewJob(
         **fields,
         run_at=run_at,
@@ -271,9 +276,9 @@ def job_of_run(
     )
 
 
-def is_late(slot: datetime, fired_at: datetime) -> bool:
+def is_late(occurrence: datetime, fired_at: datetime) -> bool:
     """Whether an occurrence was fired later than a difference of clocks can explain."""
-    return fired_at - slot > TOLERANCE
+    return fired_at - occurrence > TOLERANCE
 
 
 def run_error(error: ErrorRecord | None) -> str | None:
@@ -288,7 +293,7 @@ def _template(job: NewJob, allowed: timedelta | None) -> Template:
         if name not in _KEPT and name not in _DROPPED and getattr(job, name) != getattr(plain, name):
             raise InvalidSetting(
                 f"the job of a schedule has {name}={getattr(job, name)!r:.80}, and its runs get their times "
-                f"from their slots; leave {name} out"
+                f"from their occurrences; leave {name} out"
             )
     return Template(**{name: getattr(job, name) for name in _KEPT}, allowed=allowed)
 
@@ -306,11 +311,11 @@ def _jitter(value: Duration | None, timing: Timing) -> timedelta:
     length = _span("jitter", value)
     if length and length > (gap := timing.shortest_gap()):
         raise InvalidSetting(
-            f"jitter is {length}, and the slots are {gap} apart, so that runs would pass each other; "
+            f"jitter is {length}, and the occurrences are {gap} apart, so that runs would pass each other; "
             f"give at most {gap}"
         )
     return length
 
 
-def _stamp(slot: datetime) -> str:
-    return slot.astimezone(UTC).isoformat().replace("+00:00", "Z")
+def _stamp(occurrence: datetime) -> str:
+    return occurrence.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,6 +1,6 @@
 """When a schedule runs: its occurrences, which missed ones still run, and the jitter.
 
-An occurrence (`slot`) is an instant in UTC that every scheduler computes alike, so that a unique constraint
+An occurrence is an instant in UTC that every scheduler computes alike, so that a unique constraint
 on it suffices for each to run once. All functions are pure: none reads a clock or draws random numbers.
 """
 
@@ -75,9 +75,9 @@ class Timing:
         """Return the next n occurrences after an instant."""
         return tuple(islice(self._after(instant), n))
 
-    def slots(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
+    def occurrences(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
         """Return the oldest occurrences after `after` and up to `until`, in order and at most `most`."""
-        return tuple(islice(takewhile(lambda slot: slot <= until, self._after(after)), most))
+        return tuple(islice(takewhile(lambda occurrence: occurrence <= until, self._after(after)), most))
 
     def newest(self, after: datetime, until: datetime, most: int) -> tuple[datetime, ...]:
         """Return the newest occurrences after `after` and up to `until`, in order and at most `most`.
@@ -89,7 +89,7 @@ class Timing:
         span = _SHORTEST * most
         while True:
             begin = max(after, until - span)
-            found = deque(takewhile(lambda slot: slot <= until, self._after(begin)), maxlen=most)
+            found = deque(takewhile(lambda occurrence: occurrence <= until, self._after(begin)), maxlen=most)
             if len(found) == most or begin == after:
                 return tuple(found)
             span *= 2
@@ -99,8 +99,8 @@ class Timing:
         if self.every is not None:
             return self.every
         # In UTC, because a clock that is set forward moves occurrences together.
-        slots = Timing(cron=self.cron).next_times(_EPOCH, _LOOKED_AT)
-        return min(later - earlier for earlier, later in pairwise(slots))
+        occurrences = Timing(cron=self.cron).next_times(_EPOCH, _LOOKED_AT)
+        return min(later - earlier for earlier, later in pairwise(occurrences))
 
     def in_words(self) -> str:
         """Return the timing in English: "At 02:00 every day, Europe/Lisbon", "Every 2 minutes"."""
@@ -115,7 +115,7 @@ class Timing:
 
 
 def missed(
-    policy: Missed, slots: Sequence[datetime], now: datetime, tolerance: timedelta = TOLERANCE
+    policy: Missed, occurrences: Sequence[datetime], now: datetime, tolerance: timedelta = TOLERANCE
 ) -> tuple[datetime, ...]:
     """Return the due occurrences to run, in order: the newest n, and the newest in any case if on time.
 
@@ -123,10 +123,10 @@ def missed(
     interval is.
     """
     if policy == "all":
-        return tuple(slots)
-    on_time = bool(slots) and now - slots[-1] <= tolerance
+        return tuple(occurrences)
+    on_time = bool(occurrences) and now - occurrences[-1] <= tolerance
     n = max(_number(policy), int(on_time))
-    return tuple(slots[-n:]) if n else ()
+    return tuple(occurrences[-n:]) if n else ()
 
 
 def due(
@@ -143,7 +143,7 @@ def due(
     With "all" these are at most the `most` oldest: call again from the last of them.
     """
     if policy == "all":
-        return timing.slots(after, now, most)
+        return timing.occurrences(after, now, most)
     newest = timing.newest(after, now, min(max(_number(policy), 1), most))
     return missed(policy, newest, now, tolerance)
 
@@ -157,9 +157,9 @@ def check_missed(policy: Any) -> Missed:
     )
 
 
-def jitter(name: str, slot: datetime, span: timedelta) -> timedelta:
+def jitter(name: str, occurrence: datetime, span: timedelta) -> timedelta:
     """Return the delay of a run after its occurrence, from 0 to below `span`; equal on all schedulers."""
-    digest = hashlib.sha256(f"{name}\n{slot.astimezone(UTC).isoformat()}".encode()).digest()
+    digest = hashlib.sha256(f"{name}\n{occurrence.astimezone(UTC).isoformat()}".encode()).digest()
     micros = span // timedelta(microseconds=1)
     return timedelta(microseconds=micros * int.from_bytes(digest[:8], "big") >> 64)
 

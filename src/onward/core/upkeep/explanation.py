@@ -24,7 +24,7 @@ from onward.core.upkeep.diagnosis import (
 from onward.core.upkeep.facts import JobFacts
 from onward.core.upkeep.flow_findings import waits_for
 from onward.core.upkeep.health import dry_run
-from onward.core.upkeep.limit_findings import waits_for_slot
+from onward.core.upkeep.limit_findings import waits_for_permit
 from onward.core.upkeep.pause_findings import breaker_open, held
 from onward.core.upkeep.queue_findings import waits_for_queue
 from onward.core.upkeep.wait_findings import waits_for_signal
@@ -56,8 +56,8 @@ def _standing(facts: JobFacts) -> Iterator[Finding]:
         case JobState.RUNNING:
             yield _running(facts)
         case JobState.BLOCKED:
-            slot = facts.slot
-            yield waits_for_slot(slot, facts.holders) if slot else waits_for(facts.awaited)
+            permit = facts.permit
+            yield waits_for_permit(permit, facts.holders) if permit else waits_for(facts.awaited)
         case JobState.SUCCEEDED:
             yield _succeeded(job)
         case JobState.DEAD:

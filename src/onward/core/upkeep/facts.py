@@ -10,7 +10,7 @@ import msgspec
 
 from onward.core.failures.breaker import Breaker
 from onward.core.jobs.job import Job
-from onward.core.limits.limit import SlotSeen
+from onward.core.limits.limit import PermitsSeen
 from onward.core.policy.category import Slo
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Awaited as AwaitedSignal
@@ -160,7 +160,7 @@ class FollowedDead(msgspec.Struct, frozen=True):
     jobs: int
 
 
-class SlotHolder(msgspec.Struct, frozen=True):
+class PermitHolder(msgspec.Struct, frozen=True):
     """A job that holds a permit of a limit: it is ready, or runs on a worker."""
 
     id: str
@@ -168,10 +168,10 @@ class SlotHolder(msgspec.Struct, frozen=True):
     worker_id: str | None
 
 
-class SlotWaiting(msgspec.Struct, frozen=True):
+class PermitsAwaited(msgspec.Struct, frozen=True):
     """A key of a limit for which jobs wait: their number, up to a cap, and when the oldest became due."""
 
-    slot: SlotSeen
+    permit: PermitsSeen
     jobs: int
     oldest: datetime
 
@@ -193,7 +193,7 @@ class ScheduleSeen(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     next_at: datetime | None
     warm_up: timedelta = timedelta()
-    slot: datetime | None = None
+    occurrence: datetime | None = None
     fired_at: datetime | None = None
     late: bool = False
     outcome: str | None = None
@@ -260,7 +260,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     newest_ended: Mapping[str, int] = {}
     burns: Sequence[Burn] = ()
     breakers: Sequence[Breaker] = ()
-    slots: Sequence[SlotWaiting] = ()
+    permits: Sequence[PermitsAwaited] = ()
     sinks: Sequence[SinkSeen] = ()
     listeners: int | None = None
 
@@ -287,7 +287,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     effects: Sequence[Effect] = ()
     awaited: Sequence[ParentSeen] = ()
     signal: AwaitedSignal | None = None
-    slot: SlotSeen | None = None
-    holders: Sequence[SlotHolder] = ()
+    permit: PermitsSeen | None = None
+    holders: Sequence[PermitHolder] = ()
     resolution: str | None = None
     dry_run: bool = False

@@ -23,10 +23,12 @@ def silent_schedules(facts: Facts, patience: timedelta, servers: Sequence[Worker
         elif one.outcome in {"dead", "refused"}:
             why = f": {one.error}" if one.error else ""
             yield _last_run(one, f"the last run of schedule {one.name} was {one.outcome}{why}")
-        elif one.late and not built_in and one.slot is not None and one.fired_at is not None:
-            drift = one.fired_at - one.slot
+        elif one.late and not built_in and one.occurrence is not None and one.fired_at is not None:
+            drift = one.fired_at - one.occurrence
             if drift > patience:
-                yield _last_run(one, f"the last slot of schedule {one.name} was fired {lasting(drift)} late")
+                yield _last_run(
+                    one, f"the last occurrence of schedule {one.name} was fired {lasting(drift)} late"
+                )
 
 
 def _not_fired(one: ScheduleSeen, late: timedelta, servers: Sequence[WorkerSeen]) -> Finding:
@@ -55,5 +57,6 @@ def _not_fired(one: ScheduleSeen, late: timedelta, servers: Sequence[WorkerSeen]
 def _last_run(one: ScheduleSeen, title: str) -> Finding:
     return warning(
         "silent_schedule", title, f"onward schedules show {positional(one.name)}", schedule=one.name,
-        job_type=one.job_type, slot=one.slot, fired_at=one.fired_at, outcome=one.outcome, job_id=one.job_id,
+        job_type=one.job_type, occurrence=one.occurrence,
+        fired_at=one.fired_at, outcome=one.outcome, job_id=one.job_id,
     )  # fmt: skip

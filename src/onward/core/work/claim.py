@@ -1,18 +1,39 @@
-"""Claims: the jobs that one took, and what a worker asks the database before the next."""
+"""Claims: the jobs that a claim took, and what a worker asks the database between two claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from onward.core.inputs.wire_form import Instant
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.limits.pause import Controls
 
+MOST_PER_CLAIM = 10_000
 
-class RuledClaim(msgspec.Struct, frozen=True):
+ClaimSize = Annotated[int, Meta(ge=1, le=MOST_PER_CLAIM)]
+"""How many jobs one call claims or takes back at most."""
+
+
+class QueuePosition(msgspec.Struct, frozen=True):
+    """The place of a job in its queue, behind which a claim can begin."""
+
+    priority: int
+    run_at: Instant
+    id: JobId
+
+    @classmethod
+    def of(cls, job: Job) -> QueuePosition:
+        """Return the place of a job in its queue."""
+        return cls(job.priority, job.run_at, job.id)
+
+
+class PolicyClaim(msgspec.Struct, frozen=True):
     """The jobs that a claim took, in the order in which they are to run.
 
     `full` means that the queue now runs as many jobs as it may; `wait` is how long no job of it may start.
@@ -23,35 +44,36 @@ class RuledClaim(msgspec.Struct, frozen=True):
     wait: timedelta | None = None
 
 
-class Look(msgspec.Struct, frozen=True):
-    """Which queues have a ready job, and when the next is due; a time in the past means: promote it now."""
+class ReadyQueues(msgspec.Struct, frozen=True):
+    """The queues that have a ready job, and when the next job is due; a time in the past means now."""
 
-    ready: frozenset[str]
+    queues: frozenset[str]
     next_due: datetime | None
     now: datetime
 
 
-class Watch(Controls, frozen=True, kw_only=True):
+class Instructions(Controls, frozen=True, kw_only=True):
     """Whether a worker's lease holds, which of its jobs should be cancelled and why, and what is paused.
 
     `breakers` are those that are not clean: how long each still holds, None for without an end.
-    `ruled` are the queues that have a policy, which a claim must follow.
+    `policy_queues` are the queues that have a policy, which a claim must follow.
     """
 
     alive: bool
     cancel_requested: Mapping[JobId, str] = {}
     breakers: Mapping[str, timedelta | None] = {}
-    ruled: frozenset[str] = frozenset()
+    policy_queues: frozenset[str] = frozenset()
 
 
-class DueChores(msgspec.Struct, frozen=True):
+class Due(msgspec.Struct, frozen=True):
     """When the next job and the next occurrence of a schedule are due; a time in the past means now.
 
-    `unsettled` means that ends have follow-up work pending, `fresh` that signals or waits are to be matched.
+    `follow_up` means that ended jobs have follow-up work pending, `signals` that signals or waits are to be
+    matched.
     """
 
     now: datetime
     next_due: datetime | None
-    next_slot: datetime | None
-    unsettled: bool
-    fresh: bool
+    next_occurrence: datetime | None
+    follow_up: bool
+    signals: bool

@@ -1,13 +1,23 @@
-"""Leases: which of them a write still held, and what was promoted or taken back."""
+"""Leases: those of jobs, which of them a write still held, and what was promoted or taken back."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from onward.core.jobs.ids import JobId
 from onward.errors import LeaseLost
+
+
+class JobLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lease under which a worker claimed a job, and the number of the attempt that it was claimed for."""
+
+    job_id: JobId
+    lease: Annotated[int, Meta(ge=0)]
+    attempt: Annotated[int, Meta(ge=0)]
 
 
 class Leases(msgspec.Struct, frozen=True):
@@ -19,8 +29,8 @@ class Leases(msgspec.Struct, frozen=True):
     spent_orgs: frozenset[str] = frozenset()
     """Orgs whose budget is spent, as far as these writes found out."""
     tied: frozenset[JobId] = frozenset()
-    """Jobs that have ended with follow-up work pending, which `settle_ties` does."""
-    slots: frozenset[str] = frozenset()
+    """Jobs that have ended with follow-up work pending, which `follow_up_ends` does."""
+    permits: frozenset[str] = frozenset()
     """Keys of limits that may have a free permit, because a job ended or was released."""
 
     def joined(self, more: Leases) -> Leases:
@@ -32,7 +42,7 @@ class Leases(msgspec.Struct, frozen=True):
             self.cancel_requested | more.cancel_requested,
             self.spent_orgs | more.spent_orgs,
             self.tied | more.tied,
-            self.slots | more.slots,
+            self.permits | more.permits,
         )
 
     def require(self) -> None:
@@ -47,12 +57,12 @@ class Leases(msgspec.Struct, frozen=True):
 class Promoted(msgspec.Struct, frozen=True):
     """How many jobs of each queue became ready, and when the next one is due.
 
-    `slots` are the keys of limits for whose permits the other due jobs wait now.
+    `permits` are the keys of limits for whose permits the other due jobs wait now.
     """
 
     queues: dict[str, int]
     next_due: datetime | None
-    slots: frozenset[str] = frozenset()
+    permits: frozenset[str] = frozenset()
 
 
 class Swept(msgspec.Struct, frozen=True):

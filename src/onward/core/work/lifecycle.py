@@ -20,6 +20,7 @@ from onward.core.jobs.job import ENDED, Job, JobState
 from onward.core.records.usage import Usage
 from onward.core.secrets.redaction import REDACTION, Redaction
 from onward.core.work.error_record import ErrorLike, ErrorRecord, sanitise, sanitise_facts
+from onward.core.work.lease import JobLease
 from onward.core.work.progress import Report
 from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 from onward.core.work.wait import Parked, Wait
@@ -48,8 +49,7 @@ MOVES: Mapping[JobState, frozenset[JobState]] = {
 """The legal moves; only an operator or a reset moves a job out of an ended state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True, tag="succeeded", forbid_unknown_fields=True):
     """The handler returned; its result is stored."""
 
     result: Any = None
@@ -77,8 +77,7 @@ class Snooze(Exception):
         duration("delay", self.delay)
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """The attempt failed; `retryable=False` ends the job at once, `after` replaces the back-off."""
 
     error: ErrorLike
@@ -111,16 +110,14 @@ class Cancelled(Exception):
     reason: str = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(msgspec.Struct, frozen=True):
     """The worker gives the job back unfinished, at once or after a delay; this burns no attempt."""
 
     delay: Duration | None = None
     error: ErrorRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True, tag="lost", forbid_unknown_fields=True):
     """The worker's lease ran out, or another process saw `how` it died; a crash burns an attempt."""
 
     how: str | None = None
@@ -197,7 +194,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
         if isinstance(outcome, Succeeded):
             return cls.of_success(job, outcome, usage, actions)
         if job.state != _S.RUNNING:
-            raise _no_lease(job)
+            raise not_claimed(job)
         to = _settle_hidden(job, outcome, policy, dice, redaction)
         return cls(job.id, job.lease, job.attempt, to, usage, actions)
 
@@ -207,8 +204,13 @@ class End(msgspec.Struct, frozen=True, gc=False):
     ) -> End:
         """Settle a claimed job that succeeded, the usual case, which needs no retry policy."""
         if job.state != _S.RUNNING:
-            raise _no_lease(job)
+            raise not_claimed(job)
         return cls(job.id, job.lease, job.attempt, _success(job, outcome.result), usage, actions)
+
+    @classmethod
+    def stale(cls, lease: JobLease) -> End:
+        """Return an end for a lease that is over: to write it changes nothing, but the audit gets a line."""
+        return cls(lease.job_id, lease.lease, lease.attempt, _as_it_was(lease.attempt, 0, 0))
 
     @property
     def action(self) -> str | None:
@@ -315,7 +317,8 @@ def _success(job: Job, result: Any) -> Transition:
     return plain if result is None else replace(plain, result=result)
 
 
-def _no_lease(job: Job) -> LeaseLost:
+def not_claimed(job: Job) -> LeaseLost:
+    """Return the error for an outcome of a job that is under no lease."""
     return LeaseLost(f"job {job.id} is {job.state}, under no lease; finish only what claim() gave you")
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sized
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from onward.core.inputs.fields import check_text
 from onward.core.secrets.redaction import Hide, redact_text
+from onward.core.work.lease import JobLease
 from onward.errors import InvalidJob, InvalidSetting
+
+if TYPE_CHECKING:
+    from onward.core.jobs.job import Job
 
 LONGEST_NOTE = 200
 """The longest note of a report, in bytes of UTF-8."""
@@ -32,6 +36,17 @@ class Report(msgspec.Struct, frozen=True, gc=False):
         """Return the report, its note without secrets; raise InvalidSetting for what can't be stored."""
         shown = None if note is None else _cut(hide(_checked_note(note)))
         return cls(_number("done", done), check_total(total), shown)
+
+
+class JobReport(JobLease, frozen=True):
+    """The report of a running job, and the lease under which it runs."""
+
+    report: Report
+
+    @classmethod
+    def of(cls, job: Job, report: Report) -> JobReport:
+        """Return the report of a claimed job."""
+        return cls(job.id, job.lease, job.attempt, report)
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):

@@ -204,12 +204,12 @@ class Context:
     def audit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
-        self._sync.worker.note(self._run.job, action, detail)
+        self._sync.worker.note(self._run.job.held_lease, action, detail)
 
     async def aaudit(self, action: str, /, **detail: Any) -> None:
         """Add a record to this job's audit, at every audit level; raises LeaseLost if the lease is lost."""
         self.require("audit")
-        await self._current.worker.note(self._run.job, action, detail)
+        await self._current.worker.note(self._run.job.held_lease, action, detail)
 
     @property
     def dry_run(self) -> bool:
@@ -383,11 +383,11 @@ class Context:
 
     def parents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return self._sync.worker.parents(self._run.job)
+        return self._sync.worker.parents(self._run.job.id)
 
     async def aparents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
-        return await self._current.worker.parents(self._run.job)
+        return await self._current.worker.parents(self._run.job.id)
 
     def _asks_for_parent(self, new: NewJob) -> bool:
         # A client confined to an org checks that the parent belongs to it, which costs a read. It is needed

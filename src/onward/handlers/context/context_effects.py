@@ -21,6 +21,7 @@ from onward.clients.sync.work.worker_effects import WorkerEffects
 from onward.clients.work.worker_effects import AsyncWorkerEffects
 from onward.core.jobs.job import Job
 from onward.core.work.effect import plain
+from onward.core.work.lease import JobLease
 from onward.errors import InvalidSetting, StorageFull, StoreBusy, StoreUnreachable
 from onward.operations.work.effects import check_name
 
@@ -64,7 +65,7 @@ class Acting:
     effects: WorkerEffects | AsyncWorkerEffects
     log: logging.LoggerAdapter[logging.Logger]
     wait: Callable[[float], Any]
-    note: Callable[[Job, str, dict[str, Any]], Any]
+    note: Callable[[JobLease, str, dict[str, Any]], Any]
     dry_run: bool = False
 
     def tell(self, event: str, name: str, message: str, *, level: int = logging.INFO) -> None:
@@ -80,7 +81,7 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
     arguments = _arguments(function, name, most=1)
     check_name(name)
     if acting.dry_run:
-        yield Do(lambda: acting.note(acting.job, "effect.skipped_dry_run", {"effect": name}))
+        yield Do(lambda: acting.note(acting.job.held_lease, "effect.skipped_dry_run", {"effect": name}))
         acting.tell("effect.skipped", name, "skipped: this is a dry run")
         return None
     job, effects = acting.job, acting.effects

@@ -148,7 +148,7 @@ def take(sink: str, *, hold: timedelta) -> Operation[Send | None]:
     return None
 
 
-def settle(send: Send, error: str | None = None, *, wait: timedelta | None = None) -> Operation[bool]:
+def record_send(send: Send, error: str | None = None, *, wait: timedelta | None = None) -> Operation[bool]:
     """Write what came of a message: sent, to be tried again after `wait`, or given up (`wait` is None).
 
     Return False if a newer message has replaced it.

@@ -17,16 +17,16 @@ from onward.core.flows.flow import Tie
 from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
+from onward.core.work.claim import MOST_PER_CLAIM
 from onward.errors import StoreError
 from onward.operations.flows import followers
 from onward.operations.flows.batches import settle_batches
 from onward.operations.flows.ended_job import Settled
 from onward.operations.flows.followers import Edge, Followed, settle_followers, tie
 from onward.operations.limits.limits import admit
-from onward.operations.schedules.schedules import settle_runs
+from onward.operations.schedules.schedules import record_ended_runs
 from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.walk import Rest, Step, Walk, reading
-from onward.operations.work.work import MOST_AT_ONCE
 
 _FOLLOWED, _BATCHED, _SCHEDULED = Tie.FOLLOWED.value, Tie.BATCHED.value, Tie.SCHEDULED.value
 
@@ -38,7 +38,7 @@ _RESTS = (0.005, 0.02, 0.08)
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class FollowedUp:
     """How many ends, or edges, were processed, and which jobs ended thereby and have follow-up work.
 
     `busy` are jobs that another process had locked, for a moment or until a caller's transaction ends.
@@ -49,18 +49,18 @@ class Settling:
     busy: frozenset[JobId] = frozenset()
 
 
-def find_unsettled(limit: int = 500, *, patience: timedelta = timedelta(0)) -> Operation[list[JobId]]:
+def find_pending_ends(limit: int = 500, *, patience: timedelta = timedelta(0)) -> Operation[list[JobId]]:
     """Find jobs that ended at least `patience` ago and have follow-up work pending; locks nothing."""
-    whole_number("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     wait = patience // timedelta(microseconds=1)
-    rows = yield Statement("find_unsettled", {"limit": limit, "patience": wait})
+    rows = yield Statement("find_pending_ends", {"limit": limit, "patience": wait})
     return [job_id for (job_id,) in rows]
 
 
-def settle_ties(
-    ids: Collection[JobId], slots: Collection[str] = (), policies: Policies = DEFAULT_POLICIES
-) -> Operation[Settling]:
-    """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `slots`.
+def follow_up_ends(
+    ids: Collection[JobId], permits: Collection[str] = (), policies: Policies = DEFAULT_POLICIES
+) -> Operation[FollowedUp]:
+    """Do the follow-up work of these jobs' ends, and hand out permits of the limits in `permits`.
 
     To be run in one transaction. Jobs that another process is working on are skipped. Further ends that this
     causes are left to the next transaction, so that none is long and none locks out of order.
@@ -68,7 +68,7 @@ def settle_ties(
     settled: list[Settled] = []
     followed = Followed()
     if ids:
-        rows = yield Statement("lock_unsettled", {"ids": as_json(sorted(ids))})
+        rows = yield Statement("lock_pending_ends", {"ids": as_json(sorted(ids))})
         settled = [Settled.of(row) for row in rows]
     if waited_for := [one for one in settled if one.ties & _FOLLOWED]:
         followed = yield from settle_followers(waited_for)
@@ -76,44 +76,44 @@ def settle_ties(
     done = [one for one in settled if one.id not in followed.left | followed.busy]
     if done:
         # Before batches are locked, because other processes wait for those.
-        yield Statement("mark_settled", {"ids": as_json([one.id for one in done])})
+        yield Statement("mark_followed_up", {"ids": as_json([one.id for one in done])})
     if batched := [one for one in done if one.ties & _BATCHED]:
         yield from settle_batches(batched, policies)
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
-        yield from settle_runs(scheduled)
+        yield from record_ended_runs(scheduled)
     freed = {one.limit_key for one in done if one.limit_key is not None}
-    if keys := freed | set(slots) | followed.keys:
+    if keys := freed | set(permits) | followed.keys:
         yield from admit(sorted(keys))
-    return Settling(len(settled) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
+    return FollowedUp(len(settled) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
 
 
-def tie_left(edges: Sequence[Edge]) -> Operation[Settling]:
+def tie_left(edges: Sequence[Edge]) -> Operation[FollowedUp]:
     """Tie edges that could not be tied when they were stored; to be run in one transaction."""
     followed = yield from tie(edges)
     if followed.keys:
         yield from admit(sorted(followed.keys))
-    return Settling(len(followed.states), frozenset(followed.ended))
+    return FollowedUp(len(followed.states), frozenset(followed.ended))
 
 
-def follow_up(ids: Collection[JobId], slots: Collection[str], policies: Policies) -> Walk[None]:
+def follow_up(ids: Collection[JobId], permits: Collection[str], policies: Policies) -> Walk[None]:
     """Do the follow-up work of these ends; a worker's loop does it if the database can't be reached."""
     with suppress(StoreError):
-        yield from settle_some(ids, slots, policies)
+        yield from follow_up_some(ids, permits, policies)
 
 
-def settle_some(ids: Collection[JobId], slots: Collection[str], policies: Policies) -> Walk[int]:
+def follow_up_some(ids: Collection[JobId], permits: Collection[str], policies: Policies) -> Walk[int]:
     """Do the follow-up work of these jobs' ends, and of the ends that follow from it; return how many."""
-    return (yield from _rounds(frozenset(ids), slots, policies, _ROUNDS))
+    return (yield from _rounds(frozenset(ids), permits, policies, _ROUNDS))
 
 
-def settle_all(policies: Policies, *, patience: timedelta) -> Walk[int]:
+def follow_up_all(policies: Policies, *, patience: timedelta) -> Walk[int]:
     """Do all follow-up work that is pending; return how many ends had some.
 
     With no `patience`, jobs that another process is working on are counted too, so 0 means that all follow-up
     work is done. With `patience`, a job is left to other processes for that time after its end, and not
     counted.
     """
-    left = frozenset((yield reading(partial(find_unsettled, patience=patience))))
+    left = frozenset((yield reading(partial(find_pending_ends, patience=patience))))
     found, done = len(left), 0
     edges = yield reading(followers.find_untied)
     if edges:
@@ -123,15 +123,15 @@ def settle_all(policies: Policies, *, patience: timedelta) -> Walk[int]:
     return done if patience else max(done, found)
 
 
-def _rounds(left: frozenset[JobId], slots: Collection[str], policies: Policies, most: int) -> Walk[int]:
+def _rounds(left: frozenset[JobId], permits: Collection[str], policies: Policies, most: int) -> Walk[int]:
     done, rests, busy = 0, iter(_RESTS), frozenset[JobId]()
     for _ in range(most):
-        if not left and not slots:
+        if not left and not permits:
             rest = next(rests, None) if busy else None
             if rest is None:
                 break
             yield Rest(rest)
             left, busy = busy, frozenset()
-        part = yield Step(partial(settle_ties, left, slots, policies), atomic=True)
-        done, left, slots, busy = done + part.count, part.more, (), busy | part.busy
+        part = yield Step(partial(follow_up_ends, left, permits, policies), atomic=True)
+        done, left, permits, busy = done + part.count, part.more, (), busy | part.busy
     return done

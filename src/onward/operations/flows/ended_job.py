@@ -30,7 +30,7 @@ class Settled:
 
     @classmethod
     def of(cls, row: Row) -> Settled:
-        """Read a row of `lock_unsettled`."""
+        """Read a row of `lock_pending_ends`."""
         job_id, state, outcome, flow, job_type, org_id, batch_id, limit_key, error, lease, ended_at = row
         return cls(
             job_id,

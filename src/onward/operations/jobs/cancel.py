@@ -31,7 +31,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
     states: Mapping[JobId, JobState]
     tied: frozenset[JobId] = frozenset()
-    slots: frozenset[str] = frozenset()
+    permits: frozenset[str] = frozenset()
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +57,12 @@ def stop(ids: Collection[JobId], *, reason: str) -> Operation[Stopped]:
     rows = yield Statement("cancel_jobs", {"ids": among, "error": as_json({"reason": reason})})
     states = {job_id: JobState(state) for job_id, state, _, _ in rows}
     tied = frozenset(job_id for job_id, _, tied, _ in rows if tied)
-    slots = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
+    permits = frozenset(limit_key for *_, limit_key in rows if limit_key is not None)
     if len(states) < len(set(ids)):
         # A job that is not live has ended, perhaps after the statement began: a new statement sees it.
         rows = yield Statement("get_jobs", {"ids": among})
         states = {row[0]: JobState(row[6]) for row in rows} | states
-    return Stopped(states, tied, slots)
+    return Stopped(states, tied, permits)
 
 
 def of_filter(where: JobFilter) -> Chosen:

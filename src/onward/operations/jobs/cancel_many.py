@@ -70,7 +70,7 @@ def _cancel_pages(chosen: Chosen, covered: Range, reason: str) -> Walk[Bulk]:
 
 def _cancel_page(reason: str, ids: Collection[JobId], _done: int) -> Walk[Bulk]:
     stopped: Stopped = yield Step(partial(cancel.stop, ids, reason=reason), atomic=True)
-    yield FollowUp(stopped.tied, stopped.slots)
+    yield FollowUp(stopped.tied, stopped.permits)
     states = [stopped.states.get(job_id) for job_id in ids]
     running = states.count(JobState.RUNNING)
     return Bulk(done=states.count(JobState.CANCELLED) + running, pending=running)

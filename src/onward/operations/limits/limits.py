@@ -1,7 +1,7 @@
 """Limits: which of the jobs that share permits may be ready, and what each limit allows.
 
 A limited job waits as `blocked`, and only `admit` makes it ready. The holders of permits are counted each
-time from the jobs themselves, so no permit is ever lost with a worker. The decision is `turn` in
+time from the jobs themselves, so no permit is ever lost with a worker. The decision is `admission` in
 core/limits/limit.py.
 """
 
@@ -15,7 +15,7 @@ from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
-from onward.core.limits.limit import Limit, LimitStanding, SlotSeen, Terms, check_terms, name_of, value_of
+from onward.core.limits.limit import Limit, LimitStanding, PermitsSeen, Terms, check_terms, name_of, value_of
 from onward.core.limits.limit_use import Admitted, FoundKeys, KeySeen, LimitSeen
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
@@ -35,17 +35,17 @@ Actor = tuple[str | None, str | None]
 
 def admit(keys: Collection[str]) -> Operation[Admitted]:
     """Make as many blocked jobs of these keys ready as their limits allow; to be run in one transaction."""
-    rows = yield Statement("lock_slots", {"keys": as_json(sorted(set(keys)))})
+    rows = yield Statement("lock_permits", {"keys": as_json(sorted(set(keys)))})
     if not rows:
         return Admitted()
     # A separate statement: on PostgreSQL one that waited for a lock still sees the state before it.
     seen = yield from _standing([key for (key,) in rows])
-    turns = _shared_out(seen)
-    again = [at for one in seen if (at := one.turn.again) is not None]
-    if not turns:
+    shares = _shared_out(seen)
+    again = [at for one in seen if (at := one.admission.again) is not None]
+    if not shares:
         return Admitted(again=_first(again), now=_now(seen))
-    rooms = [(one.key, turns[one.key]) for one in seen if one.key in turns and not _in_line(one)]
-    lines = [(one.key, turns[one.key]) for one in seen if one.key in turns and _in_line(one)]
+    rooms = [(one.key, shares[one.key]) for one in seen if one.key in shares and not _in_line(one)]
+    lines = [(one.key, shares[one.key]) for one in seen if one.key in shares and _in_line(one)]
     rows = yield Statement("admit_jobs", {"rooms": Rows(ROOM, rooms), "lines": Rows(ROOM, lines)})
     queues: dict[str, int] = {}
     made: dict[str, int] = {}
@@ -53,31 +53,31 @@ def admit(keys: Collection[str]) -> Operation[Admitted]:
         queues[queue] = queues.get(queue, 0) + jobs
         made[key] = made.get(key, 0) + jobs
     yield from _pay(seen, made)
-    left = tuple(one.key for one in seen if _left_over(one, turns))
+    left = tuple(one.key for one in seen if _left_over(one, shares))
     return Admitted(queues, left, _first(again), _now(seen))
 
 
-def _shared_out(seen: Sequence[SlotSeen]) -> dict[str, int]:
+def _shared_out(seen: Sequence[PermitsSeen]) -> dict[str, int]:
     """Bound how many jobs one transaction makes ready; the rest is left to the next."""
-    turns: dict[str, int] = {}
+    shares: dict[str, int] = {}
     left = _MOST_AT_ONCE
     for one in seen:
-        jobs = min(one.turn.jobs, left)
+        jobs = min(one.admission.jobs, left)
         if jobs > 0:
-            turns[one.key] = jobs
+            shares[one.key] = jobs
             left -= jobs
-    return turns
+    return shares
 
 
-def _left_over(one: SlotSeen, turns: Mapping[str, int]) -> bool:
-    return turns.get(one.key, 0) < one.turn.jobs
+def _left_over(one: PermitsSeen, shares: Mapping[str, int]) -> bool:
+    return shares.get(one.key, 0) < one.admission.jobs
 
 
-def _in_line(one: SlotSeen) -> bool:
+def _in_line(one: PermitsSeen) -> bool:
     return one.terms is not None and one.terms.ordered
 
 
-def _pay(seen: Sequence[SlotSeen], made: Mapping[str, int]) -> Operation[None]:
+def _pay(seen: Sequence[PermitsSeen], made: Mapping[str, int]) -> Operation[None]:
     paid = [
         (one.key, at)
         for one in seen
@@ -86,7 +86,7 @@ def _pay(seen: Sequence[SlotSeen], made: Mapping[str, int]) -> Operation[None]:
         and (at := one.terms.paid(one.standing.paid_at, one.now, made[one.key])) is not None
     ]
     if paid:
-        yield Statement("put_slots", {"paid": Rows(PAID, paid)})
+        yield Statement("put_permits", {"paid": Rows(PAID, paid)})
 
 
 def find_admissible(
@@ -98,16 +98,16 @@ def find_admissible(
         seen = yield from _standing(sorted(set(keys)))
     else:
         seen = yield from standing_of_waiting(limit, after)
-    turns = {one.key: one.turn for one in seen}
-    again = [at.again for at in turns.values() if at.again is not None and not at.jobs]
+    admissions = {one.key: one.admission for one in seen}
+    again = [at.again for at in admissions.values() if at.again is not None and not at.jobs]
     cursor = seen[-1].key if keys is None and len(seen) == limit else None
-    admissible = tuple(key for key, at in turns.items() if at.jobs)
+    admissible = tuple(key for key, at in admissions.items() if at.jobs)
     return FoundKeys(admissible, _first(again), cursor, _now(seen))
 
 
 def forget() -> Operation[int]:
     """Remove the state of rates under which no job has started for a while."""
-    rows = yield Statement("forget_slots", {"limit": _MOST_FORGOTTEN})
+    rows = yield Statement("forget_permits", {"limit": _MOST_FORGOTTEN})
     return len(rows)
 
 
@@ -152,14 +152,14 @@ def reset(name: str, *, reason: str) -> Operation[bool]:
     return (yield from _override(name, None, reason=reason))
 
 
-def standing_of_waiting(limit: int, after: str = "") -> Operation[list[SlotSeen]]:
+def standing_of_waiting(limit: int, after: str = "") -> Operation[list[PermitsSeen]]:
     """Return the state of the first keys after a cursor for which a job waits."""
     rows = yield Statement("find_waiting", {"after": after, "limit": limit})
     # By bytes, as in the index; the join returns them in any order.
     return sorted((_seen(row) for row in rows), key=lambda one: one.key.encode())
 
 
-def standing_of(key: str) -> Operation[SlotSeen]:
+def standing_of(key: str) -> Operation[PermitsSeen]:
     """Return the state of one key."""
     [seen] = yield from _standing([key])
     return seen
@@ -187,7 +187,7 @@ def _list(name: str | None, keys: int) -> Operation[list[LimitSeen]]:
     for row in rows:
         limit = _limit(row)
         if limit.active or limit.waiting:
-            busiest = yield Statement("list_slots", {"name": limit.name, "cap": _CAP, "limit": keys})
+            busiest = yield Statement("list_permits", {"name": limit.name, "cap": _CAP, "limit": keys})
             limit = _limit(row, tuple(KeySeen(key, value_of(key), int(a), int(w)) for key, a, w in busiest))
         found.append(limit)
     return found
@@ -211,18 +211,18 @@ def _limit(row: Row, keys: tuple[KeySeen, ...] = ()) -> LimitSeen:
     )
 
 
-def _standing(keys: Sequence[str]) -> Operation[list[SlotSeen]]:
+def _standing(keys: Sequence[str]) -> Operation[list[PermitsSeen]]:
     rows = yield Statement("read_standing", {"keys": as_json(keys)})
     return [_seen(row) for row in rows]
 
 
-def _seen(row: Row) -> SlotSeen:
+def _seen(row: Row) -> PermitsSeen:
     key, ready, running, begun, away, paid_at, declared, over, now = row
     standing = LimitStanding(ready=ready, running=running, begun=begun, away=away, paid_at=paid_at)
-    return SlotSeen(key, standing, None if declared is None else Terms.read(declared, over), now)
+    return PermitsSeen(key, standing, None if declared is None else Terms.read(declared, over), now)
 
 
-def _now(seen: Sequence[SlotSeen]) -> datetime | None:
+def _now(seen: Sequence[PermitsSeen]) -> datetime | None:
     return instant(seen[0].now) if seen else None
 
 

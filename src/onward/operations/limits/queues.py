@@ -11,7 +11,7 @@ from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.limits import gcra
-from onward.core.limits.queue_policy import Bound, Queue, QueueRule, RateBound, bounds_of
+from onward.core.limits.queue_policy import Bound, Queue, QueuePolicy, RateBound, bounds_of
 from onward.core.upkeep.facts import QueueLoad
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
@@ -24,7 +24,7 @@ _MOST_LINES = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def declare(policies: Mapping[str, QueueRule]) -> Operation[None]:
+def declare(policies: Mapping[str, QueuePolicy]) -> Operation[None]:
     """Write what an application declares of its queues; the last declaration of a queue wins."""
     rows = [(name, as_json(policy.stored())) for name, policy in sorted(policies.items())]
     yield Statement("declare_queues", {"declared": Rows.of(DECLARED, rows)})
@@ -41,7 +41,7 @@ def get_queue(name: str) -> Operation[Queue]:
     """Read a queue; one for which nothing was declared or set has an empty policy."""
     _check_name(name)
     rows = yield Statement("get_queue", {"queue": name})
-    return _queue(rows[0]) if rows else Queue(name=name, rule=QueueRule(), declared=QueueRule())
+    return _queue(rows[0]) if rows else Queue(name=name, policy=QueuePolicy(), declared=QueuePolicy())
 
 
 def load_of(name: str) -> Operation[QueueLoad | None]:
@@ -61,13 +61,13 @@ def loads_of(names: Collection[str]) -> Operation[dict[str, QueueLoad]]:
 
 
 def _load(queue: Queue) -> Operation[QueueLoad | None]:
-    rule, running = queue.rule, 0
-    if rule.concurrency is None and rule.rate is None:
+    policy, running = queue.policy, 0
+    if policy.concurrency is None and policy.rate is None:
         return None
-    if rule.concurrency is not None:
-        rows = yield Statement("count_running", {"queue": queue.name, "most": rule.concurrency})
+    if policy.concurrency is not None:
+        rows = yield Statement("count_running", {"queue": queue.name, "most": policy.concurrency})
         running = rows[0][0]
-    return QueueLoad(queue.name, running, rule.concurrency, rule.rate, queue.wait)
+    return QueueLoad(queue.name, running, policy.concurrency, policy.rate, queue.wait)
 
 
 def limit_queue(
@@ -127,12 +127,12 @@ def _put(before: Queue, override: Mapping[str, Any] | None, event: str, *, reaso
 
 def _queue(row: Row) -> Queue:
     name, settings, override, reason, actor_type, actor_id, set_at, paid_at, now = row
-    rule = QueueRule.read(settings, override)
-    wait = 0 if rule.every is None else gcra.wait(paid_at, now, rule.every, rule.at_once)
+    policy = QueuePolicy.read(settings, override)
+    wait = 0 if policy.every is None else gcra.wait(paid_at, now, policy.every, policy.at_once)
     return Queue(
         name=name,
-        rule=rule,
-        declared=QueueRule.read(settings, None),
+        policy=policy,
+        declared=QueuePolicy.read(settings, None),
         override=None if override is None else decode(override),
         reason=reason,
         actor_type=actor_type,

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import LONGEST, check_text
-from onward.core.jobs.job import Job
 from onward.core.jobs.payload import encode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_cursor
 from onward.core.records.audit import AuditFilter, AuditRecord
+from onward.core.work.lease import JobLease
 from onward.operations.statement import Operation, Row, Statement
 
 _MOST_DETAIL = 16_384
@@ -48,7 +48,7 @@ def read(
     return Page(shown, make_cursor(listing, records[-1].seq) if len(found) > limit else None)
 
 
-def note(job: Job, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:
+def note(lease: JobLease, action: str, detail: Mapping[str, Any]) -> Operation[int | None]:
     """Add a line about a running job and return its number; None for a stale lease, which is audited.
 
     A stale lease does not raise: on SQLite its line in the audit would be rolled back.
@@ -57,9 +57,9 @@ def note(job: Job, action: str, detail: Mapping[str, Any]) -> Operation[int | No
     rows = yield Statement(
         "note_audit",
         {
-            "id": job.id,
-            "lease": job.lease,
-            "attempt": job.attempt,
+            "id": lease.job_id,
+            "lease": lease.lease,
+            "attempt": lease.attempt,
             "action": action,
             "detail": encode(dict(detail), limit=_MOST_DETAIL) if detail else None,
         },

@@ -19,7 +19,7 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob, instant, micros
 from onward.core.policy.contract import complete
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
-from onward.core.schedules.firing import Fired, LateSlot
+from onward.core.schedules.firing import Fired, LateOccurrence
 from onward.core.schedules.schedule import Schedule, is_late
 from onward.errors import OnwardError, ScheduleNotFound, StoreError
 from onward.operations.jobs.enqueue import enqueue_many
@@ -27,8 +27,8 @@ from onward.operations.jobs.new_rows import asked_row
 from onward.operations.schedules.schedules import RUN_ENDS, read_schedule
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
-FIRED = ("schedule", "slot", "source", "fired_at", "late", "job_id", "outcome", "error")
-MOVES = ("name", "next_at", "last_slot")
+FIRED = ("schedule", "occurrence", "source", "fired_at", "late", "job_id", "outcome", "error")
+MOVES = ("name", "next_at", "last_occurrence")
 
 _MOST = 1000
 _MOST_TRIES = 100
@@ -57,7 +57,7 @@ class _DueRun(msgspec.Struct, frozen=True):
     """An occurrence being fired: a job to be enqueued, or the reason why there is none."""
 
     schedule: Schedule
-    slot: datetime
+    occurrence: datetime
     at: datetime
     job_id: JobId
     new: NewJob | None = None
@@ -66,10 +66,10 @@ class _DueRun(msgspec.Struct, frozen=True):
     asked: bool = False
 
     def row(self) -> tuple[Scalar, ...]:
-        late = not self.asked and is_late(self.slot, self.at)
-        source = "run_now" if self.asked else "slot"
+        late = not self.asked and is_late(self.occurrence, self.at)
+        source = "run_now" if self.asked else "occurrence"
         return (
-            self.schedule.name, micros(self.slot), source, micros(self.at), int(late),
+            self.schedule.name, micros(self.occurrence), source, micros(self.at), int(late),
             None if self.new is None else self.job_id, self.outcome, self.error,
         )  # fmt: skip
 
@@ -91,14 +91,14 @@ def fire(
     more = len(rows) == limit
     for schedule in schedules:
         try:
-            slots, next_at = schedule.slots_due(at)
+            occurrences, next_at = schedule.occurrences_due(at)
         except OnwardError as error:
             # This machine may lack a time zone, for example; another may have it.
             errors[schedule.name] = str(error)
             continue
-        ids = {slot: make_id() for slot in slots}
+        ids = {occurrence: make_id() for occurrence in occurrences}
         runs += _planned(schedule, ids, at, open_runs.get(schedule.name), policies)
-        moves.append((schedule.name, micros(next_at), micros(slots[-1]) if slots else None))
+        moves.append((schedule.name, micros(next_at), micros(occurrences[-1]) if occurrences else None))
         more = more or next_at <= at
     taken = yield from _add_runs(runs)
     jobs = yield from _enqueue(taken, policies)
@@ -111,11 +111,11 @@ def _told(
     runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], policies: Policies
 ) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
-    late = (run for run in runs if is_late(run.slot, run.at))
+    late = (run for run in runs if is_late(run.occurrence, run.at))
     return Fired(
         jobs,
         frozenset(_queues(runs, policies)),
-        tuple(LateSlot(run.schedule.name, run.slot, run.at - run.slot) for run in late),
+        tuple(LateOccurrence(run.schedule.name, run.occurrence, run.at - run.occurrence) for run in late),
         errors | refused,
     )
 
@@ -158,10 +158,10 @@ def _asked_run(
 ) -> Operation[tuple[JobId, NewJob]]:
     """Write a run besides the occurrences into the history, at an instant that is still free."""
     for tries in range(_MOST_TRIES):
-        slot, job_id = at + tries * _MICROSECOND, make_id()
-        new = _after(complete(schedule.job_at(slot, on_request=True), policies), before)
+        occurrence, job_id = at + tries * _MICROSECOND, make_id()
+        new = _after(complete(schedule.job_at(occurrence, on_request=True), policies), before)
         asked_row(new, job_id, policies)
-        if (yield from _add_runs([_DueRun(schedule, slot, at, job_id, new, asked=True)])):
+        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, asked=True)])):
             return job_id, new
     raise StoreError(f"the schedule {schedule.name!r} is run by others all the time; try again")
 
@@ -178,26 +178,26 @@ def _open_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, JobId]]:
 
 def _planned(
     schedule: Schedule,
-    slots: Mapping[datetime, JobId],
+    occurrences: Mapping[datetime, JobId],
     at: datetime,
     before: JobId | None,
     policies: Policies,
 ) -> Iterator[_DueRun]:
     """Yield what becomes of each occurrence; `before` is the job of an earlier run that has not ended."""
-    for slot, job_id in slots.items():
+    for occurrence, job_id in occurrences.items():
         if schedule.overlap == "skip" and before is not None:
             why = f"the run of job {before} had not ended"
-            yield _DueRun(schedule, slot, at, job_id, outcome="skipped", error=why)
+            yield _DueRun(schedule, occurrence, at, job_id, outcome="skipped", error=why)
             continue
         try:
-            new = complete(schedule.job_at(slot), policies)
+            new = complete(schedule.job_at(occurrence), policies)
             new = _after(new, before if schedule.overlap == "wait" else None)
             asked_row(new, job_id, policies)
         except OnwardError as error:
             text = policies.settings.redact.redact_text(str(error))[:_LONGEST_ERROR]
-            yield _DueRun(schedule, slot, at, job_id, outcome="refused", error=text)
+            yield _DueRun(schedule, occurrence, at, job_id, outcome="refused", error=text)
             continue
-        yield _DueRun(schedule, slot, at, job_id, new)
+        yield _DueRun(schedule, occurrence, at, job_id, new)
         before = job_id
 
 
@@ -210,8 +210,8 @@ def _add_runs(runs: Sequence[_DueRun]) -> Operation[list[_DueRun]]:
     if not runs:
         return []
     rows = yield Statement("add_runs", {"fired": Rows(FIRED, [run.row() for run in runs])})
-    free = {(name, slot) for name, slot in rows}
-    taken = [run for run in runs if (run.schedule.name, micros(run.slot)) in free]
+    free = {(name, occurrence) for name, occurrence in rows}
+    taken = [run for run in runs if (run.schedule.name, micros(run.occurrence)) in free]
     # No job may wait for a run that was not written here; that needs a database clock that was set back.
     lost = {run.job_id for run in runs} - {run.job_id for run in taken}
     return [_freed(run) if run.new is not None and lost & set(run.new.after) else run for run in taken]

@@ -38,7 +38,7 @@ _MOST_LINES = 10_000
 # A failed try means that another process succeeded, so this many failures in a row do not happen.
 _MOST_TRIES = 200
 _MICROSECOND = timedelta(microseconds=1)
-_ANY_SLOT = datetime(2026, 1, 1, tzinfo=UTC)
+_ANY_OCCURRENCE = datetime(2026, 1, 1, tzinfo=UTC)
 _NO_ID = "00000000-0000-7000-8000-000000000000"
 
 Actor = tuple[str | None, str | None]
@@ -56,10 +56,10 @@ def checked_schedule(
 ) -> NewSchedule:
     """Check a schedule and the jobs that it would enqueue; return it with a payload free of secrets."""
     new = NewSchedule.of(name, job, options, allowed=allowed, source=source)
-    check_scheduling(policies.category(job.category), _ANY_SLOT, None)
+    check_scheduling(policies.category(job.category), _ANY_OCCURRENCE, None)
     if check := policies.registry.checks.get(job.job_type):
         check(job.payload)
-    row = asked_row(complete(job_of_run(name, new.template, _ANY_SLOT), policies), _NO_ID, policies)
+    row = asked_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
     return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
 
 
@@ -163,7 +163,7 @@ def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[Sch
     return [_run(row) for row in rows]
 
 
-def settle_runs(ended: Sequence[Settled]) -> Operation[None]:
+def record_ended_runs(ended: Sequence[Settled]) -> Operation[None]:
     """Write into the history of schedules how their runs have ended."""
     ends = [
         (
@@ -182,7 +182,18 @@ def read_schedule(row: Row) -> Schedule:
     name, version, source, org_id, job_type, job, cron, every, tz, anchor, jitter, missed, overlap, *rest = (
         row
     )
-    warm_up, next_at, last_slot, created_at, changed_at, paused_at, reason, by_type, by_id, removed_at = rest
+    (
+        warm_up,
+        next_at,
+        last_occurrence,
+        created_at,
+        changed_at,
+        paused_at,
+        reason,
+        by_type,
+        by_id,
+        removed_at,
+    ) = rest
     # Not checked again: another version of Onward may have stored values that this one would refuse.
     timing = (
         Timing(cron=cron, tz=tz)
@@ -201,7 +212,7 @@ def read_schedule(row: Row) -> Schedule:
         overlap=overlap,
         warm_up=warm_up * _MICROSECOND,
         next_at=None if next_at is None or paused_at is not None else instant(next_at),
-        last_slot=_instant(last_slot),
+        last_occurrence=_instant(last_occurrence),
         created_at=instant(created_at),
         changed_at=instant(changed_at),
         pause=None if paused_at is None else SchedulePause(instant(paused_at), reason or "", by_type, by_id),
@@ -226,7 +237,7 @@ def _defined(new: NewSchedule, before: Schedule | None, at: datetime) -> Schedul
         overlap=new.overlap,
         warm_up=new.warm_up,
         next_at=before.next_at if before is not None and same_times else timing.next_after(at),
-        last_slot=None if before is None else before.last_slot,
+        last_occurrence=None if before is None else before.last_occurrence,
         created_at=at if before is None else before.created_at,
         changed_at=at if before is None else before.changed_at,
         pause=None if before is None else before.pause,
@@ -323,10 +334,10 @@ def _not_found(name: str) -> ScheduleNotFound:
 
 
 def _run(row: Row) -> ScheduleRun:
-    schedule, slot, source, fired_at, late, job_id, outcome, error, ended_at = row
+    schedule, occurrence, source, fired_at, late, job_id, outcome, error, ended_at = row
     return ScheduleRun(
         schedule=schedule,
-        slot=instant(slot),
+        occurrence=instant(occurrence),
         source=source,
         fired_at=instant(fired_at),
         late=bool(late),

@@ -35,7 +35,7 @@ from onward.core.upkeep.facts import (
     VacuumHolder,
 )
 from onward.core.upkeep.worker_findings import OVERDUE
-from onward.core.work.claim import Look
+from onward.core.work.claim import ReadyQueues
 from onward.errors import JobNotFound
 from onward.operations.failures import breakers, dead_letters
 from onward.operations.flows import graph, signals
@@ -66,13 +66,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def gather(policies: Policies, here: datetime) -> Operation[Facts]:
     """Read what holds jobs back; `here` is the time by this process's clock."""
-    look = yield from polls.look()
-    at = look.now
+    ready_queues = yield from polls.ready_queues()
+    at = ready_queues.now
     holds = yield from _holds()
     workers = yield from list_workers(_MOST_WORKERS)
-    ready = yield from _ready(look)
+    ready = yield from _ready(ready_queues)
     types = yield from _types(ready)
-    overdue = yield from _overdue(look)
+    overdue = yield from _overdue(ready_queues)
     return Facts(
         now=at,
         here=here,
@@ -83,7 +83,7 @@ def gather(policies: Policies, here: datetime) -> Operation[Facts]:
         types=types,
         running=(yield from _running()),
         silent=(yield from _silent(policies, at)),
-        next_due=look.next_due,
+        next_due=ready_queues.next_due,
         overdue=overdue,
         schedules=(yield from _schedules(at)),
         failures=(yield from _failures()),
@@ -92,7 +92,7 @@ def gather(policies: Policies, here: datetime) -> Operation[Facts]:
         newest_ended=(yield from _newest_ended()),
         burns=(yield from _burns(policies, types, at)),
         breakers=(yield from _open_breakers()),
-        slots=(yield from limit_facts.slots_waited_for()),
+        permits=(yield from limit_facts.permits_awaited()),
         sinks=(yield from _sinks()),
     )
 
@@ -147,16 +147,16 @@ def gather_job(
     )
     if confined:
         return known
-    look = yield from polls.look()
+    ready_queues = yield from polls.ready_queues()
     workers = yield from list_workers(_MOST_WORKERS)
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
     held = [one for one in (yield from _open_breakers()) if one.name in own]
     ahead = yield from _ahead(job)
     load = (yield from queues.load_of(job.queue)) if job.state == JobState.QUEUED else None
     blocked = job.state == JobState.BLOCKED
-    slot, holders = (yield from limit_facts.slot_of(job_id)) if blocked else (None, [])
+    permit, holders = (yield from limit_facts.permits_of(job_id)) if blocked else (None, [])
     return msgspec.structs.replace(
-        known, now=look.now, workers=workers, ahead=ahead, load=load, breakers=held, slot=slot,
+        known, now=ready_queues.now, workers=workers, ahead=ahead, load=load, breakers=held, permit=permit,
         holders=holders,
     )  # fmt: skip
 
@@ -177,8 +177,8 @@ def _actor(by: Gate | Pause) -> str | None:
     return ":".join(part for part in (by.actor_type, by.actor_id) if part) or None
 
 
-def _ready(look: Look) -> Operation[list[QueueSeen]]:
-    if not look.ready:
+def _ready(ready_queues: ReadyQueues) -> Operation[list[QueueSeen]]:
+    if not ready_queues.queues:
         return []
     rows = yield Statement("list_ready_queues", {"limit": _MOST_QUEUES, "cap": _CAP})
     return [QueueSeen(queue, jobs, instant(oldest)) for queue, jobs, oldest in rows if oldest is not None]
@@ -194,9 +194,9 @@ def _types(ready: Sequence[QueueSeen]) -> Operation[list[TypeSeen]]:
     return found
 
 
-def _overdue(look: Look) -> Operation[int]:
-    before = look.now - OVERDUE
-    if look.next_due is None or look.next_due >= before:
+def _overdue(ready_queues: ReadyQueues) -> Operation[int]:
+    before = ready_queues.now - OVERDUE
+    if ready_queues.next_due is None or ready_queues.next_due >= before:
         return 0
     [(jobs,)] = yield Statement("count_overdue", {"before": micros(before), "cap": _CAP})
     return int(jobs)
@@ -213,14 +213,26 @@ def _schedules(at: datetime) -> Operation[list[ScheduleSeen]]:
             source=source,
             next_at=None if next_at is None else instant(next_at),
             warm_up=warm_up * _MICROSECOND,
-            slot=None if slot is None else instant(slot),
+            occurrence=None if occurrence is None else instant(occurrence),
             fired_at=None if fired_at is None else instant(fired_at),
             late=bool(late),
             outcome=outcome,
             error=error,
             job_id=job_id,
         )
-        for name, job_type, source, next_at, warm_up, slot, fired_at, late, outcome, error, job_id in rows
+        for (
+            name,
+            job_type,
+            source,
+            next_at,
+            warm_up,
+            occurrence,
+            fired_at,
+            late,
+            outcome,
+            error,
+            job_id,
+        ) in rows
     ]
 
 

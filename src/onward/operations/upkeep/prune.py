@@ -176,13 +176,13 @@ def prune_schedule_runs(policies: Policies, page: PruneStep) -> Operation[Walked
     kept = policies.settings.retention.span_of("schedule_runs")
     if kept is None:
         return Walked()
-    names = ("fired_at", "schedule", "slot", "source")
+    names = ("fired_at", "schedule", "occurrence", "source")
     start = dict(zip(names, page.start(0, "", 0, ""), strict=True))
     before = page.before(kept)
     ends = yield Statement("end_of_runs", {**start, "before": before, "limit": page.limit})
     if not ends:
         return Walked()
-    end = dict(zip(("end_fired", "end_schedule", "end_slot", "end_source"), ends[0], strict=True))
+    end = dict(zip(("end_fired", "end_schedule", "end_occurrence", "end_source"), ends[0], strict=True))
     params = {**start, **end, "last": RUNS_KEPT - 1}
     gone = yield Statement("find_old_runs", params) if page.dry_run else Statement("prune_runs", params)
     return Walked({"schedule_runs": len(gone)}, page.end(ends[0]))

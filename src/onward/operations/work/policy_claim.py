@@ -16,11 +16,12 @@ from onward.core.jobs.job import Job
 from onward.core.jobs.payload import decode
 from onward.core.limits import gcra
 from onward.core.limits.fairness import Candidate, Org, Turn, by_age, in_turn, pick, quotas
-from onward.core.limits.queue_policy import QueueRule
-from onward.core.work.claim import RuledClaim
+from onward.core.limits.queue_policy import QueuePolicy
+from onward.core.work.claim import MOST_PER_CLAIM, PolicyClaim
 from onward.operations.limits.queues import declare
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
-from onward.operations.work import work
+from onward.operations.work.claim import claim, read_claimed
+from onward.operations.work.finish import finish
 
 HEADS = ("org_id", "share")
 LEVELS = ("org_id", "priority", "share")
@@ -39,53 +40,53 @@ Params = Mapping[str, Scalar]
 class _Locked:
     """A queue's state, as read under the lock of the claim."""
 
-    rule: QueueRule
+    policy: QueuePolicy
     paid_at: int | None
     turn: Turn | None
     now: int
 
 
-def claim_ruled(
+def claim_by_policy(
     queue: str,
     limit: int,
     *,
     worker_id: str,
-    declared: QueueRule | None = None,
+    declared: QueuePolicy | None = None,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
-) -> Operation[RuledClaim]:
+) -> Operation[PolicyClaim]:
     """Claim by the policy of a queue; `declared` is in effect where no worker has declared one yet.
 
     The caller must run this in one transaction.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
-    whole_number("limit", limit, 1, work.MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     locked = yield from _lock(queue, declared)
     paused = (frozenset(paused_orgs), frozenset(paused_types))
-    if locked is None or locked.rule.plain:
+    if locked is None or locked.policy.plain:
         jobs = yield from _claim_next(queue, limit, worker_id, paused)
-        return RuledClaim(jobs)
-    rule = locked.rule
-    room = yield from _room(queue, rule)
+        return PolicyClaim(jobs)
+    policy = locked.policy
+    room = yield from _room(queue, policy)
     may = _may_start(locked)
     count = min(limit, limit if room is None else room, limit if may is None else may)
     jobs, turn = [], locked.turn
-    if count > 0 and rule.picks:
+    if count > 0 and policy.picks:
         picked, turn = yield from _pick(queue, count, locked, paused)
         # By the clock of this moment: else jobs would seem to start before those ended whose room they take.
         jobs = yield from _claim_picked(picked, worker_id)
     elif count > 0:
         jobs = yield from _claim_next(queue, count, worker_id, paused)
     paid_at = locked.paid_at
-    if jobs and rule.every is not None:
-        paid_at = gcra.take(paid_at, locked.now, rule.every, rule.at_once, len(jobs))
+    if jobs and policy.every is not None:
+        paid_at = gcra.take(paid_at, locked.now, policy.every, policy.at_once, len(jobs))
     if (paid_at, turn) != (locked.paid_at, locked.turn):
         noted = None if turn is None else as_json(turn)
         yield Statement("note_turn", {"queue": queue, "paid_at": paid_at, "turn": noted})
-    return RuledClaim(jobs, room is not None and room <= len(jobs), _wait(rule, paid_at, locked.now))
+    return PolicyClaim(jobs, room is not None and room <= len(jobs), _wait(policy, paid_at, locked.now))
 
 
-def _lock(queue: str, declared: QueueRule | None) -> Operation[_Locked | None]:
+def _lock(queue: str, declared: QueuePolicy | None) -> Operation[_Locked | None]:
     asked = Statement("lock_queue", {"queue": queue, "claims": 1})
     rows = yield asked
     if not rows and declared is not None:
@@ -94,34 +95,34 @@ def _lock(queue: str, declared: QueueRule | None) -> Operation[_Locked | None]:
     if not rows:
         return None
     [(settings, override, paid_at, turn, at)] = rows
-    rule = QueueRule.read(settings, override)
-    return _Locked(rule, paid_at, None if turn is None else Turn(*decode(turn)), at)
+    policy = QueuePolicy.read(settings, override)
+    return _Locked(policy, paid_at, None if turn is None else Turn(*decode(turn)), at)
 
 
-def _room(queue: str, rule: QueueRule) -> Operation[int | None]:
+def _room(queue: str, policy: QueuePolicy) -> Operation[int | None]:
     """Return how many more jobs may run; None means without limit."""
-    if rule.concurrency is None:
+    if policy.concurrency is None:
         return None
-    [(running,)] = yield Statement("count_running", {"queue": queue, "most": rule.concurrency})
-    return int(rule.concurrency - running)
+    [(running,)] = yield Statement("count_running", {"queue": queue, "most": policy.concurrency})
+    return int(policy.concurrency - running)
 
 
 def _may_start(locked: _Locked) -> int | None:
-    every = locked.rule.every
-    return None if every is None else gcra.tokens(locked.paid_at, locked.now, every, locked.rule.at_once)
+    every = locked.policy.every
+    return None if every is None else gcra.tokens(locked.paid_at, locked.now, every, locked.policy.at_once)
 
 
-def _wait(rule: QueueRule, paid_at: int | None, at: int) -> timedelta | None:
-    if rule.every is None:
+def _wait(policy: QueuePolicy, paid_at: int | None, at: int) -> timedelta | None:
+    if policy.every is None:
         return None
-    return gcra.wait(paid_at, at, rule.every, rule.at_once) * _MICROSECOND or None
+    return gcra.wait(paid_at, at, policy.every, policy.at_once) * _MICROSECOND or None
 
 
 def _claim_next(
     queue: str, count: int, worker_id: str, paused: tuple[frozenset[str], frozenset[str]]
 ) -> Operation[list[Job]]:
     orgs, types = paused
-    return (yield from work.claim(queue, count, worker_id=worker_id, paused_orgs=orgs, paused_types=types))
+    return (yield from claim(queue, count, worker_id=worker_id, paused_orgs=orgs, paused_types=types))
 
 
 def _claim_picked(picked: Sequence[Candidate], worker_id: str) -> Operation[list[Job]]:
@@ -129,33 +130,35 @@ def _claim_picked(picked: Sequence[Candidate], worker_id: str) -> Operation[list
     # Also with nothing picked, so that a worker that has lost its lease learns of it.
     params: Params = {"picked": as_json(list(places)), "worker": worker_id}
     rows = yield Statement("claim_picked_jobs", params)
-    return (yield from work.read_claimed(rows, worker_id, lambda row: places.get(row[0], 0)))
+    jobs, unreadable = read_claimed(rows, worker_id, lambda row: places.get(row[0], 0))
+    yield from finish(unreadable)
+    return jobs
 
 
 def _pick(
     queue: str, count: int, locked: _Locked, paused: tuple[frozenset[str], frozenset[str]]
 ) -> Operation[tuple[list[Candidate], Turn | None]]:
-    rule = locked.rule
+    policy = locked.policy
     orgs, types = paused
     asked: Params = {"queue": queue, "types": as_json(sorted(types))}
-    if rule.fair:
+    if policy.fair:
         return (yield from _pick_by_turns(asked, count, locked, orgs))
     ages = Rows.of(AGES, [(priority, count) for priority in _PRIORITIES])
     rows = yield Statement("find_aged_jobs", {**asked, "ages": ages, "orgs": as_json(sorted(orgs))})
-    return by_age(_candidates(rows), locked.now, _ageing(rule))[:count], locked.turn
+    return by_age(_candidates(rows), locked.now, _ageing(policy))[:count], locked.turn
 
 
 def _pick_by_turns(
     asked: Params, count: int, locked: _Locked, paused: frozenset[str]
 ) -> Operation[tuple[list[Candidate], Turn | None]]:
-    rule, turn = locked.rule, locked.turn
+    policy, turn = locked.policy, locked.turn
     orgs, more_orgs = yield from _orgs(asked, count, turn, paused)
     found: dict[str, Candidate] = {}
     # Jobs without a fairness mark: there are nearly always none, so look for them once.
     unmarked = count
-    shares = quotas(orgs, rule.weights, turn, count)
+    shares = quotas(orgs, policy.weights, turn, count)
     for _ in range(_MOST_ROUNDS):
-        rows = yield _heads(asked, shares, unmarked, rule)
+        rows = yield _heads(asked, shares, unmarked, policy)
         found |= {job.id: job for job in _candidates(rows) if job.org_id not in paused}
         missing, unmarked = count - len(found), 0
         # An org that filled its share may have more jobs.
@@ -163,10 +166,10 @@ def _pick_by_turns(
         more = [org for org, share in shares.items() if had[org] >= share]
         if missing <= 0 or not more:
             break
-        further = quotas(more, rule.weights, None, missing)
+        further = quotas(more, policy.weights, None, missing)
         shares = {org: shares[org] + extra for org, extra in further.items()}
     waiting = _by_org(found.values(), locked)
-    picked, at = pick(waiting, rule.weights, turn, count)
+    picked, at = pick(waiting, policy.weights, turn, count)
     last = orgs[-1] if more_orgs else None
     if (
         last is not None
@@ -175,7 +178,7 @@ def _pick_by_turns(
         and any(job.org_id == last for job in picked)
     ):
         # All of these orgs had a turn: continue behind them, else the orgs there would never have one.
-        at = Turn(last, rule.weights.get(last, 1))
+        at = Turn(last, policy.weights.get(last, 1))
     return picked, at
 
 
@@ -195,9 +198,9 @@ def _orgs(
     return orgs[:most], len(orgs) > most
 
 
-def _heads(asked: Params, shares: Mapping[Org, int], unmarked: int, rule: QueueRule) -> Statement:
+def _heads(asked: Params, shares: Mapping[Org, int], unmarked: int, policy: QueuePolicy) -> Statement:
     params = {**asked, "unmarked": unmarked}
-    if rule.ageing is None:
+    if policy.ageing is None:
         heads = Rows.of(HEADS, list(shares.items()))
         return Statement("find_fair_jobs", {**params, "heads": heads})
     levels = [(org, priority, share) for org, share in shares.items() for priority in _PRIORITIES]
@@ -207,7 +210,7 @@ def _heads(asked: Params, shares: Mapping[Org, int], unmarked: int, rule: QueueR
 
 def _by_org(found: Iterable[Candidate], locked: _Locked) -> dict[Org, list[Candidate]]:
     by_org: dict[Org, list[Candidate]] = {}
-    for job in by_age(list(found), locked.now, _ageing(locked.rule)):
+    for job in by_age(list(found), locked.now, _ageing(locked.policy)):
         by_org.setdefault(job.org_id, []).append(job)
     return {org: by_org[org] for org in in_turn(by_org, locked.turn)}
 
@@ -216,5 +219,5 @@ def _candidates(rows: Sequence[Row]) -> list[Candidate]:
     return list(map(Candidate._make, rows))
 
 
-def _ageing(rule: QueueRule) -> int | None:
-    return None if rule.ageing is None else rule.ageing // _MICROSECOND
+def _ageing(policy: QueuePolicy) -> int | None:
+    return None if policy.ageing is None else policy.ageing // _MICROSECOND

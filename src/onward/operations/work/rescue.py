@@ -8,11 +8,13 @@ from datetime import timedelta
 from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import Job, instant
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
+from onward.core.work.claim import MOST_PER_CLAIM
 from onward.core.work.lease import Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
-from onward.operations.statement import Operation, Row, Statement, as_json
+from onward.operations.statement import Operation, Statement, as_json
+from onward.operations.work.finish import finish
 from onward.operations.work.leader import lead
-from onward.operations.work.work import MOST_AT_ONCE, finish, retire
+from onward.operations.work.leases import retire
 
 SWEEPER = "sweeper"
 """The lead that a worker must hold to rescue jobs of other workers by itself."""
@@ -26,10 +28,10 @@ def find_lost(limit: int = 500, *, policies: Policies = DEFAULT_POLICIES) -> Ope
 
     A job whose category has a lease of its own is returned only after the worker was silent for that long.
     """
-    whole_number("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     own = {one.name: one.lease // _MICROSECOND for one in policies.registry.categories.values() if one.lease}
     rows = yield Statement("find_lost_jobs", {"limit": limit, "leases": as_json(own)})
-    return [_read(row) for row in rows]
+    return [Job.readable(row) for row in rows]
 
 
 def rescue(
@@ -57,17 +59,17 @@ def rescue_worker(
     taken = _NOTHING
     # This ends: a retired worker claims no more, and it no longer holds the jobs that were taken back.
     while True:
-        rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
-        held = [_read(row) for row in rows]
+        rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_PER_CLAIM})
+        held = [Job.readable(row) for row in rows]
         more = yield from _give_back(held, policies, dice, how)
         taken = taken.joined(more)
-        if len(held) < MOST_AT_ONCE:
+        if len(held) < MOST_PER_CLAIM:
             return taken
 
 
 def find_held(worker_id: str) -> Operation[list[Job]]:
     """Return the running jobs of a worker."""
-    rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_AT_ONCE})
+    rows = yield Statement("find_held_jobs", {"worker": worker_id, "limit": MOST_PER_CLAIM})
     return Job.from_rows(rows)
 
 
@@ -87,28 +89,19 @@ def sweep(
 
 def promote(limit: int = 500) -> Operation[Promoted]:
     """Make due jobs ready."""
-    whole_number("limit", limit, 1, MOST_AT_ONCE)
+    whole_number("limit", limit, 1, MOST_PER_CLAIM)
     rows = yield Statement("promote_jobs", {"limit": limit})
     queues: dict[str, int] = {}
     next_due = None
-    slots: set[str] = set()
+    permits: set[str] = set()
     for queue, value, limit_key in rows:
         if limit_key is not None:
-            slots.add(limit_key)
+            permits.add(limit_key)
         elif queue is not None:
             queues[queue] = queues.get(queue, 0) + value
         elif value is not None:
             next_due = instant(value)
-    return Promoted(queues, next_due, frozenset(slots))
-
-
-def _read(row: Row) -> Job:
-    """Read a job that is to be taken back; a spoilt row must not keep the others from that."""
-    try:
-        return Job.from_row(row)
-    except (ValueError, TypeError, OverflowError):
-        # The worker that claims the job next reports what is wrong with it.
-        return Job.salvaged(row)
+    return Promoted(queues, next_due, frozenset(permits))
 
 
 def _give_back(

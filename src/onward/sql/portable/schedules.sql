@@ -1,11 +1,11 @@
 -- fragment: schedule_columns
 -- Without the table's name, which SQLite does not know in the RETURNING of an insert.
 name, version, source, org_id, job_type, job, cron, every_micros, tz, {micros(anchor)}, jitter_micros, missed, overlap,
-warm_up_micros, {micros(next_at)}, {micros(last_slot)}, {micros(created_at)}, {micros(changed_at)}, {micros(paused_at)},
+warm_up_micros, {micros(next_at)}, {micros(last_occurrence)}, {micros(created_at)}, {micros(changed_at)}, {micros(paused_at)},
 pause_reason, paused_by_type, paused_by_id, {micros(removed_at)}
 
 -- fragment: run_columns
-schedule, {micros(slot)}, source, {micros(fired_at)}, late, {text(job_id)}, outcome, error, {micros(ended_at)}
+schedule, {micros(occurrence)}, source, {micros(fired_at)}, late, {text(job_id)}, outcome, error, {micros(ended_at)}
 
 -- name: list_schedules
 SELECT {+schedule_columns} FROM {schedules} WHERE removed_at IS NULL ORDER BY name LIMIT :limit::int
@@ -17,10 +17,10 @@ FROM (SELECT :name::text AS asked) AS question LEFT JOIN {schedules} AS schedule
 
 -- name: last_runs
 SELECT {+run_columns} FROM {schedule_runs} AS run
-WHERE run.schedule IN (:names::texts) AND run.slot = (
-    SELECT newest.slot FROM {schedule_runs} AS newest
+WHERE run.schedule IN (:names::texts) AND run.occurrence = (
+    SELECT newest.occurrence FROM {schedule_runs} AS newest
     WHERE newest.schedule = run.schedule
-    ORDER BY newest.slot DESC
+    ORDER BY newest.occurrence DESC
     LIMIT 1
 )
 ORDER BY run.fired_at
@@ -28,12 +28,12 @@ ORDER BY run.fired_at
 -- name: list_runs_of
 SELECT {+run_columns} FROM {schedule_runs}
 WHERE schedule = :name::text
-ORDER BY slot DESC, source
+ORDER BY occurrence DESC, source
 LIMIT :limit::int
 
 -- name: list_runs
 SELECT {+run_columns} FROM {schedule_runs}
-ORDER BY fired_at DESC, slot DESC, schedule
+ORDER BY fired_at DESC, occurrence DESC, schedule
 LIMIT :limit::int
 
 -- fragment: schedule_put
@@ -75,15 +75,15 @@ AND (source = 'code' AND name IN (:own::texts) OR source = 'database' AND job_ty
 SELECT run.schedule, {text(run.job_id)}, live.org_id
 FROM {schedule_runs} AS run JOIN {live} AS live ON live.id = run.job_id
 WHERE run.schedule IN (:names::texts) AND run.ended_at IS NULL
-ORDER BY run.fired_at, run.slot
+ORDER BY run.fired_at, run.occurrence
 
 -- name: find_troubled_schedules
 -- Overdue schedules, and those whose last run was late, was refused or has failed.
 SELECT
-    name, job_type, schedule.source, {micros(next_at)}, warm_up_micros, {micros(run.slot)}, {micros(run.fired_at)}, run.late,
+    name, job_type, schedule.source, {micros(next_at)}, warm_up_micros, {micros(run.occurrence)}, {micros(run.fired_at)}, run.late,
     run.outcome, run.error, {text(run.job_id)}
 FROM {schedules} AS schedule LEFT JOIN {schedule_runs} AS run
-    ON run.schedule = schedule.name AND run.source = 'slot' AND run.slot = schedule.last_slot
+    ON run.schedule = schedule.name AND run.source = 'occurrence' AND run.occurrence = schedule.last_occurrence
 WHERE removed_at IS NULL AND paused_at IS NULL
     AND (
         next_at < {instant(:before::int)}

@@ -26,21 +26,21 @@ WHERE name = :name::text AND removed_at IS NULL
 FOR UPDATE
 
 -- name: add_runs
-INSERT INTO {schedule_runs} (schedule, slot, source, fired_at, late, job_id, outcome, error, ended_at)
+INSERT INTO {schedule_runs} (schedule, occurrence, source, fired_at, late, job_id, outcome, error, ended_at)
 SELECT
-    schedule, {instant(slot)}, source, {instant(fired_at)}, late, job_id, outcome, error,
+    schedule, {instant(occurrence)}, source, {instant(fired_at)}, late, job_id, outcome, error,
     CASE WHEN outcome IS NOT NULL THEN {instant(fired_at)} END
 FROM :fired::rows(
-    schedule text, slot bigint, source text, fired_at bigint, late smallint, job_id uuid, outcome text, error text
+    schedule text, occurrence bigint, source text, fired_at bigint, late smallint, job_id uuid, outcome text, error text
 )
-ORDER BY schedule, slot
+ORDER BY schedule, occurrence
 ON CONFLICT DO NOTHING
-RETURNING schedule, {micros(slot)}
+RETURNING schedule, {micros(occurrence)}
 
 -- name: move_schedules
 UPDATE {schedules} AS schedule
-SET next_at = {instant(moves.next_at)}, last_slot = coalesce({instant(moves.last_slot)}, schedule.last_slot)
-FROM :moves::rows(name text, next_at bigint, last_slot bigint)
+SET next_at = {instant(moves.next_at)}, last_occurrence = coalesce({instant(moves.last_occurrence)}, schedule.last_occurrence)
+FROM :moves::rows(name text, next_at bigint, last_occurrence bigint)
 WHERE schedule.name = moves.name
 RETURNING schedule.name
 

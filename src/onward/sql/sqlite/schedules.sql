@@ -15,17 +15,17 @@ SELECT :now, {+schedule_columns} FROM {schedules} WHERE name = :name AND removed
 
 -- name: add_runs
 -- each fired
-INSERT INTO {schedule_runs} (schedule, slot, source, fired_at, late, job_id, outcome, error, ended_at)
+INSERT INTO {schedule_runs} (schedule, occurrence, source, fired_at, late, job_id, outcome, error, ended_at)
 VALUES (
-    :fired.schedule, :fired.slot, :fired.source, :fired.fired_at, :fired.late, :fired.job_id, :fired.outcome,
+    :fired.schedule, :fired.occurrence, :fired.source, :fired.fired_at, :fired.late, :fired.job_id, :fired.outcome,
     :fired.error, CASE WHEN :fired.outcome IS NOT NULL THEN :fired.fired_at END
 )
 ON CONFLICT DO NOTHING
-RETURNING schedule, slot
+RETURNING schedule, occurrence
 
 -- name: move_schedules
 -- each moves
-UPDATE {schedules} SET next_at = :moves.next_at, last_slot = coalesce(:moves.last_slot, last_slot)
+UPDATE {schedules} SET next_at = :moves.next_at, last_occurrence = coalesce(:moves.last_occurrence, last_occurrence)
 WHERE name = :moves.name
 RETURNING name
 

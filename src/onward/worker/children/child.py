@@ -29,13 +29,13 @@ from onward.core.jobs.job import Job
 from onward.core.jobs.payload import lenient
 from onward.core.records.usage import Meters, Usage
 from onward.core.secrets.redaction import REDACTION
+from onward.core.work.effect import MAX_RESULT_BYTES
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
 from onward.handlers.clients import importing
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
-from onward.operations.work.work import MAX_RESULT_BYTES
 from onward.origin import running
 from onward.worker.children.protocol import (
     HEADER,

@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from onward.core.jobs.job import Job
 from onward.core.policy.category import Q_CRITICAL
+from onward.core.work.claim import QueuePosition
 
 WEIGHTS: Mapping[str, int] = {Q_CRITICAL: 4}
 """How many turns a queue gets when several have jobs; 1 for a queue that is not listed."""
@@ -25,7 +26,8 @@ _rank = attrgetter("rank")
 class Lane:
     """One queue: its waiting jobs, how many of its jobs run, and how many may.
 
-    `reached` is the last job of the last claim, if that claim returned as many jobs as it asked for.
+    `reached` is the place of the last job of the last claim, if that claim returned as many jobs as it
+    asked for.
     """
 
     __slots__ = (
@@ -40,11 +42,11 @@ class Lane:
         self.running = 0
         self.coming = 0
         self.credit = 0
-        self.reached: Job | None = None
+        self.reached: QueuePosition | None = None
         self.front_at = float("-inf")
         self.jobs: deque[Job] = deque()
 
-    def past(self, now: float) -> Job | None:
+    def past(self, now: float) -> QueuePosition | None:
         """Return the job behind which to claim; None for the front, where urgent jobs may be new."""
         if self.reached is None or now - self.front_at > _FRONT_SECONDS:
             self.front_at = now

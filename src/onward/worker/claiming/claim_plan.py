@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from onward.core.jobs.job import Job
+from onward.core.work.claim import QueuePosition
 from onward.worker.claiming.buffer import Buffer, Lane
 from onward.worker.claiming.queue_policies import QueuePolicies
 from onward.worker.claiming.throughput import Pace
@@ -53,8 +53,8 @@ class ClaimPlan:
         alone = self._budget is not None or lane.queue in self._policies.names
         return share >= self.at_once and lane.reached is not None and not alone
 
-    def next_claim(self, lane: Lane, share: int) -> tuple[int, Job | None]:
-        """Return the most jobs of the next claim, and the job behind which it starts; None for the front."""
+    def next_claim(self, lane: Lane, share: int) -> tuple[int, QueuePosition | None]:
+        """Return how many jobs the next claim may take, and after which position; None is the front."""
         by_policy = lane.queue in self._policies.names
         limit = min(share, _MOST_BY_POLICY if by_policy else self.at_once, self._budget or share)
         # A small claim starts at the front, because a more urgent job may be new there.

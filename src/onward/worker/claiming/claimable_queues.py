@@ -63,12 +63,12 @@ class ClaimableQueues:
 
     async def query(self) -> bool:
         """Ask the database which queues have ready jobs; return whether the worker may claim from any."""
-        look = await self._client.worker.look()
-        self._skew.compare(look.now)
+        ready = await self._client.worker.ready_queues()
+        self._skew.compare(ready.now)
         self.updated_at = self.queried_at = time.monotonic()
         # A queue whose ready jobs this worker can't claim (paused, or just being claimed elsewhere) is left
         # alone until the next wake-up, else the worker would ask for them without end.
-        self._found = {queue for queue in look.ready if self.serves(queue)}
+        self._found = {queue for queue in ready.queues if self.serves(queue)}
         self.ready = self._found - self._fruitless - self._policies.held()
         return bool(self.ready)
 

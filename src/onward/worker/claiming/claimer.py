@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from onward.clients.client import AsyncClient
-from onward.core.work.claim import Watch
+from onward.core.work.claim import Instructions
 from onward.errors import WorkerLost
 from onward.stores.wakeups import Wakeups
 from onward.worker.claiming.buffer import Buffer, Lane
@@ -77,12 +77,12 @@ class Claimer:
         self._room = asyncio.Event()
         self._under_way: list[asyncio.Task[None]] = []
 
-    def update(self, watch: Watch) -> None:
+    def update(self, instructions: Instructions) -> None:
         """Take over the gate, the pauses, and which queues have a policy."""
-        self._policies.update(watch.ruled)
-        if self._exclusions.update(watch):
+        self._policies.update(instructions.policy_queues)
+        if self._exclusions.update(instructions):
             self._queues.recheck()
-            self.gate.set_held(watch.gate is not None)
+            self.gate.set_held(instructions.gate is not None)
             self._wake()
 
     def close(self) -> None:

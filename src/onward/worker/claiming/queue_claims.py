@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
+from onward.core.work.claim import QueuePosition
 from onward.worker.claiming.buffer import Buffer, Lane
 from onward.worker.claiming.claim_plan import ClaimPlan
 from onward.worker.claiming.claimable_queues import ClaimableQueues
@@ -53,7 +54,7 @@ class QueueClaims:
             jobs = await self._jobs(lane.queue, limit, past)
         finally:
             self._buffer.expect(lane, -limit)
-        lane.reached = jobs[-1] if len(jobs) == limit else None
+        lane.reached = QueuePosition.of(jobs[-1]) if len(jobs) == limit else None
         # A claim behind `past` that returns too few does not show that no jobs are before it.
         exhausted = lane.reached is None and past is None
         self._queues.claimed(lane.queue, exhausted=exhausted, found=bool(jobs))
@@ -68,14 +69,14 @@ class QueueClaims:
         self._buffer.add(queue, jobs, in_turn=queue in self._policies.names)
         self._start_jobs()
 
-    async def _jobs(self, queue: str, limit: int, past: Job | None) -> list[Job]:
+    async def _jobs(self, queue: str, limit: int, past: QueuePosition | None) -> list[Job]:
         orgs, types, worker_id = self._exclusions.orgs, self._exclusions.types, self._keeper.worker_id
         if queue not in self._policies.names:
             return await self._client.worker.claim(
                 queue, limit, worker_id=worker_id, paused_orgs=orgs, paused_types=types, past=past
             )
         ends, theirs = self._policies.ends, not self._held_ids()
-        claim = await self._client.worker.claim_ruled(
+        claim = await self._client.worker.claim_by_policy(
             queue, limit, worker_id=worker_id, paused_orgs=orgs, paused_types=types
         )
         self._policies.claimed(queue, claim, ends, theirs=theirs)

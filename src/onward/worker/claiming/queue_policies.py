@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from onward.core.limits.queue_policy import QueueRule
-from onward.core.work.claim import RuledClaim
+from onward.core.limits.queue_policy import QueuePolicy
+from onward.core.work.claim import PolicyClaim
 
 # If other workers run all jobs that the policy allows, this worker does not learn that one has ended.
 _ASK_AGAIN_SECONDS = 1.0
@@ -18,8 +18,8 @@ _ASK_AGAIN_SECONDS = 1.0
 class QueuePolicies:
     """The queues that are claimed under a policy, and until when each is left alone."""
 
-    def __init__(self, declared: Mapping[str, QueueRule]) -> None:
-        self._declared = frozenset(name for name, rule in declared.items() if not rule.plain)
+    def __init__(self, declared: Mapping[str, QueuePolicy]) -> None:
+        self._declared = frozenset(name for name, policy in declared.items() if not policy.plain)
         self.names = self._declared
         self._full_until: dict[str, float] = {}
         self._rated_until: dict[str, float] = {}
@@ -30,7 +30,7 @@ class QueuePolicies:
         """Take over the queues that have a policy in the database."""
         self.names = self._declared | frozenset(names)
 
-    def claimed(self, queue: str, claim: RuledClaim, since: int, *, theirs: bool = False) -> None:
+    def claimed(self, queue: str, claim: PolicyClaim, since: int, *, theirs: bool = False) -> None:
         """Record why a claim returned no more jobs; `since` is the value of `ends` when it began.
 
         A full queue is `theirs` if this worker held no job when the claim began.

@@ -36,15 +36,15 @@ class RemainingWork:
     async def exists(self, claims: int, admit: Callable[[], Awaitable[bool]]) -> bool:
         """Whether jobs may be ready now or within a second, or were claimed since `claims` was read."""
         try:
-            if await self._client.worker.settle() or await admit():
+            if await self._client.worker.follow_up() or await admit():
                 return True
-            look = await self._client.worker.look()
+            ready = await self._client.worker.ready_queues()
         except StoreError as error:
             await asyncio.sleep(self._outage.pause("drain", error))
             return True
         self._outage.over("drain")
-        wait = POLL_SECONDS if look.next_due is None else (look.next_due - look.now).total_seconds()
-        if self._queues.any_within(POLL_SECONDS, look.ready):
+        wait = POLL_SECONDS if ready.next_due is None else (ready.next_due - ready.now).total_seconds()
+        if self._queues.any_within(POLL_SECONDS, ready.queues):
             self._claims.dry.clear()
             self._wakeups.wake()
         elif wait < POLL_SECONDS:

@@ -48,7 +48,7 @@ class EndWriter:
                 if unsure:
                     batch = await self._unwritten(batch)
                 ends = [end for _, end in batch]
-                leases = await self._client.worker.write(ends, keep_slots=True, apart=apart)
+                leases = await self._client.worker.write(ends, keep_permits=True, apart=apart)
                 if self.doubts and leases.lost:
                     batch = await self._without_committed(batch, leases.lost)
             except StoreError as error:
@@ -62,8 +62,8 @@ class EndWriter:
                 self._report(batch, leases.lost)
                 if leases.spent_orgs:
                     self._spent(leases.spent_orgs)
-                if leases.slots:
-                    self._freed(leases.slots)
+                if leases.permits:
+                    self._freed(leases.permits)
                 return
 
     async def _unwritten(self, batch: list[tuple[Job, End]]) -> list[tuple[Job, End]]:

@@ -29,7 +29,7 @@ _FORGET_SECONDS = 600.0
 class Admitter:
     """Finds keys whose jobs need not wait any longer, and makes those jobs ready.
 
-    It passes on the permits (`slots`) of jobs that ended here. It also admits new jobs, jobs that a rate now
+    It passes on the permits of jobs that ended here. It also admits new jobs, jobs that a rate now
     allows, jobs whose limit was raised, and jobs for permits that another worker did not pass on.
     """
 

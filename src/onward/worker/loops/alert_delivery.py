@@ -85,7 +85,7 @@ class Delivery:
             while not self._leaving and (send := await alerts.take(sink.name, hold=_HOLD)) is not None:
                 error = await self._try(sink, send)
                 if error is None:
-                    await alerts.settle(send)
+                    await alerts.record_send(send)
                     self._works(sink.name)
                 else:
                     await self._put_off(send, error)
@@ -106,7 +106,7 @@ class Delivery:
 
     async def _put_off(self, send: Send, error: str) -> None:
         wait = back_off(send.tries)
-        await self._client.worker.alerts.settle(send, error, wait=wait)
+        await self._client.worker.alerts.record_send(send, error, wait=wait)
         if send.sink not in self._resting:
             log.warning("alert sink %s fails, and is tried again for a while: %s", send.sink, error)
         # The whole sink rests, because its other messages would fail too, each after its full time.

@@ -15,11 +15,11 @@ _LONGEST_WAIT = 1.0
 _MOMENT = 0.005
 
 
-class Chores:
+class DuePoll:
     """One query for several loops: due jobs and schedules, ends with follow-up work, and new signals.
 
-    A loop that has done something triggers the next look at once. A loop that could do nothing, because
-    another worker does it or a caller's transaction is in the way, is woken again by the next regular look.
+    A loop that has done something triggers the next query at once. A loop that could do nothing, because
+    another worker does it or a caller's transaction is in the way, is woken again by the next regular query.
     """
 
     def __init__(self, client: AsyncClient, outage: Outage, known: Callable[[], Known]) -> None:
@@ -28,18 +28,18 @@ class Chores:
         self._known = known
         self._more = asyncio.Event()
         self.urgent = False
-        self.jobs, self.slots, self.ends, self.signals = (asyncio.Event() for _ in range(4))
+        self.jobs, self.occurrences, self.ends, self.signals = (asyncio.Event() for _ in range(4))
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
             self._more.clear()
             try:
-                pause = await self._look()
+                pause = await self._ask()
             except Exception as error:  # noqa: BLE001 - no error may end this
-                await asyncio.sleep(self._outage.pause("chores", error))
+                await asyncio.sleep(self._outage.pause("due poll", error))
                 continue
-            self._outage.over("chores")
+            self._outage.over("due poll")
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._more.wait()
@@ -66,19 +66,19 @@ class Chores:
                 # Work that comes within a moment is done together.
                 await asyncio.sleep(_MOMENT)
 
-    async def _look(self) -> float:
-        found = await self._client.worker.chores(self._known())
+    async def _ask(self) -> float:
+        found = await self._client.worker.due(self._known())
         # Spread, else workers that were started together would all ask at the same moment.
         pause = _LONGEST_WAIT * random.uniform(0.75, 1.0)  # noqa: S311
-        for at, bell in ((found.next_due, self.jobs), (found.next_slot, self.slots)):
+        for at, bell in ((found.next_due, self.jobs), (found.next_occurrence, self.occurrences)):
             if at is None:
                 continue
             if at <= found.now:
                 bell.set()
             else:
                 pause = min(pause, (at - found.now).total_seconds())
-        if found.unsettled:
+        if found.follow_up:
             self.ends.set()
-        if found.fresh:
+        if found.signals:
             self.signals.set()
         return pause

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from onward.clients.sync.client import Client
-from onward.core.work.claim import Watch
+from onward.core.work.claim import Instructions
 from onward.errors import WorkerLost
 from onward.logs import get_logger
 from onward.worker.outage import Outage
@@ -40,7 +40,7 @@ class Keeper:
         *,
         lease: timedelta,
         info: dict[str, Any],
-        on_watch: Callable[[Watch], None],
+        on_instructions: Callable[[Instructions], None],
         lost: Callable[[], None],
         blocking: Callable[[], str],
         registered: Callable[[str], None] | None,
@@ -48,7 +48,7 @@ class Keeper:
         self._client = client
         self.lease = lease
         self._info = info
-        self._on_watch = on_watch
+        self._on_instructions = on_instructions
         self._lost = lost
         self._blocking = blocking
         self._registered = registered
@@ -122,14 +122,14 @@ class Keeper:
                 self.marked_idle = self.marked_idle and idle
                 self._client.worker.extend(self.worker_id, (), lease=self.lease, idle=idle)
                 self._extended, self.marked_idle = now, idle
-            watch = self._client.worker.watch(self.worker_id)
+            instructions = self._client.worker.instructions(self.worker_id)
         except WorkerLost:
             self._start_again()
             return
-        if not watch.alive and now - self._extended > self.lease.total_seconds():
+        if not instructions.alive and now - self._extended > self.lease.total_seconds():
             self._start_again()
             return
-        self._call(self._on_watch, watch)
+        self._call(self._on_instructions, instructions)
 
     def _start_again(self) -> None:
         """Register under a new id, because the worker no longer holds any job under the old one."""

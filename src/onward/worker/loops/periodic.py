@@ -13,8 +13,8 @@ from datetime import timedelta
 
 from onward.clients.client import AsyncClient
 from onward.logs import get_logger
-from onward.operations.work.due import SETTLE_PATIENCE
-from onward.worker.loops.due_poll import Chores
+from onward.operations.work.polls import FOLLOW_UP_PATIENCE
+from onward.worker.loops.due_poll import DuePoll
 from onward.worker.loops.lease_keeper import Keeper
 from onward.worker.outage import Outage
 
@@ -30,15 +30,15 @@ _LEAD = timedelta(seconds=6)
 _AT_ONCE = 500
 
 
-async def promote(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
+async def promote(client: AsyncClient, due_poll: DuePoll, ready: Callable[[Iterable[str]], None]) -> None:
     """Make jobs ready when they are due; every worker does so, and no two promote the same job."""
 
     async def once() -> bool:
         promoted = await client.worker.promote(_AT_ONCE)
         ready(promoted.queues)
-        return bool(promoted.queues or promoted.slots)
+        return bool(promoted.queues or promoted.permits)
 
-    await chores.see_to(chores.jobs, once, "promoter")
+    await due_poll.see_to(due_poll.jobs, once, "promoter")
 
 
 async def vacuum(client: AsyncClient, outage: Outage) -> None:
@@ -67,18 +67,18 @@ async def seal(client: AsyncClient, keeper: Keeper, outage: Outage) -> None:
     await _forever(once, outage, "sealer")
 
 
-async def settle(client: AsyncClient, chores: Chores) -> None:
+async def follow_up(client: AsyncClient, due_poll: DuePoll) -> None:
     """Do the follow-up work of ends whose writer did not do it; at once if that is urgent."""
 
     async def once() -> bool:
-        patience = timedelta(0) if chores.urgent else SETTLE_PATIENCE
-        chores.urgent = False
-        return bool(await client.worker.settle(patience=patience))
+        patience = timedelta(0) if due_poll.urgent else FOLLOW_UP_PATIENCE
+        due_poll.urgent = False
+        return bool(await client.worker.follow_up(patience=patience))
 
-    await chores.see_to(chores.ends, once, "settler")
+    await due_poll.see_to(due_poll.ends, once, "follow-up")
 
 
-async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[str]], None]) -> None:
+async def wake(client: AsyncClient, due_poll: DuePoll, ready: Callable[[Iterable[str]], None]) -> None:
     """Wake jobs whose signal has arrived and whose sender did not wake them; every worker does so."""
 
     async def once() -> bool:
@@ -87,7 +87,7 @@ async def wake(client: AsyncClient, chores: Chores, ready: Callable[[Iterable[st
         ready((await client.worker.promote(_AT_ONCE)).queues)
         return True
 
-    await chores.see_to(chores.signals, once, "waker")
+    await due_poll.see_to(due_poll.signals, once, "waker")
 
 
 class Sweeper:

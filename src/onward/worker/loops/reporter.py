@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from onward.clients.client import AsyncClient
 from onward.core.jobs.ids import JobId
+from onward.core.work.progress import JobReport
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.outage import Outage
 
@@ -54,7 +55,7 @@ class Reporter:
         taken = {self._changed.pop() for _ in range(len(self._changed))}
         runs = map(self._running.runs.get, taken)
         newest = [(run.job, run.last_report) for run in runs if run is not None]
-        reports = [(job, report) for job, report in newest if report is not None]
+        reports = [JobReport.of(job, report) for job, report in newest if report is not None]
         try:
             left = await self._client.worker.store_progress(reports)
         except Exception as error:  # noqa: BLE001 - no error may end this

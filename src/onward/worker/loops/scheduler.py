@@ -1,6 +1,6 @@
 """Fires the schedules, and runs the application's start hooks.
 
-Every worker fires without a leader, because the database accepts each occurrence (`slot`) only once.
+Every worker fires without a leader, because the database accepts each occurrence only once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onward.handlers.start_hooks import StartHook
 from onward.logs import get_logger
 from onward.operations.schedules.fire import Known
 from onward.worker.attempts.thread_slots import Threads
-from onward.worker.loops.due_poll import Chores
+from onward.worker.loops.due_poll import DuePoll
 
 log = get_logger("onward.worker")
 
@@ -63,12 +63,12 @@ class Scheduler:
             while fired.more and fired.jobs:
                 fired = await self._fire()
 
-    async def run(self, chores: Chores) -> None:
+    async def run(self, due_poll: DuePoll) -> None:
         """Fire each occurrence within a moment of its time, and call each hook once its delay is over."""
         async with asyncio.TaskGroup() as group:
             for hook in self._hooks:
                 group.create_task(_run_hook(hook))
-            await chores.see_to(chores.slots, self._once, "scheduler")
+            await due_poll.see_to(due_poll.occurrences, self._once, "scheduler")
 
     async def _once(self) -> bool:
         return (await self._fire()).moved > 0
@@ -86,13 +86,13 @@ class Scheduler:
         return Known(self._types, [*self._built_in, *(one.name for one in self._defined)], up)
 
     def _log(self, fired: Fired) -> None:
-        late = [slot for slot in fired.late if slot.schedule not in BUILT_IN]
-        for name, slots in groupby(late, key=lambda slot: slot.schedule):
-            first, *others = slots
+        late = [one for one in fired.late if one.schedule not in BUILT_IN]
+        for name, occurrences in groupby(late, key=lambda one: one.schedule):
+            first, *others = occurrences
             also = f", and {len(others)} more after it" if others else ""
             log.warning(
-                "schedule %s: the slot of %s was fired %s late%s",
-                name, stamp(first.slot), lasting(first.drift), also,
+                "schedule %s: the occurrence of %s was fired %s late%s",
+                name, stamp(first.occurrence), lasting(first.drift), also,
             )  # fmt: skip
         for name, error in fired.errors.items():
             if self._logged.get(name) != error:

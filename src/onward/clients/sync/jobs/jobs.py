@@ -75,7 +75,7 @@ class Jobs:
         stopped = self._run(lambda: cancel.stop([wanted], reason=reason))
         if wanted not in stopped.states:
             raise _not_found(wanted)
-        self._binding.follow_up(stopped.tied, stopped.slots)
+        self._binding.follow_up(stopped.tied, stopped.permits)
         return Cancellation(wanted, stopped.states[wanted])
 
     def cancel_where(

@@ -53,12 +53,12 @@ class WorkerAlerts:
         """Take a message for a sink; no other worker gets it for `hold`."""
         return self._run(lambda: alerts.take(sink, hold=hold))
 
-    def settle(self, send: Send, error: str | None = None, *, wait: timedelta | None = None) -> bool:
+    def record_send(self, send: Send, error: str | None = None, *, wait: timedelta | None = None) -> bool:
         """Write the result of a message: sent, or `error`, to be retried after `wait` or given up (None).
 
         Return False if a newer message has taken its place.
         """
-        return self._run(lambda: alerts.settle(send, error, wait=wait))
+        return self._run(lambda: alerts.record_send(send, error, wait=wait))
 
     def prune(self) -> int:
         """Remove alerts that last occurred over 30 days ago, and the marks of old deaths."""

@@ -6,7 +6,9 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import astuple
 
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.work.worker_alerts import WorkerAlerts
@@ -16,19 +18,25 @@ from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
 from onward.clients.sync.work.worker_maintenance import WorkerMaintenance
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
 from onward.core.inputs.checks import check_kind
-from onward.core.inputs.duration import Duration
-from onward.core.jobs.ids import JobId
+from onward.core.inputs.duration import Duration, duration
+from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
-from onward.core.work.claim import DueChores, Look, RuledClaim, Watch
-from onward.core.work.lease import Leases, Promoted, Swept
-from onward.core.work.lifecycle import End, Outcome, Released
-from onward.core.work.progress import Report
+from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
+from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
+from onward.core.work.lease import JobLease, Leases, Promoted, Swept
+from onward.core.work.lifecycle import End
+from onward.core.work.progress import JobReport, Report
 from onward.errors import LeaseLost
 from onward.operations.flows import after_end, graph
 from onward.operations.limits import queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
-from onward.operations.work import due, leader, policy_claim, polls, progress, rescue, work
+from onward.operations.work import leader, policy_claim, polls, progress, rescue
+from onward.operations.work.claim import claim_rows, read_claimed
+from onward.operations.work.finish import finish, finish_reported
+from onward.operations.work.leases import extend, register, retire
+
+L = TypeVar("L", bound=JobLease)
 
 LEASE = timedelta(seconds=30)
 
@@ -81,34 +89,41 @@ class WorkerClient:
         """The signals for running jobs."""
         return WorkerSignals(self._binding)
 
-    def look(self) -> Look:
+    def ready_queues(self) -> ReadyQueues:
         """Return which queues have a ready job, and when the next job is due."""
-        return self._run(polls.look, write=False)
+        return self._run(polls.ready_queues, write=False)
 
-    def chores(self, known: Known) -> DueChores:
+    def due(self, known: Known) -> Due:
         """Return what is due by the clock for a worker that knows these schedules."""
-        return self._run(lambda: due.chores(known), write=False)
+        return self._run(lambda: polls.due(known), write=False)
 
-    def watch(self, worker_id: str) -> Watch:
+    def instructions(self, worker_id: str) -> Instructions:
         """Return whether a worker's lease holds, which of its jobs to cancel, and what is paused."""
-        return self._run(lambda: polls.watch(worker_id), write=False)
+        return self._run(lambda: polls.instructions(worker_id), write=False)
 
     def register(
-        self, worker_id: str, *, lease: timedelta = LEASE, info: Mapping[str, Any] | None = None
+        self, worker_id: str, *, lease: Duration = LEASE, info: Mapping[str, Any] | None = None
     ) -> None:
-        """Start the lease of a worker; a worker id serves one lifetime of one process."""
-        self._run(lambda: work.register(worker_id, lease=lease, info=info))
+        """Start the lease of a worker; a worker id serves one lifetime of one process.
+
+        Raises InvalidSetting for an id that was used before.
+        """
+        length = duration("lease", lease)
+        self._run(lambda: register(worker_id, lease=length, info=info))
 
     def extend(
-        self, worker_id: str, jobs: Collection[Job], *, lease: timedelta = LEASE, idle: bool = False
+        self, worker_id: str, jobs: Collection[JobLease], *, lease: Duration = LEASE, idle: bool = False
     ) -> Leases:
-        """Renew a worker's lease, and return which of these jobs it still holds."""
-        leases = {job.id: job.lease for job in _claimed(jobs)}
-        return self._run(lambda: work.extend(worker_id, leases, lease=lease, idle=idle))
+        """Renew a worker's lease, and return which of these jobs it still holds; raises WorkerLost."""
+        held, length = (
+            _checked("jobs", jobs, JobLease, "give the held_lease of each job"),
+            duration("lease", lease),
+        )
+        return self._run(lambda: extend(worker_id, held, lease=length, idle=idle))
 
     def retire(self, worker_id: str) -> bool:
         """End a worker's lease at once, so that the jobs it still holds can be rescued."""
-        return self._run(lambda: work.retire(worker_id))
+        return self._run(lambda: retire(worker_id))
 
     def held(self, worker_id: str) -> list[Job]:
         """Return the running jobs of a worker."""
@@ -117,42 +132,45 @@ class WorkerClient:
     def claim(
         self,
         queue: str,
-        limit: int = 1,
+        limit: ClaimSize = 1,
         *,
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-        past: Job | None = None,
+        past: QueuePosition | None = None,
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
         A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        Whether the queue itself is paused is for the worker to check before. `past` is the last job of the
-        caller's last claim: PostgreSQL then claims only jobs behind it, and does not read the index entries
-        of jobs claimed before.
+        Whether the queue itself is paused is for the worker to check before. `past` is the
+        position of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does
+        not read the index entries of jobs claimed before.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
-            return (self.claim_ruled(queue, limit, worker_id=worker_id, **paused)).jobs
-        rows = self._run(lambda: work.claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
-        jobs = work.jobs_of(rows, worker_id)
-        # Rare: some claimed rows can't be read. They are failed, so that they still end.
-        return self._run(lambda: work.read_claimed(rows, worker_id)) if jobs is None else jobs
+            return (self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
+        rows = self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
+        jobs, unreadable = read_claimed(rows, worker_id)
+        if unreadable:
+            self._run(lambda: finish(unreadable))
+        return jobs
 
-    def claim_ruled(
+    def claim_by_policy(
         self,
         queue: str,
-        limit: int = 1,
+        limit: ClaimSize = 1,
         *,
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
-    ) -> RuledClaim:
+    ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return self._run(
-            lambda: policy_claim.claim_ruled(queue, limit, worker_id=worker_id, declared=declared, **paused),
+            lambda: policy_claim.claim_by_policy(
+                queue, limit, worker_id=worker_id, declared=declared, **paused
+            ),
             atomic=True,
         )
 
@@ -160,37 +178,47 @@ class WorkerClient:
         """Write, as a worker does at its start, the policies that the application declares."""
         self._run(lambda: queues.declare(self._policies.registry.queues))
 
-    def finish(self, ends: Sequence[tuple[Job, Outcome]]) -> Leases:
-        """Settle claimed jobs by their outcomes and write their ends; return which leases still held."""
-        advice = "give pairs of a claimed job and its outcome: [(job, Succeeded())]"
-        check_kind("ends", ends, list | tuple, advice)
-        for end in ends:
-            check_kind("an end", end, tuple, advice)
-            check_kind("its job", end[0], Job, advice)
-        settled = [self._policies.end_of(job, outcome, random.random()) for job, outcome in ends]  # noqa: S311
-        parked = any(end.transition.wait for end in settled)
-        leases = self._run(lambda: work.finish(settled), atomic=parked)
+    def finish(self, ends: Sequence[JobEnd]) -> Leases:
+        """Settle claimed jobs by their outcomes and write their ends; return which leases still held.
+
+        `job.end_with(outcome)` makes an end. Raises InvalidJob for what is no job id, and InvalidSetting for
+        an invalid outcome.
+        """
+        _checked("ends", ends, JobEnd, "give the ends of claimed jobs: [job.end_with(Succeeded())]")
+        parks = any(isinstance(end.outcome, ParkedForm) for end in ends)
+        leases = self._run(lambda: finish_reported(ends, self._policies, random.random), atomic=parks)
         return self._follow_up(leases)
 
     def write(
-        self, ends: Sequence[End], *, org_id: str | None = None, keep_slots: bool = False, apart: bool = False
+        self,
+        ends: Sequence[End],
+        *,
+        org_id: str | None = None,
+        keep_permits: bool = False,
+        apart: bool = False,
     ) -> Leases:
         """Write ends that are already settled; return which leases still held.
 
-        `org_id` is the org of the jobs, for databases with row security. With `keep_slots` the caller itself
-        passes on the permits that the ends free. Ends written `apart` get their own transaction: if it waits
-        for a lock, no other write waits with it.
+        `org_id` is the org of the jobs, for databases with row security. With `keep_permits` the caller
+        itself passes on the permits that the ends free. Ends written `apart` get their own transaction: if it
+        waits for a lock, no other write waits with it.
         """
         atomic = apart or any(end.usage or end.progress or end.transition.wait for end in ends)
-        leases = self._run(lambda: work.finish(ends), atomic=atomic, org_id=org_id)
-        self._binding.follow_up(leases.tied, () if keep_slots else leases.slots)
+        leases = self._run(lambda: finish(ends), atomic=atomic, org_id=org_id)
+        self._binding.follow_up(leases.tied, () if keep_permits else leases.permits)
         return leases
 
-    def release(self, jobs: Collection[Job], *, delay: Duration | None = None) -> Leases:
-        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt."""
-        return self.finish([(job, Released(delay)) for job in _claimed(jobs)])
+    def release(self, jobs: Collection[JobLease], *, delay: Duration | None = None) -> Leases:
+        """Return claimed jobs unfinished to their queues, at once or after a delay; uses no attempt.
 
-    def rescue(self, limit: int = 500) -> Leases:
+        Raises InvalidJob for what is no job id.
+        """
+        held = _checked("jobs", jobs, JobLease, "give the held_lease of each job")
+        seconds = None if delay is None else duration("delay", delay).total_seconds()
+        released = ReleasedForm(seconds)
+        return self.finish([JobEnd(one.job_id, one.lease, one.attempt, released) for one in held])
+
+    def rescue(self, limit: ClaimSize = 500) -> Leases:
         """Take back the jobs of workers whose lease ran out."""
         leases = self._run(lambda: rescue.rescue(limit, policies=self._policies, dice=random.random))
         return self._follow_up(leases)
@@ -205,7 +233,7 @@ class WorkerClient:
         )
         return self._follow_up(leases)
 
-    def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: int = 500) -> Swept:
+    def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: ClaimSize = 500) -> Swept:
         """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
         swept = self._run(
             lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, policies=self._policies, dice=random.random)
@@ -213,42 +241,47 @@ class WorkerClient:
         self._follow_up(swept.leases)
         return swept
 
-    def settle(self, *, patience: timedelta = timedelta(0)) -> int:
+    def follow_up(self, *, patience: timedelta = timedelta(0)) -> int:
         """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
         and not counted.
         """
-        return self._binding.walk(after_end.settle_all(self._policies, patience=patience))
+        return self._binding.walk(after_end.follow_up_all(self._policies, patience=patience))
 
     def _follow_up(self, leases: Leases) -> Leases:
-        self._binding.follow_up(leases.tied, leases.slots)
+        self._binding.follow_up(leases.tied, leases.permits)
         return leases
 
-    def note(self, job: Job, action: str, detail: Mapping[str, Any] | None = None) -> int:
-        """Add a record about a job that this worker runs; raises LeaseLost for a stale lease."""
-        check_kind("job", job, Job, "give a job that claim() gave you")
+    def note(self, job: JobLease, action: str, detail: Mapping[str, Any] | None = None) -> int:
+        """Add a record about a job that this worker runs, and return its number; raises LeaseLost."""
+        _checked("job", [job], JobLease, "give the held_lease of a claimed job")
         kept = self._policies.settings.redact.redact(dict(detail or {}))
-        said = self._policies.settings.redact.redact(action)
-        seq = self._run(lambda: audit.note(job, said, kept))
+        shown = self._policies.settings.redact.redact(action)
+        seq = self._run(lambda: audit.note(job, shown, kept))
         if seq is None:
-            raise LeaseLost(f"job {job.id}: lease {job.lease} is not the newest, so {said!r} was not noted")
+            raise LeaseLost(
+                f"job {job.job_id}: lease {job.lease} is not the newest; {shown!r} was not recorded"
+            )
         return seq
 
-    def store_progress(self, reports: Collection[tuple[Job, Report]]) -> frozenset[JobId]:
+    def store_progress(self, reports: Collection[JobReport]) -> frozenset[JobId]:
         """Store the newest reports of running jobs; a report under a stale lease is dropped.
 
-        Return the jobs whose row another transaction holds: nothing was stored of them.
+        Return the jobs whose row another transaction holds: nothing was stored of them. Raises InvalidJob for
+        what is no job id, and InvalidSetting for a report that can't be stored.
         """
-        jobs = _claimed([job for job, _ in reports])
-        checked = [Report.checked(report.done, report.total, report.note) for _, report in reports]
-        asked = [(job.id, job.lease, report) for job, report in zip(jobs, checked, strict=True)]
-        return self._run(lambda: progress.store(asked)) if asked else frozenset()
+        _checked(
+            "reports", reports, JobReport, "give the reports of claimed jobs: [JobReport.of(job, report)]"
+        )
+        rows = [(one.job_id, one.lease, Report.checked(*astuple(one.report))) for one in reports]
+        return self._run(lambda: progress.store(rows)) if rows else frozenset()
 
-    def parents(self, job: Job) -> list[Job]:
+    def parents(self, job_id: AnyJobId) -> list[Job]:
         """Return all jobs that a running job has waited for, with their results, oldest first."""
-        return self._run(lambda: graph.all_parents(job.id), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: graph.all_parents(wanted), write=False)
 
     def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
         """Become or stay the leader for `name`; False while another worker leads."""
@@ -258,15 +291,16 @@ class WorkerClient:
         """End every leadership of a worker; return the names that it led."""
         return self._run(lambda: leader.abdicate(worker_id))
 
-    def promote(self, limit: int = 500) -> Promoted:
+    def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
         promoted = self._run(lambda: rescue.promote(limit))
-        self._binding.follow_up((), promoted.slots)
+        self._binding.follow_up((), promoted.permits)
         return promoted
 
 
-def _claimed(jobs: Collection[Job]) -> Collection[Job]:
-    check_kind("jobs", jobs, Collection, "give a list of jobs that claim() gave you")
-    for job in jobs:
-        check_kind("a job", job, Job, "give jobs that claim() gave you")
-    return jobs
+def _checked(name: str, leases: Collection[L], kind: type[L], advice: str) -> Collection[L]:
+    check_kind(name, leases, Collection, advice)
+    for lease in leases:
+        check_kind(f"one of {name}", lease, kind, advice)
+        normalise_id(lease.job_id)
+    return leases

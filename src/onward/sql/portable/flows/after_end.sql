@@ -1,4 +1,4 @@
--- name: find_unsettled
+-- name: find_pending_ends
 -- With `patience`, the process that wrote an end is given time to do the follow-up work itself.
 SELECT {text(id)} FROM {ended}
 WHERE flow > 0 AND (:patience::int = 0 OR ended_at <= {later(:now::clock, -:patience::int)})

@@ -2,16 +2,16 @@
 -- The state of a key, and what its limit allows. The conditions repeat those of the indexes word for word: SQLite
 -- uses a partial index only then.
 asked.limit_key,
-(SELECT count(CASE WHEN one.state = 'queued' THEN 1 END) FROM {live} AS one WHERE {+holds_slot}),
-(SELECT count(CASE WHEN one.state = 'running' THEN 1 END) FROM {live} AS one WHERE {+holds_slot}),
+(SELECT count(CASE WHEN one.state = 'queued' THEN 1 END) FROM {live} AS one WHERE {+holds_permit}),
+(SELECT count(CASE WHEN one.state = 'running' THEN 1 END) FROM {live} AS one WHERE {+holds_permit}),
 (SELECT count(CASE WHEN one.state = 'blocked' AND one.pending = 0 THEN 1 END) FROM {live} AS one WHERE {+has_begun}),
 (SELECT count(CASE WHEN one.state = 'scheduled' OR one.pending > 0 THEN 1 END) FROM {live} AS one WHERE {+has_begun}),
-{micros(slot.paid_at)}, {text(own.declared)}, {text(own.override)}, {micros(:now::clock)}
+{micros(permit.paid_at)}, {text(own.declared)}, {text(own.override)}, {micros(:now::clock)}
 FROM asked
 LEFT JOIN {limits} AS own ON own.name = {+name_of_limit}
-LEFT JOIN {slots} AS slot ON slot.limit_key = asked.limit_key
+LEFT JOIN {permits} AS permit ON permit.limit_key = asked.limit_key
 
--- fragment: holds_slot
+-- fragment: holds_permit
 one.limit_key = asked.limit_key AND one.state IN ('queued', 'running')
 
 -- fragment: has_begun
@@ -49,10 +49,10 @@ SELECT * FROM (
     WHERE asked.limit_key IS NOT NULL
 ) AS found
 
--- name: forget_slots
+-- name: forget_permits
 -- A rate that owes nothing needs no row.
-DELETE FROM {slots}
-WHERE limit_key IN (SELECT old.limit_key FROM {slots} AS old WHERE old.paid_at <= :now::clock LIMIT :limit::int)
+DELETE FROM {permits}
+WHERE limit_key IN (SELECT old.limit_key FROM {permits} AS old WHERE old.paid_at <= :now::clock LIMIT :limit::int)
     AND paid_at <= :now::clock
 RETURNING limit_key
 
@@ -76,7 +76,7 @@ ORDER BY own.name
 one.limit_key >= own.name AND one.limit_key < own.name || '0'
 AND (one.limit_key = own.name OR one.limit_key >= own.name || '/')
 
--- name: list_slots
+-- name: list_permits
 -- The busiest keys of a limit, among the jobs that were read.
 SELECT limit_key, sum(active), sum(waiting)
 FROM (
@@ -96,7 +96,7 @@ GROUP BY limit_key
 ORDER BY 3 DESC, 2 DESC, 1
 LIMIT :limit::int
 
--- name: find_slot
+-- name: find_permit
 -- The limit of a job, and for how many other jobs it waits.
 SELECT limit_key, pending FROM {live} WHERE id = :id::id
 

@@ -7,8 +7,8 @@ SELECT {+queue_columns} FROM {queues} WHERE name = :queue::text
 -- fragment: queue_columns
 name, {text(settings)}, {text(override)}, reason, actor_type, actor_id, {micros(set_at)}, paid_at, {micros(:now::clock)}
 
--- fragment: ruled_queues
-SELECT 'ruled', name, NULL, NULL, NULL, NULL FROM {queues}
+-- fragment: policy_queues
+SELECT 'policy', name, NULL, NULL, NULL, NULL FROM {queues}
 WHERE {text(settings)} <> '{}' OR override IS NOT NULL
 
 -- name: note_turn

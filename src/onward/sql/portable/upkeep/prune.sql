@@ -72,14 +72,14 @@ id > :after::text AND id <= :upto::text AND lease_until < {instant(:before::int)
 AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE live.worker_id = {workers}.id AND live.state = 'running')
 
 -- name: end_of_runs
-SELECT {micros(fired_at)}, schedule, {micros(slot)}, source FROM (
-    SELECT fired_at, schedule, slot, source FROM {schedule_runs}
+SELECT {micros(fired_at)}, schedule, {micros(occurrence)}, source FROM (
+    SELECT fired_at, schedule, occurrence, source FROM {schedule_runs}
     WHERE fired_at >= {instant(:fired_at::int)} AND fired_at < {instant(:before::int)}
         AND {+after_run}
-    ORDER BY fired_at, schedule, slot, source
+    ORDER BY fired_at, schedule, occurrence, source
     LIMIT :limit::int
 ) AS page
-ORDER BY fired_at DESC, schedule DESC, slot DESC, source DESC
+ORDER BY fired_at DESC, schedule DESC, occurrence DESC, source DESC
 LIMIT 1
 
 -- name: find_old_runs
@@ -90,19 +90,19 @@ DELETE FROM {schedule_runs} AS run WHERE {+old_runs}
 RETURNING schedule
 
 -- fragment: after_run
-(fired_at, schedule, slot, source)
-    > ({instant(:fired_at::int)}, :schedule::text, {instant(:slot::int)}, :source::text)
+(fired_at, schedule, occurrence, source)
+    > ({instant(:fired_at::int)}, :schedule::text, {instant(:occurrence::int)}, :source::text)
 
 -- fragment: old_runs
 -- The last runs of a schedule stay, whatever their age, so that a yearly schedule has a history, too.
 fired_at >= {instant(:fired_at::int)} AND fired_at <= {instant(:end_fired::int)}
 AND {+after_run}
-AND (fired_at, schedule, slot, source)
-    <= ({instant(:end_fired::int)}, :end_schedule::text, {instant(:end_slot::int)}, :end_source::text)
+AND (fired_at, schedule, occurrence, source)
+    <= ({instant(:end_fired::int)}, :end_schedule::text, {instant(:end_occurrence::int)}, :end_source::text)
 AND EXISTS (
     SELECT 1 FROM {schedule_runs} AS newer
-    WHERE newer.schedule = run.schedule AND newer.slot > run.slot
-    ORDER BY newer.slot
+    WHERE newer.schedule = run.schedule AND newer.occurrence > run.occurrence
+    ORDER BY newer.occurrence
     LIMIT 1 OFFSET :last::int
 )
 

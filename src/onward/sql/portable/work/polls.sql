@@ -1,4 +1,4 @@
--- name: look
+-- name: ready_queues
 -- plan: steady
 -- From queue to queue with one probe of the index each, however many jobs wait. ORDER BY with LIMIT, not min(): a
 -- planner that knows of no such jobs yet reads them all for min().
@@ -22,7 +22,7 @@ SELECT
     NULL, (SELECT {micros(run_at)} FROM {live} WHERE state = 'scheduled' ORDER BY run_at LIMIT 1),
     {micros(:now::clock)}
 
--- name: find_chores
+-- name: find_due
 -- plan: steady
 -- Every worker runs this each second: one probe of an index for each kind of work, mostly of an empty one. Ordered
 -- as no other index is, else a planner that takes fresh rows for common reads the table.
@@ -35,7 +35,7 @@ SELECT
     (SELECT 1 FROM {signals} WHERE fresh = 1 ORDER BY at LIMIT 1),
     (SELECT 1 FROM {awaited} WHERE fresh = 1 ORDER BY until LIMIT 1)
 
--- name: watch
+-- name: instructions
 -- plan: steady
 -- Every worker runs this twice a second, so only those of its jobs are returned that should be cancelled.
 SELECT 'worker' AS scope, id AS name, NULL AS reason, NULL AS actor_type, NULL AS actor_id,
@@ -56,6 +56,6 @@ SELECT {+control_columns} FROM {controls}
 UNION ALL
 {+suspect_breakers}
 UNION ALL
-{+ruled_queues}
+{+policy_queues}
 UNION ALL
 {+spent_budgets}

@@ -17,6 +17,9 @@ FROM (SELECT :now::clock AS now) AS said
 WHERE id = :worker::text
 RETURNING id
 
+-- name: find_ending_jobs
+SELECT {job_columns live} FROM {live} AS live WHERE id IN (:ids::ids)
+
 -- name: take_write_lock
 -- Deletes nothing. On SQLite it makes a transaction that is about to read the writer: a reader that becomes a writer
 -- later is refused if another connection has written since.

@@ -1,7 +1,7 @@
 -- fragment: name_of_limit
 split_part(asked.limit_key, '/', 1)
 
--- name: lock_slots
+-- name: lock_permits
 -- plan: steady
 -- Returns the keys for which a job waits, once no other session admits jobs of them. By an advisory lock, which leaves
 -- no dead row behind; one for each of 256 parts of all keys, else thousands of keys would fill the server's lock table.
@@ -16,7 +16,7 @@ WITH waiting AS MATERIALIZED (
 ),
 part AS MATERIALIZED (SELECT DISTINCT hashtext(limit_key) & 255 AS number FROM waiting ORDER BY number),
 locked AS MATERIALIZED (
-    SELECT count(pg_advisory_xact_lock(hashtext('{prefix}slots'), number)) AS taken FROM part
+    SELECT count(pg_advisory_xact_lock(hashtext('{prefix}permits'), number)) AS taken FROM part
 )
 SELECT limit_key FROM waiting, locked WHERE taken >= 0
 
@@ -81,8 +81,8 @@ SELECT limit_key, queue, count(*) FROM ready GROUP BY limit_key, queue
 UNION ALL
 SELECT NULL, NULL, 0 FROM woken WHERE sent < 0
 
--- name: put_slots
-INSERT INTO {slots} (limit_key, paid_at)
+-- name: put_permits
+INSERT INTO {permits} (limit_key, paid_at)
 SELECT limit_key, {instant(paid_at)} FROM :paid::rows(limit_key text, paid_at bigint)
 ON CONFLICT (limit_key) DO UPDATE SET paid_at = excluded.paid_at
 RETURNING limit_key

@@ -170,9 +170,9 @@ SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
 SELECT CAST(id AS text), 'tied' FROM gone WHERE flow > 0
 UNION ALL
-SELECT DISTINCT limit_key, 'slot' FROM gone WHERE limit_key IS NOT NULL
+SELECT DISTINCT limit_key, 'permit' FROM gone WHERE limit_key IS NOT NULL
 UNION ALL
-SELECT DISTINCT limit_key, 'slot' FROM back WHERE limit_key IS NOT NULL
+SELECT DISTINCT limit_key, 'permit' FROM back WHERE limit_key IS NOT NULL
 UNION ALL
 SELECT CAST(id AS text), 'again' FROM missed WHERE again
 UNION ALL
@@ -223,7 +223,7 @@ refused AS (
 SELECT CAST(job_id AS text), 'lost' FROM refused
 UNION ALL
 SELECT told.* FROM gone, LATERAL (
-    VALUES (CASE WHEN flow > 0 THEN CAST(id AS text) END, 'tied'), (limit_key, 'slot')
+    VALUES (CASE WHEN flow > 0 THEN CAST(id AS text) END, 'tied'), (limit_key, 'permit')
 ) AS told(name, what)
 WHERE (flow > 0 OR limit_key IS NOT NULL) AND name IS NOT NULL
 UNION ALL

@@ -1,9 +1,9 @@
 -- fragment: name_of_limit
 substr(asked.limit_key, 1, instr(asked.limit_key || '/', '/') - 1)
 
--- name: lock_slots
+-- name: lock_permits
 -- Returns the keys for which a job waits. SQLite has one writer, so becoming it is lock enough.
-DELETE FROM {slots} WHERE false;
+DELETE FROM {permits} WHERE false;
 SELECT asked.value FROM json_each(:keys) AS asked
 WHERE EXISTS (
     SELECT 1 FROM {live} AS live
@@ -44,9 +44,9 @@ WHERE id IN (
 )
 RETURNING limit_key, queue, 1
 
--- name: put_slots
+-- name: put_permits
 -- each paid
-INSERT INTO {slots} (limit_key, paid_at) VALUES (:paid.limit_key, :paid.paid_at)
+INSERT INTO {permits} (limit_key, paid_at) VALUES (:paid.limit_key, :paid.paid_at)
 ON CONFLICT (limit_key) DO UPDATE SET paid_at = excluded.paid_at
 RETURNING limit_key
 

@@ -198,7 +198,7 @@ SELECT
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :ended.lease;
 -- all ended
 -- packed
-SELECT json_group_array(DISTINCT json_array(limit_key, 'slot')) FROM {ended}
+SELECT json_group_array(DISTINCT json_array(limit_key, 'permit')) FROM {ended}
 WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
     AND limit_key IS NOT NULL;
 -- all ended
@@ -285,7 +285,7 @@ FROM :returned::rows AS returned
 WHERE live.id = :returned.id AND live.lease = :returned.lease AND live.cancel_requested_at IS NULL;
 -- all returned
 -- packed
-SELECT json_group_array(json_array(live.limit_key, 'slot'))
+SELECT json_group_array(json_array(live.limit_key, 'permit'))
 FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id
 WHERE live.limit_key IS NOT NULL AND live.state <> 'running';
 -- Jobs that were reset while they ran: they have ended or were released, and start again. Nearly always none.
@@ -355,7 +355,7 @@ SELECT
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease;
 -- all ended
 -- packed
-SELECT json_group_array(DISTINCT json_array(limit_key, 'slot')) FROM {ended}
+SELECT json_group_array(DISTINCT json_array(limit_key, 'permit')) FROM {ended}
 WHERE rowid > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
     AND limit_key IS NOT NULL;
 -- all ended

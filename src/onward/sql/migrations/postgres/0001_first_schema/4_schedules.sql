@@ -19,7 +19,7 @@ CREATE TABLE {schedules} (
     overlap text NOT NULL CHECK (overlap IN ('allow', 'skip', 'wait')),
     warm_up_micros bigint NOT NULL CHECK (warm_up_micros >= 0),
     next_at timestamptz,
-    last_slot timestamptz,
+    last_occurrence timestamptz,
     created_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
     paused_at timestamptz,
@@ -35,19 +35,19 @@ CREATE TABLE {schedules} (
 );
 CREATE INDEX schedules_due ON {schedules} (next_at) WHERE paused_at IS NULL AND removed_at IS NULL;
 
--- One row for each occurrence (`slot`) that was fired, whatever its outcome: the primary key keeps an occurrence from
+-- One row for each occurrence that was fired, whatever its outcome: the primary key keeps an occurrence from
 -- being fired twice. A run that an operator started has a source of its own, so that it takes no occurrence.
 CREATE TABLE {schedule_runs} (
     schedule text COLLATE "C" NOT NULL,
-    slot timestamptz NOT NULL,
-    source text COLLATE "C" NOT NULL CHECK (source IN ('slot', 'run_now')),
+    occurrence timestamptz NOT NULL,
+    source text COLLATE "C" NOT NULL CHECK (source IN ('occurrence', 'run_now')),
     fired_at timestamptz NOT NULL,
     late smallint NOT NULL CHECK (late IN (0, 1)),
     job_id uuid,
     outcome text,
     error text,
     ended_at timestamptz,
-    PRIMARY KEY (schedule, slot, source)
+    PRIMARY KEY (schedule, occurrence, source)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX schedule_runs_job ON {schedule_runs} (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX schedule_runs_fired ON {schedule_runs} (fired_at);

@@ -16,7 +16,7 @@ CREATE TABLE {limits} (
 );
 
 -- The time until which the starts of a rate are paid for. Without a row, or after that time, nothing is owed.
-CREATE TABLE {slots} (
+CREATE TABLE {permits} (
     limit_key text COLLATE "C" PRIMARY KEY,
     paid_at timestamptz NOT NULL CHECK (paid_at BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z')
 ) WITH (
@@ -24,7 +24,7 @@ CREATE TABLE {slots} (
     autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 200,
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 200
 );
-CREATE INDEX slots_paid ON {slots} (paid_at);
+CREATE INDEX permits_paid ON {permits} (paid_at);
 -- The jobs that hold a permit, that wait for one, and that will need theirs again. Other jobs cost these nothing.
 CREATE INDEX live_limited ON {live} (limit_key, state) WHERE limit_key IS NOT NULL AND state IN ('queued', 'running');
 CREATE INDEX live_waiting ON {live} (limit_key, priority, run_at, id)

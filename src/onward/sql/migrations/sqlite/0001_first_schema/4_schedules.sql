@@ -19,7 +19,7 @@ CREATE TABLE {schedules} (
     overlap TEXT NOT NULL CHECK (overlap IN ('allow', 'skip', 'wait')),
     warm_up_micros INTEGER NOT NULL CHECK (warm_up_micros >= 0),
     next_at INTEGER,
-    last_slot INTEGER,
+    last_occurrence INTEGER,
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     paused_at INTEGER,
@@ -31,19 +31,19 @@ CREATE TABLE {schedules} (
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}schedules_due ON {schedules} (next_at) WHERE paused_at IS NULL AND removed_at IS NULL;
 
--- One row for each occurrence (`slot`) that was fired, whatever its outcome: the primary key keeps an occurrence from
+-- One row for each occurrence that was fired, whatever its outcome: the primary key keeps an occurrence from
 -- being fired twice. A run that an operator started has a source of its own, so that it takes no occurrence.
 CREATE TABLE {schedule_runs} (
     schedule TEXT NOT NULL,
-    slot INTEGER NOT NULL,
-    source TEXT NOT NULL CHECK (source IN ('slot', 'run_now')),
+    occurrence INTEGER NOT NULL,
+    source TEXT NOT NULL CHECK (source IN ('occurrence', 'run_now')),
     fired_at INTEGER NOT NULL,
     late INTEGER NOT NULL CHECK (late IN (0, 1)),
     job_id TEXT,
     outcome TEXT,
     error TEXT,
     ended_at INTEGER,
-    PRIMARY KEY (schedule, slot, source)
+    PRIMARY KEY (schedule, occurrence, source)
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}schedule_runs_job ON {schedule_runs} (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX {prefix}schedule_runs_fired ON {schedule_runs} (fired_at);

@@ -13,11 +13,11 @@ CREATE TABLE {limits} (
 ) WITHOUT ROWID;
 
 -- The time until which the starts of a rate are paid for. Without a row, or after that time, nothing is owed.
-CREATE TABLE {slots} (
+CREATE TABLE {permits} (
     limit_key TEXT PRIMARY KEY NOT NULL,
     paid_at INTEGER NOT NULL CHECK (paid_at BETWEEN 0 AND 253402300799999999)
 ) WITHOUT ROWID;
-CREATE INDEX {prefix}slots_paid ON {slots} (paid_at);
+CREATE INDEX {prefix}permits_paid ON {permits} (paid_at);
 -- The jobs that hold a permit, that wait for one, and that will need theirs again. Other jobs cost these nothing.
 CREATE INDEX {prefix}live_limited ON {live} (limit_key, state)
     WHERE limit_key IS NOT NULL AND state IN ('queued', 'running');

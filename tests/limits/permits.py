@@ -56,5 +56,5 @@ def work_off(client: Client, now: datetime = NOW, *, worker_id: str = "w") -> li
     order: list[str] = []
     while jobs := started(client, now, worker_id=worker_id):
         order += [job.id for job in jobs]
-        client.at(now).worker.finish([(job, Succeeded()) for job in jobs])
+        client.at(now).worker.finish([job.end_with(Succeeded()) for job in jobs])
     return order

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onward.core.limits import gcra
 from onward.core.limits.fairness import Candidate, Turn, by_age, in_turn, pick, quotas
-from onward.core.limits.queue_policy import QueueRule, bounds_of
+from onward.core.limits.queue_policy import QueuePolicy, bounds_of
 from onward.errors import InvalidSetting, OnwardError
 from onward.operations.statement import as_json
 
@@ -132,23 +132,25 @@ def test_every_span_of_waiting_raises_a_job_by_one_priority():
 
 
 def test_a_rule_is_read_as_it_was_stored():
-    rule = QueueRule.of(concurrency=2, rate="10/1m", burst=3, fair=True, weights={"acme": 3}, ageing="10m")
-    assert QueueRule.read(as_json(rule.stored()), None) == rule
-    assert (rule.every, rule.at_once, rule.ageing) == (6 * SECOND, 3, timedelta(minutes=10))
-    assert QueueRule.of().stored() == {}
-    assert QueueRule.read("{}", None).plain
+    policy = QueuePolicy.of(
+        concurrency=2, rate="10/1m", burst=3, fair=True, weights={"acme": 3}, ageing="10m"
+    )
+    assert QueuePolicy.read(as_json(policy.stored()), None) == policy
+    assert (policy.every, policy.at_once, policy.ageing) == (6 * SECOND, 3, timedelta(minutes=10))
+    assert QueuePolicy.of().stored() == {}
+    assert QueuePolicy.read("{}", None).plain
 
 
 def test_what_an_operator_sets_takes_the_place_of_what_was_declared():
     declared = '{"concurrency": 2, "rate": "10/1m", "burst": 5, "fair": true}'
-    rule = QueueRule.read(declared, '{"concurrency": 9, "rate": null}')
-    assert (rule.concurrency, rule.rate, rule.burst, rule.fair) == (9, None, None, True)
+    policy = QueuePolicy.read(declared, '{"concurrency": 9, "rate": null}')
+    assert (policy.concurrency, policy.rate, policy.burst, policy.fair) == (9, None, None, True)
     assert bounds_of("none", None, 2) == {"concurrency": None, "burst": 2}
 
 
 @pytest.mark.parametrize(("rate", "burst"), [("10/1m", 1), ("1000/s", 100), ("5/s", 1), (50, 5)])
 def test_without_a_burst_a_tenth_of_a_second_may_go_at_once(rate, burst):
-    assert QueueRule.of(rate=rate).at_once == burst
+    assert QueuePolicy.of(rate=rate).at_once == burst
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_without_a_burst_a_tenth_of_a_second_may_go_at_once(rate, burst):
 )
 def test_a_rule_that_makes_no_sense_is_refused(options, said):
     with pytest.raises(OnwardError, match=said):
-        QueueRule.of(**options)
+        QueuePolicy.of(**options)
 
 
 def test_a_queue_is_declared_once(app):
