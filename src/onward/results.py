@@ -20,6 +20,7 @@ from onward.core.limits.queue_policy import Queue, QueuePolicy
 from onward.core.page import Page
 from onward.core.records.artifact import Artifact, ArtifactsPruned, ArtifactsVerified
 from onward.core.records.audit import AuditRecord
+from onward.core.records.chain import AuditPruned, AuditVerified, Fault, Sealed
 from onward.core.records.usage import Budget, UsageEvent, UsageTotal
 from onward.core.schedules.schedule import Schedule, ScheduleRun
 from onward.core.upkeep.diagnosis import Finding
@@ -45,7 +46,9 @@ __all__ = [
     "ArtifactsVerified",
     "AsyncTransaction",
     "Attempt",
+    "AuditPruned",
     "AuditRecord",
+    "AuditVerified",
     "Awaited",
     "Batch",
     "BatchHandle",
@@ -66,6 +69,7 @@ __all__ = [
     "EnqueuedBatch",
     "ErrorRecord",
     "Event",
+    "Fault",
     "Finding",
     "FixPreview",
     "Flow",
@@ -98,6 +102,7 @@ __all__ = [
     "Resolution",
     "Schedule",
     "ScheduleRun",
+    "Sealed",
     "Sent",
     "Signal",
     "SizeReport",

@@ -34,8 +34,8 @@ ENDED = Settled(ID, JobState.DEAD, "failed", Tie.BATCHED, "t", None, OTHER, None
 OPEN, CLOSED = (ID, None, None, None, None), (ID, None, 1, None, None)
 JOB = tuple(
     {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
-    if name != "state"
-    else "queued"
+    if name not in {"state", "progress"}
+    else {"state": "queued"}.get(name)
     for name, kind in COLUMNS.items()
 )
 

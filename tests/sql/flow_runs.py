@@ -29,8 +29,8 @@ ENDED_PARENT = Settled(
 )
 STORED = tuple(
     {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
-    if name != "state"
-    else "queued"
+    if name not in {"state", "progress"}
+    else {"state": "queued"}.get(name)
     for name, kind in COLUMNS.items()
 )
 

@@ -16,11 +16,11 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob, micros
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import AUDIT_LEVELS
-from onward.errors import OnwardError
+from onward.errors import InvalidSetting, OnwardError
 from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
 from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
-from onward.operations.walk import FollowUp, Rest, Step, Walk
+from onward.operations.walk import FollowUp, Outside, Rest, Step, Walk
 from onward.origin import ambient_actor
 from onward.stores import AsyncStore
 
@@ -106,6 +106,12 @@ class AsyncBinding:
         if self.org_id is not None:
             raise not_allowed(f"{what}() concerns all orgs", self.org_id)
 
+    def require_own_transactions(self, what: str) -> None:
+        """Raise unless the call `what`, which concerns all orgs, may use transactions of its own."""
+        self.require_all_orgs(what)
+        if self.is_within:
+            raise InvalidSetting(f"{what}() works in short transactions of its own; not within(tx)")
+
     async def run(
         self,
         make: Callable[[], Operation[T]],
@@ -146,10 +152,12 @@ class AsyncBinding:
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    async def _take(self, step: Step | Rest | FollowUp) -> Any:
+    async def _take(self, step: Step | Rest | Outside | FollowUp) -> Any:
         match step:
             case Rest():
                 return await asyncio.sleep(step.seconds)
+            case Outside():
+                return await step.act()
             case FollowUp():
                 return await self.follow_up(step.ids, step.permits)
         return await self.run(step.make, write=step.write, atomic=step.atomic)

@@ -214,7 +214,7 @@ class AsyncClient:
     @property
     def maintenance(self) -> AsyncMaintenance:
         """The maintenance: remove rows past their retention, and report the sizes of tables."""
-        return AsyncMaintenance(self._binding, self.audit, self.artifacts)
+        return AsyncMaintenance(self._binding)
 
     @property
     def orgs(self) -> AsyncOrgs:

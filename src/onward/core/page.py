@@ -27,7 +27,8 @@ PageSize = Annotated[int, Meta(ge=1, le=MOST_PER_PAGE)]
 Cursor = Annotated[str, Meta(extra_json_schema={"format": "cursor"})]
 """The `next_cursor` of an earlier page of the same listing."""
 
-_LONGEST = 4000
+# Keys and org ids of the greatest length, with each character escaped, and in base64.
+_LONGEST = 16_384
 _INTEGERS = range(-(1 << 63), 1 << 63)
 
 
@@ -47,6 +48,10 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     def __len__(self) -> int:
         """Return the number of items on this page."""
         return len(self.items)
+
+    def __contains__(self, item: object) -> bool:
+        """Whether this page has the item."""
+        return item in self.items
 
     @overload
     def __getitem__(self, place: int) -> T: ...

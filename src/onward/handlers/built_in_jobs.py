@@ -65,34 +65,37 @@ async def prune_in_rounds(
     client = client.acting_as(Actor("system", PRUNE))
     began = clock()
     counts: Counter[str] = Counter()
-    place = await client.maintenance.read_place()
+    own = client.worker.maintenance
+    place = await own.read_place()
     unfinished = place is not None
     while True:
         started = clock()
-        done = await client.maintenance.prune(place=place, limit=limit)
+        done = await client.maintenance.prune(cursor=place, limit=limit)
         counts.update(done.counts)
-        place = done.place
+        place = done.next_cursor
         if place is None:
             if unfinished:
-                await client.maintenance.keep_place(None)
+                await own.keep_place(None)
             return dict(counts)
         busy = bool((await client.worker.ready_queues()).queues - {Q_ONWARD})
         if clock() - began > (_BUSY_SECONDS if busy else _IDLE_SECONDS):
-            await client.maintenance.keep_place(place)
+            await own.keep_place(place)
             raise Snooze(_LATER)
         await sleep(max(_LEAST_PAUSE, (clock() - started) * (_BUSY_PAUSE if busy else 1)))
 
 
 async def check_up(client: AsyncClient) -> dict[str, Any]:
     """Create the partitions of the next months; log and return advice for the operator."""
-    tended = await client.maintenance.tend()
+    tended = await client.worker.maintenance.tend()
     for one in tended:
         if one.done == "failed":
-            log.warning("partition %s could not be seen to: %s; it is tried again", one.name, one.detail)
+            log.warning(
+                "partition %s could not be created or dropped: %s; it is tried again", one.name, one.detail
+            )
     advice = (await client.maintenance.report()).advice
-    for said in advice:
-        log.warning("%s: %s", said.what, said.sql)
+    for advised in advice:
+        log.warning("%s: %s", advised.what, advised.sql)
     return {
         "partitions": {one.name: one.done for one in tended},
-        "advice": [{"what": said.what, "sql": said.sql} for said in advice],
+        "advice": [{"what": advised.what, "sql": advised.sql} for advised in advice],
     }

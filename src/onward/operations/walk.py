@@ -38,6 +38,12 @@ class Rest(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Outside(msgspec.Struct, frozen=True):
+    """Work outside of the database, such as the removal of files; the client calls `act`."""
+
+    act: Callable[[], Any]
+
+
 class FollowUp(msgspec.Struct, frozen=True):
     """The follow-up work of ends that were just written, if the client may do it here."""
 
@@ -45,7 +51,7 @@ class FollowUp(msgspec.Struct, frozen=True):
     permits: Collection[str] = ()
 
 
-Walk = Generator[Step | Rest | FollowUp, Any, T]
+Walk = Generator[Step | Rest | Outside | FollowUp, Any, T]
 
 
 def reading(make: Callable[[], Operation[Any]]) -> Step:

@@ -152,7 +152,7 @@ async def test_a_breaker_that_can_not_be_asked_is_told_of_once(app, provider, ca
     async with app.worker() as worker:
         execute(app.client, f"{rename} gone")
         await call.aenqueue()
-        await until(lambda: worker.parts.breakers is not None and worker.parts.breakers._turns >= 4)
+        await until(lambda: worker.parts.breakers is not None and worker.parts.breakers.probes >= 4)
         assert caplog.text.count("can't be asked") == 1
         execute(app.client, f"{rename.replace(' turn ', ' gone ')} turn")
         await until(lambda: worker.tally.succeeded == 1)

@@ -192,7 +192,7 @@ async def test_no_handler_enqueues_for_another_org(app):  # S4-50
     for handle in handles:
         job = await handle.arefresh()
         assert (job.error.error_class, job.error.reason, job.attempt) == ("NotAllowed", "not_allowed", 1)
-    children = [job for job in (await app.aclient.jobs.list()).jobs if job.job_type == "child"]
+    children = [job for job in await app.aclient.jobs.list() if job.job_type == "child"]
     assert [(job.org_id, job.parent_id) for job in children] == [("other", of_no_org.id)]
     await app.aclose()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,12 +44,12 @@ def facts(**known: Any) -> Facts:
     return Facts(**(well | known))
 
 
-def codes(findings: list[Finding]) -> set[str]:
+def codes(findings: Iterable[Finding]) -> set[str]:
     """Name what was found wrong."""
     return {finding.code for finding in findings if finding.severity != "ok"}
 
 
-def of(findings: list[Finding], code: str) -> Finding:
+def of(findings: Iterable[Finding], code: str) -> Finding:
     """Give the one finding of a code."""
     [found] = [finding for finding in findings if finding.code == code]
     return found

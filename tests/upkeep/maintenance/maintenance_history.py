@@ -48,9 +48,10 @@ def left(client: Client, *ids: str) -> list[str]:
 def prune_all(client: Client, now: datetime | None = None, **options: Any) -> dict[str, int]:
     """Prune round after round until the end; gives the counts of all."""
     counts: dict[str, int] = {}
-    done = PruneRound({}, {})
-    while done.place is not None:
-        done = client.at(now).maintenance.prune(place=done.place or None, **options)
+    done: PruneRound | None = None
+    while done is None or done.next_cursor is not None:
+        cursor = None if done is None else done.next_cursor
+        done = client.at(now).maintenance.prune(cursor=cursor, **options)
         for kind, count in done.counts.items():
             counts[kind] = counts.get(kind, 0) + count
     return counts

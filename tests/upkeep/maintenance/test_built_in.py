@@ -41,7 +41,7 @@ async def test_a_worker_declares_the_schedules_once_and_runs_nothing_at_its_star
     assert set(schedules) == {PRUNE, CHECKUP}
     prune = schedules[PRUNE]
     assert abs(prune.next_at - prune.created_at - timedelta(hours=1)) < timedelta(seconds=1)
-    assert (await app.aclient.jobs.list()).jobs == []
+    assert (await app.aclient.jobs.list()).items == []
     await app.aclose()
 
 
@@ -52,7 +52,7 @@ async def test_once_an_hour_a_job_prunes(app):
     change_times(app.client, old)
     await drain(app)
     await fired(app)
-    [waiting] = (await app.aclient.jobs.list()).jobs[:1]
+    [waiting] = (await app.aclient.jobs.list())[:1]
     assert (waiting.job_type, waiting.queue, waiting.category) == (PRUNE, Q_ONWARD, "maintenance")
     tally = await drain(app)
     assert tally.succeeded == 1
@@ -139,7 +139,7 @@ async def test_it_works_in_rounds_with_pauses_and_goes_on_where_it_stopped(clien
         assert len(left(client, *old)) == 6 - gone - 1
         await prune_in_rounds(own, limit=1000, clock=lambda: 0.0, sleep=sleep)
         assert left(client, *old) == []
-        assert await own.maintenance.read_place() is None
+        assert await own.worker.maintenance.read_place() is None
 
 
 async def test_a_checkup_tells_what_it_found(app):

@@ -26,7 +26,7 @@ def test_a_dry_run_counts_and_a_prune_removes(onward, client):
     old, young = [put_ended(client) for _ in range(3)], put_ended(client)
     change_times(client, old)
     dry = onward("prune", "--dry-run")
-    assert (dry.code, dry.out.split()) == (0, ["succeeded", "3", "would", "go"])
+    assert (dry.code, dry.out.split()) == (0, ["succeeded", "3", "would", "be", "removed"])
     assert json.loads(onward("prune", "--dry-run", "--json").out) == {
         "counts": {"succeeded": 3},
         "more": False,
@@ -37,7 +37,7 @@ def test_a_dry_run_counts_and_a_prune_removes(onward, client):
     assert left(client, *old, young) == [young]
     [line] = client.audit.list(AuditFilter(event="jobs.pruned"))
     assert (line.actor_type, line.actor_id) == ("user", "ada")
-    assert onward("prune", "--yes").err == "nothing was kept for its time yet\n"
+    assert onward("prune", "--yes").err == "nothing is past its retention\n"
     assert json.loads(onward("prune", "--json", "--yes").out) == {"counts": {}, "more": False}
 
 
@@ -55,7 +55,7 @@ def test_where_nobody_can_be_asked_it_removes_nothing_and_says_so(onward, client
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     ran = onward("prune")
     assert (ran.code, left(client, *old)) == (2, old)
-    assert "there is nobody to ask; give --yes" in ran.err
+    assert "nobody can confirm; give --yes" in ran.err
 
 
 def test_the_retention_is_that_of_the_app(onward, client, folder):

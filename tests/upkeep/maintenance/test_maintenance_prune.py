@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from onward import AuditFilter, Client, NewJob, Retention
+from onward.core.page import make_cursor
 from onward.core.policy.category import category
 from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import Failed, Succeeded
@@ -170,23 +171,21 @@ def test_rounds_are_bounded_and_go_on_where_the_last_one_stopped(client):
     jobs = [put_ended(client, "dead" if at % 3 else "succeeded") for at in range(9)]
     first = client.at(later(8)).maintenance.prune(limit=4)
     assert first.counts == {"succeeded": 2}
-    assert first.more
-    second = client.at(later(8)).maintenance.prune(place=first.place, limit=4)
+    second = client.at(later(8)).maintenance.prune(cursor=first.next_cursor, limit=4)
     assert second.counts == {"succeeded": 1}
-    assert second.place is not None
-    assert second.place["jobs"] == jobs[7]
-    third = client.at(later(8)).maintenance.prune(place=second.place, limit=4)
-    assert "jobs" not in (third.place or {})
+    third = client.at(later(8)).maintenance.prune(cursor=second.next_cursor, limit=4)
+    assert third.counts == {}
+    assert client.at(later(8)).maintenance.prune(cursor=third.next_cursor, limit=4).next_cursor is None
     assert len(left(client, *jobs)) == 6
 
 
 def test_a_dry_run_counts_what_a_prune_removes_and_removes_nothing(client):
     jobs = [put_ended(client, state) for state in ("succeeded", "succeeded", "dead", "cancelled")]
     put_ended(client, key="k", unique=timedelta(days=200))
-    counted = client.at(later(91)).maintenance.prune(dry_run=True, limit=2)
+    counted = prune_all(client, later(91), dry_run=True, limit=2)
     assert left(client, *jobs) == jobs
-    assert counted.counts == prune_all(client, later(91))
-    assert counted.counts == {"succeeded": 2, "dead": 1, "cancelled": 1}
+    assert counted == prune_all(client, later(91))
+    assert counted == {"succeeded": 2, "dead": 1, "cancelled": 1}
 
 
 def test_a_prune_is_for_all_orgs_and_never_within_a_transaction(client):
@@ -228,3 +227,10 @@ def test_a_prune_does_not_hold_up_those_who_work(client):
     client.at(later(8)).maintenance.prune()
     [job] = client.worker.claim("q:default", worker_id="w")
     assert client.worker.finish([job.end_with(Succeeded())]).held == {job.id}
+
+
+def test_a_cursor_of_another_call_is_refused(client):
+    foreign, incomplete = make_cursor("jobs.list", "x"), make_cursor("prune.jobs") + "." * 9
+    for wrong in ("", "x", 7, "." * 20, foreign, incomplete):
+        with pytest.raises(InvalidSetting, match="cursor"):
+            client.maintenance.prune(cursor=wrong)

@@ -52,14 +52,14 @@ def test_a_new_schema_has_this_month_three_ahead_and_the_rest(store, connection)
 
 def test_the_months_to_come_are_made_ahead_and_those_that_are_there_are_left(store, connection):
     client = Client(store=store)
-    assert client.maintenance.tend() == []
-    made = client.at(in_months(2)).maintenance.tend()
+    assert client.worker.maintenance.tend().items == []
+    made = client.at(in_months(2)).worker.maintenance.tend()
     assert [(one.done, one.name) for one in made] == [
         ("made", month_of(in_months(4))),
         ("made", month_of(in_months(5))),
     ]
     assert made[1].name in partitions(connection, store)
-    assert client.at(in_months(2)).maintenance.tend() == []
+    assert client.at(in_months(2)).worker.maintenance.tend().items == []
 
 
 def test_jobs_of_such_a_month_come_out_of_the_rest(store, connection):
@@ -69,7 +69,7 @@ def test_jobs_of_such_a_month_come_out_of_the_rest(store, connection):
     connection.execute(f"UPDATE {store.prefix}ended SET id = '{late}' WHERE id = '{job_id}'".encode())
     [(rest,)] = connection.execute(f"SELECT count(*) FROM {store.prefix}ended_rest".encode()).fetchall()
     assert rest == 1
-    made = client.at(in_months(2)).maintenance.tend()
+    made = client.at(in_months(2)).worker.maintenance.tend()
     assert [one.detail for one in made] == ["0", "1"]
     [(place,)] = connection.execute(
         f"SELECT CAST(tableoid AS regclass)::text FROM {store.prefix}ended WHERE id = '{late}'".encode()
@@ -82,7 +82,7 @@ def test_a_month_of_the_past_that_is_empty_is_dropped_and_another_is_not(store, 
     client = Client(store=store)
     put_ended(client)
     here = partitions(connection, store)
-    done = client.at(in_months(5)).maintenance.tend()
+    done = client.at(in_months(5)).worker.maintenance.tend()
     dropped = [one.name for one in done if one.done == "dropped"]
     # The first has a job; the last two before the present one may still get some.
     assert dropped == here[1:3]
@@ -95,17 +95,17 @@ def test_nobody_waits_for_it_and_it_waits_for_nobody(store, connection):
     with connection.transaction():
         # Who reads all of them, and does not come to an end.
         connection.execute(f"SELECT count(*) FROM {store.prefix}ended".encode())
-        [failed] = client.at(in_months(2)).maintenance.tend()
+        [failed] = client.at(in_months(2)).worker.maintenance.tend()
         assert (failed.done, failed.name) == ("failed", month_of(in_months(4)))
         assert "lock timeout" in (failed.detail or "")
         put_ended(client)
-    assert [one.done for one in client.at(in_months(2)).maintenance.tend()] == ["made", "made"]
+    assert [one.done for one in client.at(in_months(2)).worker.maintenance.tend()] == ["made", "made"]
 
 
 def test_a_new_one_has_the_protection_of_the_others(store, connection):
     client = Client(store=store)
     client.protect_orgs()
-    [made, _] = client.at(in_months(2)).maintenance.tend()
+    [made, _] = client.at(in_months(2)).worker.maintenance.tend()
     [(protected,)] = connection.execute(
         "SELECT relrowsecurity FROM pg_class WHERE oid = CAST(%s AS regclass)", [f"{store.prefix}{made.name}"]
     ).fetchall()

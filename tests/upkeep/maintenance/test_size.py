@@ -15,6 +15,7 @@ import pytest
 from onward import Client, NewJob
 from onward.connections.driver_calls import postgres_call
 from onward.core.jobs.ids import first_id_at
+from onward.core.page import make_cursor
 from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import Succeeded
 from onward.operations.statement import Statement
@@ -105,12 +106,12 @@ def test_fifty_thousand_jobs_go_in_bounded_rounds_and_no_claim_waits(kind, reque
 
     worker = threading.Thread(target=work)
     worker.start()
-    place, removed, rounds = None, 0, 0
+    cursor, removed, rounds = None, 0, 0
     while True:
-        done = client.maintenance.prune(place=place, limit=5000)
+        done = client.maintenance.prune(cursor=cursor, limit=5000)
         assert done.counts.get("succeeded", 0) <= 5000
-        removed, rounds, place = removed + done.counts.get("succeeded", 0), rounds + 1, done.place
-        if place is None:
+        removed, rounds, cursor = removed + done.counts.get("succeeded", 0), rounds + 1, done.next_cursor
+        if cursor is None:
             break
     over.set()
     worker.join()
@@ -141,7 +142,7 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 
 def plans(store: PostgresStore, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every node of the plan of each statement of a step, run and rolled back."""
-    walk = KINDS[kind](Policies(), PruneStep(NOW, limit=1000))
+    walk = KINDS[kind](Policies(), PruneStep(kind, NOW, limit=1000))
     with psycopg.connect(store.url) as connection:
         statement = next(walk)
         try:
@@ -182,8 +183,8 @@ def test_no_step_reads_a_large_table_from_end_to_end(store, kind):
 
 def test_a_page_of_a_walk_costs_the_same_wherever_it_begins(store):
     costs = []
-    for begin in ("", first_id_at(OLD + timedelta(seconds=15))):
-        page = PruneStep(NOW, begin, limit=100)
+    for begin in (None, make_cursor("prune.jobs", first_id_at(OLD + timedelta(seconds=15)))):
+        page = PruneStep("jobs", NOW, begin, limit=100)
         walk = KINDS["jobs"](Policies(), page)
         statement = next(walk)
         assert isinstance(statement, Statement)

@@ -148,7 +148,7 @@ def test_a_reset_and_a_replay_begin_without_progress(client):
     [again] = client.worker.claim("q:default", worker_id="w")
     assert end(client, again, Failed(ERROR, retryable=False), Report(2, 4))
     assert client.jobs.get(job.id).progress.done == 2
-    client.dead.replay(job.id, reason="mended")
+    client.dead.replay([job.id], reason="mended")
     found = client.jobs.get(job.id)
     assert (found.state, found.progress) == (JobState.QUEUED, None)
 
@@ -174,5 +174,6 @@ def test_a_row_that_a_transaction_holds_is_left_out_and_said_so(client):
         assert left == {held.id}
         assert client.jobs.get(other.id).progress.done == 2
         assert client.jobs.get(held.id).progress is None
+        connection.rollback()
     assert client.worker.store_progress([JobReport.of(held, Report(1, 4))]) == frozenset()
     assert client.jobs.get(held.id).progress.done == 1

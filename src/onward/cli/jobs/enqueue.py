@@ -32,17 +32,19 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 @click.command("enqueue")
 @click.argument("job")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE]…")
-@click.option("--payload", metavar="@FILE|-|JSON", help="The whole payload, as a JSON object.")
+@click.option("--payload", metavar="@FILE|-|JSON", help="The payload, as a JSON object.")
 @click.option(
     "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
-@click.option("--delay", help="Run it so much later: 90s, 10m, 7d.")
+@click.option("--delay", help="Run it after this delay: 90s, 10m, 7d.")
 @click.option(
-    "--at", metavar="TIME", help="Run it then: 2026-01-31T18:00+01:00; without an offset in local time."
+    "--at",
+    metavar="TIME",
+    help="Run it at this time: 2026-01-31T18:00+01:00; without an offset in local time.",
 )
 @click.option("--priority", type=int, help="1 to 10; lower runs first.")
-@click.option("--queue", help="Where it waits.")
+@click.option("--queue", help="The queue that it waits in.")
 @click.option("--key", help="An idempotency key: one job holds it.")
 @click.option("--unique", metavar="TIME", help="How long the key holds: 7d, active, forever.")
 @click.option(
@@ -50,15 +52,15 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
     type=click.Choice(["return", "raise", "replace", "reset", "coalesce"]),
     help="What to do if a job holds the key.",
 )
-@click.option("--org", "org_id", help="The org that it belongs to.")
-@click.option("--project", "project_id", help="The project that it belongs to.")
-@click.option("--actor", help="Who asks for it: user:42, system:nightly, api_key:k1.")
-@click.option("--request-id", help="The request that asks for it.")
-@click.option("--max-attempts", type=int, help="How many executions it has.")
+@click.option("--org", "org_id", help="The org of the job.")
+@click.option("--project", "project_id", help="The project of the job.")
+@click.option("--actor", help="The actor that enqueues it: user:42, system:nightly, api_key:k1.")
+@click.option("--request-id", help="The id of the request that enqueues it.")
+@click.option("--max-attempts", type=int, help="How many attempts it has.")
 @click.option(
-    "--wait", is_flag=True, help="Wait for its end and print the result; ends with 6 if there is none."
+    "--wait", is_flag=True, help="Wait for its end and print the result; exit with 6 if it has none."
 )
-@click.option("--timeout", metavar="TIME", help="Wait no longer than this.")
+@click.option("--timeout", metavar="TIME", help="Wait at most this long.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     *,
@@ -76,7 +78,7 @@ def command(
     if words and payload is not None:
         raise InvalidSetting("give key=value words or --payload, not both")
     if timeout is not None and not wait:
-        raise InvalidSetting("--timeout says how long to --wait; give both")
+        raise InvalidSetting("--timeout needs --wait; give both")
     from onward.cli.views.banner import describe_database
     from onward.handlers.clients import Clients
 
@@ -93,12 +95,12 @@ def command(
         if known is None:
             # In the wrong folder this creates a new database, so the user must see which one it is.
             say(f"the job goes to {describe_database(client)}", timed=False)
-        asked = client.enqueue(new)
+        enqueued = client.enqueue(new)
         if not wait:
-            _print_enqueued(asked, as_json=as_json)
+            _print_enqueued(enqueued, as_json=as_json)
             return 0
-        ended = _without_secrets(_wait(client, asked, timeout), client.policies.settings.redact)
-        return _print_ended(asked, ended, as_json=as_json)
+        ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
+        return _print_ended(enqueued, ended, as_json=as_json)
 
 
 def _origin() -> dict[str, str]:
@@ -119,32 +121,32 @@ def _build(
 
     if app is None:
         say("no app found, so the arguments are not checked; name one with --app or ONWARD_APP", timed=False)
-        given = words_to_payload(words, None) if payload is None else read_payload(payload)
-        return Request(NewJob(job_type=name)).using(options).build(given)
+        arguments = words_to_payload(words, None) if payload is None else read_payload(payload)
+        return Request(NewJob(job_type=name)).using(options).build(arguments)
     job_type = app.jobs.get(name)
     if job_type is None:
         near = get_close_matches(name, app.jobs, 1)
         advice = f'Did you mean "{near[0]}"?' if near else f"It has {', '.join(app.jobs) or 'none'}."
         raise InvalidSetting(f'the app has no job type "{name}". {advice}')
     function = job_type.handler.function
-    given = words_to_payload(words, function) if payload is None else read_payload(payload)
-    return job_type.using(**options).build(**given)
+    arguments = words_to_payload(words, function) if payload is None else read_payload(payload)
+    return job_type.using(**options).build(**arguments)
 
 
-def _wait(client: Client, asked: Enqueued, timeout: str | None) -> Job:
+def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
     from onward.core.jobs.job import ENDED
 
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
     with closing(ProgressLine()) as line:
-        while (job := client.jobs.get(asked.id)).state not in ENDED:
+        while (job := client.jobs.get(enqueued.id)).state not in ENDED:
             line.show(job.progress)
             left = pause if end is None else end - time.monotonic()
             if left <= 0:
                 raise JobNotEnded(
-                    f"job {job.id} is still {job.state} after {timeout}; it goes on without us "
-                    f"(onward doctor {job.id} tells why)"
+                    f"job {job.id} is still {job.state} after {timeout}; it continues "
+                    f"(onward doctor {job.id} explains why)"
                 )
             time.sleep(min(pause, left))
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
@@ -160,25 +162,25 @@ def _without_secrets(job: Job, redaction: Redaction) -> Job:
     return replace(job, result=redaction.redact(job.result, secrets), error=error)
 
 
-def _print_enqueued(asked: Enqueued, *, as_json: bool) -> None:
+def _print_enqueued(enqueued: Enqueued, *, as_json: bool) -> None:
     if as_json:
-        click.echo(shown_json(asked))
+        click.echo(shown_json(enqueued))
         return
-    note = "" if asked.created else "   (it holds the key already)"
-    click.echo(f"{short(asked.id, stream=sys.stdout)}  {asked.state or 'removed'}{note}")
+    note = "" if enqueued.created else "   (it holds the key already)"
+    click.echo(f"{short(enqueued.id, stream=sys.stdout)}  {enqueued.state or 'removed'}{note}")
 
 
-def _print_ended(asked: Enqueued, job: Job, *, as_json: bool) -> int:
+def _print_ended(enqueued: Enqueued, job: Job, *, as_json: bool) -> int:
     """Print how a job ended and its result; return the exit code."""
     from onward.core.jobs.job import JobState
     from onward.core.work.error_record import ErrorRecord
 
     if as_json:
-        shown = {"id": job.id, "state": job.state, "created": asked.created, "attempt": job.attempt}
+        shown = {"id": job.id, "state": job.state, "created": enqueued.created, "attempt": job.attempt}
         shown |= {"progress": job.progress, "result": job.result, "error": job.error}
         click.echo(shown_json(shown))
     else:
-        states = [asked.state, JobState.RUNNING if job.started_at else None, job.state]
+        states = [enqueued.state, JobState.RUNNING if job.started_at else None, job.state]
         path = " → ".join(dict.fromkeys(state for state in states if state))
         took = lasting((job.ended_at or job.created_at) - job.created_at)
         line = f"{short(job.id)}  {path}   attempt {job.attempt}/{job.max_attempts}   {took}"

@@ -43,7 +43,7 @@ def words_to_payload(words: Sequence[str], function: Callable[..., Any] | None) 
         if not equals or not key:
             raise InvalidSetting(f"{word!r:.80} is no argument; give key=value, such as booking_id=42")
         if key in payload:
-            raise InvalidSetting(f'the argument "{key}" is given twice; give a list as {key}=[1,2]')
+            raise InvalidSetting(f'the argument "{key}" appears twice; give a list as {key}=[1,2]')
         payload[key] = _value(key, text, fits)
     return payload
 

@@ -136,10 +136,10 @@ def _filter(
 
 
 def _line(record: AuditRecord) -> str:
-    who = ":".join(part for part in (record.actor_type, record.actor_id) if part)
+    actor = ":".join(part for part in (record.actor_type, record.actor_id) if part)
     job = "" if record.job_id is None else f"{record.job_type} {short(record.job_id, stream=sys.stdout)}"
     detail = "" if record.detail is None else json.dumps(record.detail, ensure_ascii=False)
-    parts = [f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}", record.event, record.action, job, who, detail]
+    parts = [f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}", record.event, record.action, job, actor, detail]
     return clean("  ".join(part for part in parts if part))
 
 

@@ -54,8 +54,8 @@ def command(
         if job_id is None and subject is None:
             findings += client.doctor.check(deep=deep)
         else:
-            asked = _named(client, job_id, subject, job_type)
-            findings += [finding for one in asked for finding in client.doctor.explain(one)]
+            jobs = _named(client, job_id, subject, job_type)
+            findings += [finding for one in jobs for finding in client.doctor.explain(one)]
     findings = [_placed(finding, found.name, app, url) for finding in findings]
     if as_json:
         problems = any(finding.severity == "problem" for finding in findings)

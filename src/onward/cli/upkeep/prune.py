@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from onward.clients.sync.client import Client
 
 _A_LINE = 100_000
+_ROUNDS_COUNTED = 100
 
 
 @click.command("prune")
-@click.option("--dry-run", is_flag=True, help="Only count what would go.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @given(*AS_JSON, *WHO, *PLACE)
 def command(
     *, dry_run: bool, yes: bool, as_json: bool, actor: str | None, app: str | None, url: str | None
@@ -28,12 +30,12 @@ def command(
     """Remove ended jobs and all other rows that are past the retention of the app."""
     with open_operator(app, url, actor) as client:
         if dry_run or not (yes or as_json):
-            counted = client.maintenance.prune(dry_run=True)
+            counts, more = _count(client)
             if dry_run and as_json:
-                click.echo(shown_json({"counts": counted.counts, "more": counted.more}))
+                click.echo(shown_json({"counts": counts, "more": more}))
                 return
-            _show("would go", counted.counts, more=counted.more)
-            if dry_run or not counted.counts:
+            _show("would be removed", counts, more=more)
+            if dry_run or not counts:
                 return
             confirmed("Remove them?", yes=False)
         removed = _prune(client)
@@ -43,25 +45,37 @@ def command(
         _show("removed", removed, more=False)
 
 
+def _count(client: Client) -> tuple[dict[str, int], bool]:
+    """Return the counts of what would be removed, and whether there is more than was counted."""
+    counts: Counter[str] = Counter()
+    cursor = None
+    for _ in range(_ROUNDS_COUNTED):
+        done = client.maintenance.prune(cursor=cursor, dry_run=True)
+        counts.update(done.counts)
+        cursor = done.next_cursor
+        if cursor is None:
+            break
+    return dict(counts), cursor is not None
+
+
 def _prune(client: Client) -> dict[str, int]:
     """Remove rows in rounds until none are left; print the progress and return the counts by kind."""
-    counts: dict[str, int] = {}
-    place = None
-    told = 0
+    counts: Counter[str] = Counter()
+    cursor = None
+    shown = 0
     while True:
-        done = client.maintenance.prune(place=place)
-        for kind, count in done.counts.items():
-            counts[kind] = counts.get(kind, 0) + count
-        place = done.place
-        if place is None:
-            return counts
-        if (total := sum(counts.values())) >= told + _A_LINE:
-            told = total
-            say(f"{total} removed so far", timed=False)
+        done = client.maintenance.prune(cursor=cursor)
+        counts.update(done.counts)
+        cursor = done.next_cursor
+        if cursor is None:
+            return dict(counts)
+        if counts.total() >= shown + _A_LINE:
+            shown = counts.total()
+            say(f"{shown} removed so far", timed=False)
 
 
 def _show(what: str, counts: Mapping[str, int], *, more: bool) -> None:
     if not counts:
-        say("nothing was kept for its time yet", timed=False)
+        say("nothing is past its retention", timed=False)
     for kind, count in counts.items():
         click.echo(f"{kind:<14} {count}{'+' if more else ''} {what}")

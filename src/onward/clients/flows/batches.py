@@ -51,15 +51,15 @@ class AsyncBatches:
         Raises InvalidSetting for what are no jobs, and what `client.enqueue_many()` raises.
         """
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(self._binding.placed(jobs), self._policies))
+        wanted = list(inherit(self._binding.placed(jobs), self._policies))
         new = self._new(name, on_success, on_failure, on_complete)
-        ids = _ids.make_many(len(asked))
+        ids = _ids.make_many(len(wanted))
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = repeat(None) if self._binding.is_within else chain([_PART], repeat(None))
         noted = not self._binding.is_within
         return await self._run(
             lambda: batch_create.enqueue_batch(
-                new, asked, ids, self._policies, at_once=next(sizes), noted=noted
+                new, wanted, ids, self._policies, at_once=next(sizes), noted=noted
             ),
             atomic=True,
             org_id=new.origin.org_id,
@@ -89,8 +89,8 @@ class AsyncBatches:
         It waits for callers that are adding jobs. Raises BatchNotFound, and InvalidJob for a text that is no
         id.
         """
-        asked = normalise_id(batch_id, of="batch")
-        await self._run(lambda: batches.close(asked), atomic=True)
+        wanted = normalise_id(batch_id, of="batch")
+        await self._run(lambda: batches.close(wanted), atomic=True)
 
     async def cancel(
         self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None
@@ -107,8 +107,8 @@ class AsyncBatches:
 
     async def get(self, batch_id: AnyJobId) -> Batch:
         """Return a batch and its progress; raises BatchNotFound, and InvalidJob for a text that is no id."""
-        asked = normalise_id(batch_id, of="batch")
-        return await self._run(lambda: batches.get_one(asked), write=False)
+        wanted = normalise_id(batch_id, of="batch")
+        return await self._run(lambda: batches.get_one(wanted), write=False)
 
     async def list(
         self,
@@ -130,8 +130,8 @@ class AsyncBatches:
 
         Raises InvalidSetting, and InvalidJob for a text that is no id.
         """
-        asked = normalise_id(batch_id, of="batch")
-        return await self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
+        wanted = normalise_id(batch_id, of="batch")
+        return await self._run(lambda: batches.list_jobs(wanted, limit=limit, cursor=cursor), write=False)
 
     def _new(self, name: str | None, *callbacks: NewJob | None) -> NewBatch:
         named = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}

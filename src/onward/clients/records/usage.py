@@ -28,8 +28,8 @@ class AsyncUsage:
 
     async def events(self, job_id: AnyJobId) -> Page[UsageEvent]:
         """Return what the attempts of a job have used, oldest attempt first; raises InvalidJob."""
-        asked = normalise_id(job_id)
-        return await self._run(lambda: usage.events_of(asked), write=False)
+        wanted = normalise_id(job_id)
+        return await self._run(lambda: usage.events_of(wanted), write=False)
 
     async def report(
         self,

@@ -17,11 +17,11 @@ from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob, micros
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import AUDIT_LEVELS
-from onward.errors import OnwardError
+from onward.errors import InvalidSetting, OnwardError
 from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
 from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
-from onward.operations.walk import FollowUp, Rest, Step, Walk
+from onward.operations.walk import FollowUp, Outside, Rest, Step, Walk
 from onward.origin import ambient_actor
 from onward.stores import Store
 
@@ -107,6 +107,12 @@ class Binding:
         if self.org_id is not None:
             raise not_allowed(f"{what}() concerns all orgs", self.org_id)
 
+    def require_own_transactions(self, what: str) -> None:
+        """Raise unless the call `what`, which concerns all orgs, may use transactions of its own."""
+        self.require_all_orgs(what)
+        if self.is_within:
+            raise InvalidSetting(f"{what}() works in short transactions of its own; not within(tx)")
+
     def run(
         self,
         make: Callable[[], Operation[T]],
@@ -147,10 +153,12 @@ class Binding:
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    def _take(self, step: Step | Rest | FollowUp) -> Any:
+    def _take(self, step: Step | Rest | Outside | FollowUp) -> Any:
         match step:
             case Rest():
                 return time.sleep(step.seconds)
+            case Outside():
+                return step.act()
             case FollowUp():
                 return self.follow_up(step.ids, step.permits)
         return self.run(step.make, write=step.write, atomic=step.atomic)

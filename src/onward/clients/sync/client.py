@@ -215,7 +215,7 @@ class Client:
     @property
     def maintenance(self) -> Maintenance:
         """The maintenance: remove rows past their retention, and report the sizes of tables."""
-        return Maintenance(self._binding, self.audit, self.artifacts)
+        return Maintenance(self._binding)
 
     @property
     def orgs(self) -> Orgs:

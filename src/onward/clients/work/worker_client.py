@@ -14,6 +14,7 @@ from onward.clients.work.worker_alerts import AsyncWorkerAlerts
 from onward.clients.work.worker_artifacts import AsyncWorkerArtifacts
 from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSignals
 from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
+from onward.clients.work.worker_maintenance import AsyncWorkerMaintenance
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
@@ -71,6 +72,11 @@ class AsyncWorkerClient:
     def limits(self) -> AsyncWorkerLimits:
         """What workers do for limits."""
         return AsyncWorkerLimits(self._binding)
+
+    @property
+    def maintenance(self) -> AsyncWorkerMaintenance:
+        """What the built-in jobs do for maintenance."""
+        return AsyncWorkerMaintenance(self._binding)
 
     @property
     def schedules(self) -> AsyncWorkerSchedules:

@@ -6,27 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from onward.core.page import Cursor
 from onward.errors import SchemaBehind, SchemaMissing
-
-Place = Mapping[str, str]
-"""Where a walk continues: for each kind that is not at its end, the last key that was read."""
 
 
 class PruneRound(msgspec.Struct, frozen=True):
-    """How many of each kind were removed, or in a dry run would be; `place` is where to continue, or None."""
+    """How many of each kind were removed, or in a dry run would be; None as cursor: nothing is left."""
 
     counts: Mapping[str, int]
-    place: Place | None = None
-
-    @property
-    def more(self) -> bool:
-        """Whether rows were left that were not looked at yet."""
-        return self.place is not None
-
-    @property
-    def total(self) -> int:
-        """The sum of the counts."""
-        return sum(self.counts.values())
+    next_cursor: Cursor | None = None
 
 
 class Tended(msgspec.Struct, frozen=True):

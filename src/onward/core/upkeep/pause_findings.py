@@ -9,8 +9,8 @@ from onward.core.upkeep.facts import Hold
 
 def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
     """Return the finding for a closed gate, a pause or a spent budget."""
-    who = f" by {hold.actor}" if hold.actor else ""
-    why = f"{who}: {hold.reason}"
+    actor = f" by {hold.actor}" if hold.actor else ""
+    why = f"{actor}: {hold.reason}"
     evidence = {"since": hold.since, "reason": hold.reason, "actor": hold.actor}
     name = quoted(hold.name)
     match hold.scope:
@@ -45,7 +45,7 @@ def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
 
 def breaker_open(breaker: Breaker) -> Finding:
     """Return the finding for a breaker that holds the jobs of a provider or a queue."""
-    until = "until somebody closes it" if breaker.forced or breaker.until is None else "for a while"
+    until = "until an operator closes it" if breaker.forced or breaker.until is None else "for a while"
     why = f": {breaker.reason}" if breaker.reason else ""
     return found(
         "breaker_open",

@@ -122,14 +122,14 @@ def _of_tables(report: SizeReport, now: datetime) -> Iterator[Advice]:
             )
             if table.vacuumed_at is None or now - table.vacuumed_at > _UNSEEN:
                 yield Advice(
-                    f"autovacuum has not come to {table.name} for a day; have it come sooner",
+                    f"autovacuum has not run on {table.name} for a day; make it run sooner",
                     f"ALTER TABLE {table.name} SET (autovacuum_vacuum_scale_factor = 0.02, "
                     "autovacuum_vacuum_cost_delay = 0)",
                 )
         elif table.heap_bytes > _WORTHWHILE and (table.bloat or 0) > _BLOATED:
             yield Advice(
                 f"about {table.bloat:.0%} of {table.name} ({_size(table.heap_bytes)}) is empty; new rows use "
-                "it again, or give it back while nobody works: this locks the table",
+                "it again, or give it back while no worker runs: this locks the table",
                 f"VACUUM (FULL, ANALYZE) {table.name}",
             )
 
@@ -138,8 +138,8 @@ def _of_indexes(report: SizeReport) -> Iterator[Advice]:
     for index in report.indexes:
         if index.bytes > _WORTHWHILE and (index.bloat or 0) > _BLOATED:
             yield Advice(
-                f"about {index.bloat:.0%} of {index.name} ({_size(index.bytes)}) is empty; it can be made "
-                "anew while all goes on",
+                f"about {index.bloat:.0%} of {index.name} ({_size(index.bytes)}) is empty; it can be rebuilt "
+                "while the workers run",
                 f"REINDEX INDEX CONCURRENTLY {index.name}",
             )
 

@@ -54,10 +54,10 @@ def _joins(new: NewJob) -> bool:
 
 def _members(ids: Collection[JobId | None]) -> Operation[dict[JobId, JobId]]:
     """Return the batches of those of these jobs that have not ended."""
-    asked = sorted({normalise_id(job_id) for job_id in ids if job_id is not None})
-    if not asked:
+    wanted = sorted({normalise_id(job_id) for job_id in ids if job_id is not None})
+    if not wanted:
         return {}
-    rows = yield Statement("find_batch_members", {"ids": as_json(asked)})
+    rows = yield Statement("find_batch_members", {"ids": as_json(wanted)})
     return {job_id: batch_id for job_id, batch_id in rows}  # noqa: C416 - of rows, not of pairs
 
 

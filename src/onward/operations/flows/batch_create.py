@@ -77,14 +77,14 @@ def _insertion(new: NewBatch, org_id: str | None, policies: Policies, *, closed:
 
 def _row(name: str, batch: NewBatch, policies: Policies) -> dict[str, Scalar]:
     """Return a callback as the row that its enqueue will write: it is in the batch, but not counted."""
-    asked = batch.callbacks[name]
-    [key] = check_keys([asked], policies)
-    check_callback(name, asked)
-    if check := policies.registry.checks.get(asked.job_type):
-        check(asked.payload)
+    callback = batch.callbacks[name]
+    [key] = check_keys([callback], policies)
+    check_callback(name, callback)
+    if check := policies.registry.checks.get(callback.job_type):
+        check(callback.payload)
     # A key of its own, so that it is enqueued whatever other jobs hold.
     key = None if key is None else f"batch:{batch.id}:{name}"
-    correlation = asked.correlation_id or batch.origin.correlation_id or batch.id
-    new = msgspec.structs.replace(asked, batch_id=batch.id, correlation_id=correlation, key=key)
+    correlation = callback.correlation_id or batch.origin.correlation_id or batch.id
+    new = msgspec.structs.replace(callback, batch_id=batch.id, correlation_id=correlation, key=key)
     row = zip(COLUMNS, asked_row(new, batch.callback_ids[name], policies), strict=True)
     return {column: value for column, value in row if value is not None}

@@ -235,14 +235,14 @@ def _edges(
 ) -> Iterator[tuple[Edge, str | None, bool]]:
     """Return the edges of a job, each once, with the parent's state if resolved, and whether it is tied."""
     seen = {job_id}
-    for asked in new.after:
-        place = places.get(asked)
+    for wanted in new.after:
+        place = places.get(wanted)
         # A parent from this call may turn out to be the job that held its key.
-        parent = asked if place is None else answers[place].id
+        parent = wanted if place is None else answers[place].id
         if parent in seen:
             continue
         seen.add(parent)
-        known = prepared.parents.get(asked)
+        known = prepared.parents.get(wanted)
         met = known is not None and _is_met(new, known)
         tied = met or (place is not None and answers[place].created)
         edge = Edge(job_id, parent, new.org_id, new.after_needs, new.after_failure)
@@ -254,8 +254,8 @@ def _columns(edge: Edge) -> tuple[Scalar, ...]:
 
 
 def _page(parents: Iterable[JobId], cursor: tuple[JobId, JobId]) -> Operation[list[Edge]]:
-    asked: dict[str, Scalar] = {"ids": as_json(sorted(parents)), "limit": _AT_ONCE}
-    rows = yield Statement("read_followers", {**asked, "parent": cursor[0], "job": cursor[1]})
+    params: dict[str, Scalar] = {"ids": as_json(sorted(parents)), "limit": _AT_ONCE}
+    rows = yield Statement("read_followers", {**params, "parent": cursor[0], "job": cursor[1]})
     return [Edge(*row) for row in rows]
 
 

@@ -83,8 +83,8 @@ def add_of_job(
 
 def get(artifact_id: str, *, job: Job | None = None) -> Operation[tuple[Artifact, str | None]]:
     """Read an artifact, and its content if that is in the database; a job reads only those of its org."""
-    asked: dict[str, Scalar] = {"id": artifact_id, "of_org": int(job is not None)}
-    rows = yield Statement("get_artifact", {**asked, "org_id": job.org_id if job else None})
+    params: dict[str, Scalar] = {"id": artifact_id, "of_org": int(job is not None)}
+    rows = yield Statement("get_artifact", {**params, "org_id": job.org_id if job else None})
     if not rows:
         raise _not_found(artifact_id)
     return _artifact(rows[0][:-1]), rows[0][-1]

@@ -32,7 +32,7 @@ def read(
     whole_number("limit", limit, 1, MOST_PER_PAGE)
     listing = "audit.oldest" if oldest_first else "audit.newest"
     [after] = [None] if cursor is None else read_cursor(listing, cursor, int)
-    asked = {**where.params(), "direction": 1 if oldest_first else -1}
+    params = {**where.params(), "direction": 1 if oldest_first else -1}
     [(last,)] = yield Statement("last_audit", {})
     at = (0 if oldest_first else last + 1) if after is None else max(0, min(after, last + 1))
     # PostgreSQL's index can't return numbers in order, so read ranges, which widen where little is found.
@@ -41,7 +41,7 @@ def read(
     while len(found) <= limit and (at < last if oldest_first else at > 1):
         above, upto = (at, at + width) if oldest_first else (max(0, at - 1 - width), at - 1)
         bounds = {"above": above, "upto": min(upto, last), "limit": limit + 1 - len(found)}
-        found += yield Statement("read_audit", {**asked, **bounds})
+        found += yield Statement("read_audit", {**params, **bounds})
         at, width = (upto if oldest_first else above + 1), min(4 * width, max(width, _WIDEST))
     records = [AuditRecord.from_row(row) for row in found[:limit]]
     shown = [one if one.detail is None else replace(one, detail=hide(one.detail)) for one in records]

@@ -82,9 +82,9 @@ def prune(
     rows: list[Row] = []
     for before, categories in cutoffs.items():
         named = {"known": as_json(sorted(known)), "categories": as_json(sorted(categories))}
-        asked = {"before": moment(before), "chained": int(chained), "limit": limit - len(rows)}
-        if asked["limit"]:
-            rows += yield Statement("find_prunable", {**named, **asked})
+        params = {"before": moment(before), "chained": int(chained), "limit": limit - len(rows)}
+        if params["limit"]:
+            rows += yield Statement("find_prunable", {**named, **params})
     if not rows:
         return AuditPruned(0)
     # In the order of the chain, in which verification reads them.

@@ -114,8 +114,8 @@ def set_budget(
         raise InvalidSetting(f"period is {period!r:.80}; give 'day', 'month' or 'total'")
     reason = None if reason is None else check_reason(reason)
     about = _described("budget.set", org_id, reason, limit_micros=limit_micros, period=period)
-    asked = {"limit": limit_micros, "period": period, "reason": reason}
-    [row] = yield Statement("set_budget", {**about, **asked})
+    params = {"limit": limit_micros, "period": period, "reason": reason}
+    [row] = yield Statement("set_budget", {**about, **params})
     return _budget(row)
 
 

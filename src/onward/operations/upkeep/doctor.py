@@ -295,13 +295,13 @@ def _burns(policies: Policies, types: Sequence[TypeSeen], at: datetime) -> Opera
         [(jobs, late)] = yield Statement("measure_slo", {**about, **sample})
         waiting = 0
         for queue in sorted({seen.queue for seen in types if seen.category == category.name}):
-            asked: dict[str, Scalar] = {
+            params: dict[str, Scalar] = {
                 "queue": queue,
                 "category": category.name,
                 "cap": _CAP,
                 "before": micros(at - slo.wait),
             }
-            [(more,)] = yield Statement("count_late", asked)
+            [(more,)] = yield Statement("count_late", params)
             waiting += more
         found.append(Burn(category.name, slo, jobs + waiting, int(late) + waiting))
     return found

@@ -12,30 +12,49 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
-from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.ids import first_id_at, normalise_id
 from onward.core.jobs.job import instant, micros
+from onward.core.page import Cursor, make_cursor, read_cursor
 from onward.core.policy.policies import Policies
 from onward.core.policy.retention import RUNS_KEPT, EndedJob
-from onward.core.upkeep.maintenance import Place
 from onward.operations.flows import signals
 from onward.operations.jobs import key_conflicts
 from onward.operations.jobs.key_conflicts import KeyScope
+from onward.operations.records import artifacts
+from onward.operations.records.prune_audit import Cutoffs
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json, moment
 
 _DAY = timedelta(days=1)
-_LOWEST = "00000000-0000-0000-0000-000000000000"
+LOWEST_ID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
-    """The input of a step of a walk: where it begins, at most how many rows, and whether it is a dry run."""
+    """What a step prunes, where it begins, at most how many rows it reads, and whether it is a dry run."""
 
+    kind: str
     now: datetime
-    place: str = ""
+    cursor: Cursor | None = None
     limit: int = 1000
     dry_run: bool = False
+
+    def start(self, *lowest: str | int) -> list[Any]:
+        """Return the position after which this step begins; `lowest` is that of the first step."""
+        if self.cursor is None:
+            return list(lowest)
+        position = read_cursor(f"prune.{self.kind}", self.cursor, *map(type, lowest))
+        return [
+            normalise_id(part) if first == LOWEST_ID else part
+            for part, first in zip(position, lowest, strict=True)
+        ]
+
+    def end(self, position: Row) -> Cursor:
+        """Return the cursor of the step that begins after this position."""
+        return make_cursor(f"prune.{self.kind}", *position)
+
+    def again(self, removed: int, most: int | None = None) -> Cursor | None:
+        """Return the cursor of another step from the beginning, if this one was full."""
+        return make_cursor(f"prune.{self.kind}") if removed >= (most or self.limit) else None
 
     def before(self, kept: timedelta) -> int:
         """Return the instant before which rows that are kept for `kept` may be removed."""
@@ -44,13 +63,13 @@ class PruneStep:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What a step has removed, and the key behind which the next one begins; None at the end."""
+    """What a step has removed, and where the next one begins; None at the end."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    place: str | None = None
+    cursor: Cursor | None = None
 
 
-Walk = Callable[[Policies, PruneStep], Operation[Walked]]
+PruneKind = Callable[[Policies, PruneStep], Operation[Walked]]
 
 
 def clock() -> Operation[datetime]:
@@ -74,16 +93,18 @@ def prune_jobs(policies: Policies, page: PruneStep) -> Operation[Walked]:
         for name, one in policies.registry.categories.items()
         if one.audit_retention
     }
+    [after] = page.start(LOWEST_ID)
     below = first_id_at(page.now - retention.shortest)
-    asked: dict[str, Scalar] = {"after": page.place or _LOWEST, "below": below, "limit": page.limit}
-    rows = yield Statement("find_old_jobs", asked)
+    params: dict[str, Scalar] = {"after": after, "below": below, "limit": page.limit}
+    rows = yield Statement("find_old_jobs", params)
     jobs = [
         EndedJob(job_id, state, category, queue, instant(at)) for job_id, state, category, queue, at in rows
     ]
     none = timedelta()
     over = [job.id for job in jobs if retention.is_over(job, page.now, least=least.get(job.category, none))]
     states = (yield from _remove(over, page)) if over else []
-    return Walked(Counter(states), jobs[-1].id if len(jobs) == page.limit else None)
+    full = len(jobs) == page.limit
+    return Walked(Counter(states), page.end((jobs[-1].id,)) if full else None)
 
 
 def _remove(ids: list[str], page: PruneStep) -> Operation[list[str]]:
@@ -104,17 +125,17 @@ def _remove(ids: list[str], page: PruneStep) -> Operation[list[str]]:
 
 def prune_keys(_policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove idempotency keys whose lifetime is over; to be run in one transaction."""
-    cursor = _read_key(page.place, ["", "", ""])
+    after = KeyScope(*page.start("", "", ""))
     if not page.dry_run:
-        removed, place = yield from key_conflicts.prune_after(KeyScope(*cursor), page.limit)
-        return Walked({"keys": removed}, _key(place))
-    start: dict[str, Scalar] = dict(zip(("org_id", "project_id", "key"), cursor, strict=True))
+        removed, last = yield from key_conflicts.prune_after(after, page.limit)
+        return Walked({"keys": removed}, None if last is None else page.end(last))
+    start: dict[str, Scalar] = {**after._asdict()}
     ends = yield Statement("end_of_keys", {**start, "limit": page.limit})
     if not ends:
         return Walked()
     end = dict(zip(("end_org", "end_project", "end_key"), ends[0], strict=True))
     lapsed = yield Statement("find_lapsed_keys", {**start, **end})
-    return Walked({"keys": len(lapsed)}, _key(ends[0]))
+    return Walked({"keys": len(lapsed)}, page.end(ends[0]))
 
 
 def prune_usage(policies: Policies, page: PruneStep) -> Operation[Walked]:
@@ -122,19 +143,17 @@ def prune_usage(policies: Policies, page: PruneStep) -> Operation[Walked]:
     kept = policies.settings.retention.span_of("usage")
     if kept is None:
         return Walked()
-    job_id, lease, unit = _read_key(page.place, [_LOWEST, 0, ""])
+    job_id, lease, unit = page.start(LOWEST_ID, 0, "")
     start: dict[str, Scalar] = {"job_id": job_id, "lease": lease, "unit": unit}
     below = first_id_at(page.now - kept)
     ends = yield Statement("end_of_usage", {**start, "below": below, "limit": page.limit})
     if not ends:
         return Walked()
     end = dict(zip(("end_job", "end_lease", "end_unit"), ends[0], strict=True))
-    asked = {**start, **end, "before": page.before(kept)}
-    if page.dry_run:
-        gone = yield Statement("find_old_usage", asked)
-    else:
-        gone = yield Statement("prune_old_usage", asked)
-    return Walked({"usage": len(gone)}, _key(ends[0]))
+    params = {**start, **end, "before": page.before(kept)}
+    dry = page.dry_run
+    gone = yield Statement("find_old_usage", params) if dry else Statement("prune_old_usage", params)
+    return Walked({"usage": len(gone)}, page.end(ends[0]))
 
 
 def prune_workers(policies: Policies, page: PruneStep) -> Operation[Walked]:
@@ -142,16 +161,14 @@ def prune_workers(policies: Policies, page: PruneStep) -> Operation[Walked]:
     kept = policies.settings.retention.span_of("workers")
     if kept is None:
         return Walked()
-    ends = yield Statement("end_of_workers", {"after": page.place, "limit": page.limit})
+    [after] = page.start("")
+    ends = yield Statement("end_of_workers", {"after": after, "limit": page.limit})
     if not ends:
         return Walked()
-    [(upto,)] = ends
-    asked: dict[str, Scalar] = {"after": page.place, "upto": upto, "before": page.before(kept)}
-    if page.dry_run:
-        gone = yield Statement("find_old_workers", asked)
-    else:
-        gone = yield Statement("prune_workers", asked)
-    return Walked({"workers": len(gone)}, upto)
+    params = {"after": after, "upto": ends[0][0], "before": page.before(kept)}
+    dry = page.dry_run
+    gone = yield Statement("find_old_workers", params) if dry else Statement("prune_workers", params)
+    return Walked({"workers": len(gone)}, page.end(ends[0]))
 
 
 def prune_schedule_runs(policies: Policies, page: PruneStep) -> Operation[Walked]:
@@ -160,18 +177,15 @@ def prune_schedule_runs(policies: Policies, page: PruneStep) -> Operation[Walked
     if kept is None:
         return Walked()
     names = ("fired_at", "schedule", "occurrence", "source")
-    start = dict(zip(names, _read_key(page.place, [0, "", 0, ""]), strict=True))
+    start = dict(zip(names, page.start(0, "", 0, ""), strict=True))
     before = page.before(kept)
     ends = yield Statement("end_of_runs", {**start, "before": before, "limit": page.limit})
     if not ends:
         return Walked()
     end = dict(zip(("end_fired", "end_schedule", "end_occurrence", "end_source"), ends[0], strict=True))
-    asked = {**start, **end, "last": RUNS_KEPT - 1}
-    if page.dry_run:
-        gone = yield Statement("find_old_runs", asked)
-    else:
-        gone = yield Statement("prune_runs", asked)
-    return Walked({"schedule_runs": len(gone)}, _key(ends[0]))
+    params = {**start, **end, "last": RUNS_KEPT - 1}
+    gone = yield Statement("find_old_runs", params) if page.dry_run else Statement("prune_runs", params)
+    return Walked({"schedule_runs": len(gone)}, page.end(ends[0]))
 
 
 def prune_batches(policies: Policies, page: PruneStep) -> Operation[Walked]:
@@ -179,39 +193,39 @@ def prune_batches(policies: Policies, page: PruneStep) -> Operation[Walked]:
     kept = policies.settings.retention.span_of("batches")
     if kept is None:
         return Walked()
-    start: dict[str, Scalar] = {"after": page.place or _LOWEST}
+    [after] = page.start(LOWEST_ID)
     below = first_id_at(page.now - kept)
-    ends = yield Statement("end_of_batches", {**start, "below": below, "limit": page.limit})
+    ends = yield Statement("end_of_batches", {"after": after, "below": below, "limit": page.limit})
     if not ends:
         return Walked()
-    asked = {**start, "upto": ends[0][0], "before": page.before(kept)}
-    if page.dry_run:
-        gone = yield Statement("find_old_batches", asked)
-    else:
-        gone = yield Statement("prune_batches", asked)
-    return Walked({"batches": len(gone)}, ends[0][0])
+    params = {"after": after, "upto": ends[0][0], "before": page.before(kept)}
+    dry = page.dry_run
+    gone = yield Statement("find_old_batches", params) if dry else Statement("prune_batches", params)
+    return Walked({"batches": len(gone)}, page.end(ends[0]))
 
 
 def prune_signals(_policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove expired signals, and waits that are over."""
     if page.dry_run:
-        asked: dict[str, Scalar] = {"limit": page.limit}
-        lapsed = yield Statement("find_lapsed_signals", asked)
+        params: dict[str, Scalar] = {"limit": page.limit}
+        lapsed = yield Statement("find_lapsed_signals", params)
         over = yield Statement("find_ended_waits", {"limit": page.limit})
         return Walked({"signals": len(lapsed), "waits": len(over)})
     gone, ended = yield from signals.prune_each(page.limit)
-    return Walked({"signals": gone, "waits": ended}, "more" if max(gone, ended) >= page.limit else None)
+    return Walked({"signals": gone, "waits": ended}, page.again(max(gone, ended)))
 
 
-def count_expired(page: PruneStep) -> Operation[Walked]:
-    """Count the artifacts that a prune would remove, up to the limit."""
-    rows = yield Statement("find_expired_artifacts", {"limit": page.limit})
-    return Walked({"artifacts": len(rows)})
+def expire_artifacts(_policies: Policies, page: PruneStep) -> Operation[Walked]:
+    """Remove expired artifacts; their files are removed later."""
+    if page.dry_run:
+        rows = yield Statement("find_expired_artifacts", {"limit": page.limit})
+        return Walked({"artifacts": len(rows)})
+    most = min(page.limit, artifacts.MOST_EXPIRED)
+    expired = yield from artifacts.expire(most)
+    return Walked({"artifacts": len(expired)}, page.again(len(expired), most))
 
 
-def count_audit(
-    cutoffs: Mapping[datetime, Sequence[str]], known: Sequence[str], limit: int
-) -> Operation[Walked]:
+def count_audit(cutoffs: Cutoffs, known: Sequence[str], limit: int) -> Operation[Walked]:
     """Count the lines of the audit that a prune would remove, up to the limit."""
     found = 0
     for before, categories in cutoffs.items():
@@ -223,30 +237,18 @@ def count_audit(
     return Walked({"audit": found})
 
 
-def read_place() -> Operation[Place | None]:
+def read_place() -> Operation[Cursor | None]:
     """Return where the last maintenance run stopped; None if it reached the end."""
     rows = yield Statement("read_place", {})
-    found = [msgspec.json.decode(value) for (value,) in rows]
-    return found[0] if found and isinstance(found[0], dict) and found[0] else None
+    return str(rows[0][0]) or None if rows else None
 
 
-def keep_place(place: Place | None) -> Operation[None]:
+def keep_place(place: Cursor | None) -> Operation[None]:
     """Write where the next run continues."""
-    yield Statement("keep_place", {"place": as_json(place or {})})
+    yield Statement("keep_place", {"place": place or ""})
 
 
-def _key(row: Row | None) -> str | None:
-    return None if row is None else as_json(list(row))
-
-
-def _read_key(place: str, start: list[Any]) -> list[Any]:
-    if not place:
-        return start
-    found: list[Any] = msgspec.json.decode(place)
-    return found
-
-
-KINDS: dict[str, Walk] = {
+KINDS: dict[str, PruneKind] = {
     "jobs": prune_jobs,
     "keys": prune_keys,
     "usage": prune_usage,
@@ -254,5 +256,6 @@ KINDS: dict[str, Walk] = {
     "batches": prune_batches,
     "schedule_runs": prune_schedule_runs,
     "signals": prune_signals,
+    "artifacts": expire_artifacts,
 }
 """How one page of each kind is removed."""

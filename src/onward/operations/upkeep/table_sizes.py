@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onward.core.jobs.job import instant
+from onward.core.page import Page
 from onward.core.upkeep.maintenance import Tended
 from onward.core.upkeep.sizes import FileSize, IndexSize, SizeReport, TableSize
 from onward.operations.statement import Operation, Statement
@@ -20,20 +21,20 @@ def inspect_sizes() -> Operation[SizeReport]:
         file=FileSize(bytes=size, free_bytes=free, oldest_transaction=oldest, held_back=held_back),
         tables=tuple(
             TableSize(
-                name=name, bytes=whole, heap_bytes=heap, live_rows=live, dead_rows=dead, row_bytes=width,
+                name=name, bytes=total, heap_bytes=heap, live_rows=live, dead_rows=dead, row_bytes=width,
                 fill=fill, vacuumed_at=None if vacuumed is None else instant(vacuumed),
                 analyzed_at=None if analyzed is None else instant(analyzed),
             )
-            for name, whole, heap, live, dead, width, fill, vacuumed, analyzed in tables
+            for name, total, heap, live, dead, width, fill, vacuumed, analyzed in tables
         ),
         indexes=tuple(
-            IndexSize(name=name, table=table, bytes=whole, entries=entries, key_bytes=width)
-            for name, table, whole, entries, width in indexes
+            IndexSize(name=name, table=table, bytes=total, entries=entries, key_bytes=width)
+            for name, table, total, entries, width in indexes
         ),
     )  # fmt: skip
 
 
-def tend_partitions() -> Operation[list[Tended]]:
+def tend_partitions() -> Operation[Page[Tended]]:
     """Create the partitions of the next months, and drop empty ones of the past; SQLite has none."""
     rows = yield Statement("tend_partitions", {"ahead": _MONTHS_AHEAD})
-    return [Tended(*row) for row in rows]
+    return Page([Tended(*row) for row in rows])

@@ -20,7 +20,7 @@ Reported = tuple[JobId, int, Report]
 def store(reports: Iterable[Reported]) -> Operation[frozenset[JobId]]:
     """Store reports; return the jobs whose row another transaction holds: store theirs again."""
     rows = yield Statement("store_progress", {"reports": _rows(reports)})
-    return frozenset(job_id for (job_id,) in rows)
+    return frozenset(job_id for job_id, is_locked in rows if is_locked)
 
 
 def store_last(ends: Iterable[End]) -> Operation[None]:

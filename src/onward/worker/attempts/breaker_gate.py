@@ -65,7 +65,7 @@ class Breakers:
         self.lines: dict[str, Line] = {}
         self._tickets: dict[tuple[str, int], Ticket] = {}
         self._changes = BreakerChanges(client, self._start)
-        self._probes = 0
+        self.probes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -258,8 +258,8 @@ class Breakers:
 
     async def request_probe(self, line: Line) -> None:
         """Ask the database for the probe."""
-        self._probes += 1
-        turn = f"{self._worker_id()}/{self._probes}"
+        self.probes += 1
+        turn = f"{self._worker_id()}/{self.probes}"
         line.probe_at = time.monotonic() + _ASK_SECONDS
         try:
             async with line.one_at_a_time:

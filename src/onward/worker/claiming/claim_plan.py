@@ -54,7 +54,7 @@ class ClaimPlan:
         return share >= self.at_once and lane.reached is not None and not alone
 
     def next_claim(self, lane: Lane, share: int) -> tuple[int, QueuePosition | None]:
-        """Return the most jobs of the next claim, and the place behind which it starts (None: the front)."""
+        """Return how many jobs the next claim may take, and after which position; None is the front."""
         by_policy = lane.queue in self._policies.names
         limit = min(share, _MOST_BY_POLICY if by_policy else self.at_once, self._budget or share)
         # A small claim starts at the front, because a more urgent job may be new there.

@@ -52,15 +52,15 @@ class Batches:
         Raises InvalidSetting for what are no jobs, and what `client.enqueue_many()` raises.
         """
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        asked = list(inherit(self._binding.placed(jobs), self._policies))
+        wanted = list(inherit(self._binding.placed(jobs), self._policies))
         new = self._new(name, on_success, on_failure, on_complete)
-        ids = _ids.make_many(len(asked))
+        ids = _ids.make_many(len(wanted))
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = repeat(None) if self._binding.is_within else chain([_PART], repeat(None))
         noted = not self._binding.is_within
         return self._run(
             lambda: batch_create.enqueue_batch(
-                new, asked, ids, self._policies, at_once=next(sizes), noted=noted
+                new, wanted, ids, self._policies, at_once=next(sizes), noted=noted
             ),
             atomic=True,
             org_id=new.origin.org_id,
@@ -88,8 +88,8 @@ class Batches:
         It waits for callers that are adding jobs. Raises BatchNotFound, and InvalidJob for a text that is no
         id.
         """
-        asked = normalise_id(batch_id, of="batch")
-        self._run(lambda: batches.close(asked), atomic=True)
+        wanted = normalise_id(batch_id, of="batch")
+        self._run(lambda: batches.close(wanted), atomic=True)
 
     def cancel(
         self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None
@@ -104,8 +104,8 @@ class Batches:
 
     def get(self, batch_id: AnyJobId) -> Batch:
         """Return a batch and its progress; raises BatchNotFound, and InvalidJob for a text that is no id."""
-        asked = normalise_id(batch_id, of="batch")
-        return self._run(lambda: batches.get_one(asked), write=False)
+        wanted = normalise_id(batch_id, of="batch")
+        return self._run(lambda: batches.get_one(wanted), write=False)
 
     def list(
         self,
@@ -125,8 +125,8 @@ class Batches:
 
         Raises InvalidSetting, and InvalidJob for a text that is no id.
         """
-        asked = normalise_id(batch_id, of="batch")
-        return self._run(lambda: batches.list_jobs(asked, limit=limit, cursor=cursor), write=False)
+        wanted = normalise_id(batch_id, of="batch")
+        return self._run(lambda: batches.list_jobs(wanted, limit=limit, cursor=cursor), write=False)
 
     def _new(self, name: str | None, *callbacks: NewJob | None) -> NewBatch:
         named = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}

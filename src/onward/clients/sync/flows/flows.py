@@ -30,32 +30,32 @@ class Flows:
 
     def parents(self, job_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
         """Return the jobs that this job waits for or has waited for, with their results, oldest first."""
-        asked = normalise_id(job_id)
-        return self._run(lambda: graph.parents(asked, limit, cursor), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: graph.parents(wanted, limit, cursor), write=False)
 
     def followers(self, job_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
         """Return the jobs that wait for this job or have waited for it, oldest first."""
-        asked = normalise_id(job_id)
-        return self._run(lambda: graph.followers(asked, limit, cursor), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: graph.followers(wanted, limit, cursor), write=False)
 
     def children(self, job_id: AnyJobId, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Job]:
         """Return the jobs that the handler of this job has enqueued, oldest first."""
-        asked = normalise_id(job_id)
-        return self._run(lambda: graph.children(asked, limit, cursor), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: graph.children(wanted, limit, cursor), write=False)
 
     def graph(
         self, job_id: AnyJobId, *, limit: Annotated[int, Meta(ge=1, le=graph.MOST_SHOWN)] = 200
     ) -> Graph:
         """Return the flow that a job is part of, as jobs and links: at most `limit` jobs."""
-        asked = normalise_id(job_id)
-        return self._run(lambda: graph.graph(asked, limit), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: graph.graph(wanted, limit), write=False)
 
     def cancel(self, job_id: AnyJobId, *, reason: str, dry_run: bool = False) -> Bulk:
         """Cancel a job, all jobs that wait for it, and all jobs that it has enqueued.
 
         The same holds for each of those jobs.
         """
-        asked = normalise_id(job_id)
+        wanted = normalise_id(job_id)
         return self._binding.walk(
-            cancel_many.cancel_flow(asked, self._binding.policies, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_flow(wanted, self._binding.policies, reason=reason, dry_run=dry_run)
         )

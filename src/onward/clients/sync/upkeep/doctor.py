@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
-from uuid import UUID
 
 import msgspec
 
 from onward.clients.sync.binding import Binding
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import AnyJobId, normalise_id
+from onward.core.page import Page
 from onward.core.upkeep.diagnosis import Finding, ranked
 from onward.core.upkeep.explanation import explain
 from onward.core.upkeep.facts import DatabaseSeen
@@ -36,31 +36,34 @@ class Doctor:
         self._store = binding.store
         self._policies = binding.policies
 
-    def check(self, *, deep: bool = False) -> list[Finding]:
+    def check(self, *, deep: bool = False) -> Page[Finding]:
         """Return why jobs do not run, the worst finding first, and what is well.
 
         A database that fails is a finding too. `deep` also looks for damage, which reads all of a SQLite
-        file.
+        file. Raises NotAllowed for a client of one org.
         """
         self._binding.require_all_orgs("doctor.check")
         findings = [dry_run()] if self._policies.settings.dry_run else []
         condition = condition_of(self._store)
         if not condition.exists:
-            return ranked([*findings, missing_file(str(condition.path))])
+            return Page(ranked([*findings, missing_file(str(condition.path))]))
         try:
             (self._store.plan()).check()
             findings += self._look_around(deep=deep)
         except OnwardError as error:
             findings.append(trouble(error))
-        return ranked(findings)
+        return Page(ranked(findings))
 
-    def explain(self, job_id: JobId | UUID) -> list[Finding]:
-        """Return why a job has not run, or has not had its effect; raises JobNotFound."""
-        asked, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
+    def explain(self, job_id: AnyJobId) -> Page[Finding]:
+        """Return why a job has not run, or has not had its effect.
+
+        Raises JobNotFound, and InvalidJob for a text that is no id.
+        """
+        wanted, at, confined = normalise_id(job_id), self._binding.now(), self._binding.org_id is not None
         facts = self._run(
-            lambda: doctor.gather_job(asked, self._policies, at, confined=confined), write=False
+            lambda: doctor.gather_job(wanted, self._policies, at, confined=confined), write=False
         )
-        return explain(facts)
+        return Page(explain(facts))
 
     def _look_around(self, *, deep: bool) -> list[Finding]:
         """Examine the database in parts: a part that fails does not hide the findings of the others."""
@@ -98,7 +101,7 @@ class Doctor:
         try:
             return self._run(make, write=False)
         except OnwardError as error:
-            said = trouble(error)
-            if said.code not in {one.code for one in findings}:
-                findings.append(said)
+            finding = trouble(error)
+            if finding.code not in {one.code for one in findings}:
+                findings.append(finding)
             return None

@@ -15,6 +15,7 @@ from onward.clients.sync.work.worker_alerts import WorkerAlerts
 from onward.clients.sync.work.worker_artifacts import WorkerArtifacts
 from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
 from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
+from onward.clients.sync.work.worker_maintenance import WorkerMaintenance
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
@@ -72,6 +73,11 @@ class WorkerClient:
     def limits(self) -> WorkerLimits:
         """What workers do for limits."""
         return WorkerLimits(self._binding)
+
+    @property
+    def maintenance(self) -> WorkerMaintenance:
+        """What the built-in jobs do for maintenance."""
+        return WorkerMaintenance(self._binding)
 
     @property
     def schedules(self) -> WorkerSchedules:

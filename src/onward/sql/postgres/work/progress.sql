@@ -4,7 +4,7 @@
 -- name: store_progress
 -- plan: steady
 -- A handler's own transaction may hold the row of its job: waiting for it would hold up the reports of all others.
--- Returns the jobs that were left out for that.
+-- The second column is 1 for the jobs that were left out for that.
 WITH {+clock},
 reported AS MATERIALIZED (SELECT * FROM {+reports}),
 held AS MATERIALIZED (
@@ -21,7 +21,9 @@ stored AS (
     WHERE live.id = ANY (ARRAY[held.id])
     RETURNING live.id
 )
-SELECT CAST(live.id AS text)
+SELECT CAST(id AS text), 0 FROM stored
+UNION ALL
+SELECT CAST(live.id AS text), 1
 FROM reported JOIN {live} AS live ON live.id = ANY (ARRAY[reported.id]) AND live.lease = ANY (ARRAY[reported.lease])
 WHERE live.state = 'running' AND live.id NOT IN (SELECT id FROM stored)
 

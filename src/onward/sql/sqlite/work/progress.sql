@@ -4,10 +4,12 @@ FROM :reports::rows AS reports
 WHERE live.id = :reports.id AND live.lease = :reports.lease AND live.state = 'running'
 
 -- name: store_progress
--- Returns nothing: no other transaction holds a row of its own.
+-- The second column is 1 on PostgreSQL for a row that another transaction holds; here there are no locks of rows.
 -- all reports
 {+progress_stored}
+RETURNING id, 0
 
 -- name: store_last_progress
 -- all reports
 {+progress_stored}
+RETURNING id
