@@ -27,6 +27,7 @@ from onward import (
 )
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
+from onward.core.work.progress import JobReport, Report
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -247,6 +248,9 @@ REFUSED: dict[str, Call] = {
     "worker.follow_up": lambda c, _: c.worker.follow_up(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.instructions": lambda c, _: c.worker.instructions(WORKER),
+    "worker.store_progress": lambda c, o: c.worker.store_progress(
+        [JobReport.of(running_job(c, o), Report(1))]
+    ),
     "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
