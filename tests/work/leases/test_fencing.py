@@ -195,7 +195,7 @@ def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale
         *zip(jobs, [*OUTCOMES, Failed({"error_class": "E"})], strict=True),
         (stale, Failed({"error_class": "E"})),
     ]
-    answer = client.worker.finish(ends)
+    answer = client.worker.finish([job.end_with(outcome) for job, outcome in ends])
     assert (answer.held, answer.lost) == ({job.id for job in jobs}, {stale.id})
     assert answer.cancel_requested == {jobs[-1].id}
     written = [client.jobs.events(job.id)[-1] for job, _ in ends]

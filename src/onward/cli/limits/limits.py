@@ -29,7 +29,7 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         found = client.limits.list()
     if as_json:
-        click.echo(shown_json({"limits": found}))
+        click.echo(shown_json(found))
         return
     for limit in found:
         click.echo(_line(limit))
@@ -90,16 +90,16 @@ def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: st
 
 def _line(limit: LimitSeen) -> str:
     terms = limit.terms
-    said = [
+    parts = [
         None if terms.permits is None else f"{terms.permits} at once",
         None if terms.rate is None else f"{terms.rate}, {terms.at_once} at once",
         "in order" if terms.ordered else None,
         f"{limit.active} active",
         f"{limit.waiting} waiting",
     ]
-    who = ":".join(part for part in (limit.actor_type, limit.actor_id) if part)
-    by_hand = ["by hand", who, limit.reason] if limit.override is not None else []
-    return clean("  ".join(part for part in [limit.name, *said, *by_hand] if part))
+    actor = ":".join(part for part in (limit.actor_type, limit.actor_id) if part)
+    by_hand = ["by hand", actor, limit.reason] if limit.override is not None else []
+    return clean("  ".join(part for part in [limit.name, *parts, *by_hand] if part))
 
 
 def _key_line(key: KeySeen) -> str:

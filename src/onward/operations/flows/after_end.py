@@ -24,7 +24,7 @@ from onward.operations.flows.batches import settle_batches
 from onward.operations.flows.ended_job import Settled
 from onward.operations.flows.followers import Edge, Followed, settle_followers, tie
 from onward.operations.limits.limits import admit
-from onward.operations.schedules.schedules import record_ended_runs
+from onward.operations.schedules.runs import record_ended_runs
 from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.walk import Rest, Step, Walk, reading
 
