@@ -61,10 +61,8 @@ MISTAKES: dict[str, Any] = {
     "no outcome": lambda client, job: client.worker.finish([job.end_with("done")]),
     "a word for a delay": lambda client, job: client.worker.finish([job.end_with(Snooze("soon"))]),
     "a word for a wait": lambda client, job: client.worker.finish([job.end_with(Failed({}, after="soon"))]),
-    "a job instead of jobs": lambda client, job: client.worker.release(
-        [job.held_lease for job in job.held_lease]
-    ),
-    "ids to extend": lambda client, job: client.worker.extend("w", [job.id.held_lease]),
+    "a job instead of jobs": lambda client, job: client.worker.release(job.held_lease),
+    "ids to extend": lambda client, job: client.worker.extend("w", [job.id]),
     "a word for a lease": lambda client, job: client.worker.register("v", lease="soon"),
     "no lease at all": lambda client, job: client.worker.register("v", lease=timedelta()),
     "a limit of zero": lambda client, job: client.worker.claim("q", 0, worker_id="w"),

@@ -27,6 +27,7 @@ from onward import (
 )
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
+from onward.core.work.progress import JobReport, Report
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -224,6 +225,9 @@ REFUSED: dict[str, Call] = {
     "gate.close": lambda c, _: c.gate.close(**WHY),
     "worker.extend": lambda c, _: c.worker.extend(WORKER, []),
     "worker.finish": lambda c, o: c.worker.finish([running_job(c, o).end_with(Succeeded())]),
+    "worker.store_progress": lambda c, o: c.worker.store_progress(
+        [JobReport.of(running_job(c, o), Report(1))]
+    ),
     "worker.held": lambda c, _: c.worker.held(WORKER),
     "worker.lead": lambda c, _: c.worker.lead("something", WORKER),
     "worker.ready_queues": lambda c, _: c.worker.ready_queues(),
