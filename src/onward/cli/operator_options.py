@@ -32,7 +32,7 @@ AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one docum
 _DIGITS = 32
 
 
-def given(*options: Callable[..., Any]) -> Callable[..., Any]:
+def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Add options to a command, in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

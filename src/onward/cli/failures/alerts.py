@@ -13,11 +13,11 @@ from onward.cli.operator_options import (
     AS_JSON,
     PLACE,
     WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.times import read_length
 from onward.cli.views.text import say, shown_json
@@ -37,7 +37,7 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--kind", metavar="KIND", help="Only of this kind, such as job_dead.")
-@given(*page_options(50), *AS_JSON, *PLACE)
+@with_options(*page_options(50), *AS_JSON, *PLACE)
 def list_(
     *, kind: str | None, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
@@ -64,7 +64,7 @@ def list_(
 @click.option(
     "--for", "for_", metavar="TIME", help="For this long, such as 8h or 7d; else until it is unmuted."
 )
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def mute(
     *, fingerprint: str, reason: str, for_: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
@@ -78,7 +78,7 @@ def mute(
 @command.command("unmute")
 @click.argument("fingerprint")
 @click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def unmute(
     *, fingerprint: str, reason: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:

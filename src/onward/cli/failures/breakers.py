@@ -11,11 +11,11 @@ from onward.cli.operator_options import (
     AS_JSON,
     PLACE,
     WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.text import say, shown_json
@@ -33,7 +33,7 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*page_options(1000), *AS_JSON, *PLACE)
+@with_options(*page_options(1000), *AS_JSON, *PLACE)
 def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """List the breakers of providers that have pushed back, and those opened by hand."""
     with open_client(app, url) as client:
@@ -50,10 +50,10 @@ def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url
 
 @command.command("open")
 @click.argument("name")
-@given(*_REASON)
+@with_options(*_REASON)
 @click.option("--for", "for_", metavar="TIME", help="For this long, such as 10m; else until it is closed.")
 @click.option("--until", metavar="TIME", help="Until this time, such as 2026-01-31T18:00+01:00.")
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def open_(
     *,
     name: str,
@@ -77,7 +77,7 @@ def open_(
 
 @command.command("close")
 @click.argument("name")
-@given(*_REASON, *WHO, *PLACE)
+@with_options(*_REASON, *WHO, *PLACE)
 def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Let the jobs of the provider NAME run again, one at first.
 

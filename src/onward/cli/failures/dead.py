@@ -29,11 +29,11 @@ from onward.cli.operator_options import (
     AS_JSON,
     PLACE,
     WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.views.text import say, shown_json
 
@@ -77,10 +77,10 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*_NARROWING)
+@with_options(*_NARROWING)
 @click.option("--group", metavar="GROUP", help="The jobs of this group, instead of the groups.")
 @click.option("--jobs", is_flag=True, help="The jobs instead of their groups.")
-@given(*page_options(50, most=200), *AS_JSON, *PLACE)
+@with_options(*page_options(50, most=200), *AS_JSON, *PLACE)
 def list_(
     *,
     group: str | None,
@@ -119,7 +119,7 @@ def list_(
 
 @command.command("show")
 @click.argument("name", metavar="GROUP|JOB")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
     """Show a group, or a dead job and how it was resolved."""
     from onward.core.plain import plain
@@ -142,10 +142,10 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 
 
 @command.command("replay")
-@given(*_NAME, *_NARROWING, *_SUBJECT)
+@with_options(*_NAME, *_NARROWING, *_SUBJECT)
 @click.option("--rate", metavar="RATE", help="Have them due one after another, such as 10/s or 90/m.")
 @click.option("--keep-attempts", is_flag=True, help="Give each one more attempt instead of all.")
-@given(*_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
+@with_options(*_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
 def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any) -> None:
     """Run dead jobs again under their own ids."""
     how: dict[str, Any] = {"reason": reason, "reset_attempts": not keep_attempts}
@@ -160,7 +160,7 @@ def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any
 
 
 @command.command("discard")
-@given(*_NAME, *_NARROWING, *_SUBJECT, *_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
+@with_options(*_NAME, *_NARROWING, *_SUBJECT, *_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
 def discard(*, reason: str, **options: Any) -> None:
     """Leave jobs dead permanently; their rows are kept."""
 
@@ -180,7 +180,7 @@ def discard(*, reason: str, **options: Any) -> None:
 @click.option("--queue", metavar="QUEUE", help="Another queue.")
 @click.option("--priority", type=int, help="Another priority.")
 @click.option("--max-attempts", type=int, help="Another number of attempts.")
-@given(*_LIMIT, *_YES, *_REASON, *WHO, *AS_JSON, *PLACE)
+@with_options(*_LIMIT, *_YES, *_REASON, *WHO, *AS_JSON, *PLACE)
 def fix(
     *,
     name: str,

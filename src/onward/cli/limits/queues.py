@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.operator_options import AS_JSON, PLACE, WHO, open_client, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
@@ -34,7 +34,7 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     """List the queues that have jobs, a policy or a pause, then the paused orgs and job types."""
     with open_client(app, url) as client:
@@ -56,9 +56,9 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
 
 
 @command.command("pause")
-@given(*_WHAT)
+@with_options(*_WHAT)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; workers and dashboards show it.")
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def pause_(
     *,
     queue: str | None,
@@ -77,9 +77,9 @@ def pause_(
 
 
 @command.command("resume")
-@given(*_WHAT)
+@with_options(*_WHAT)
 @click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def resume(
     *,
     queue: str | None,
@@ -103,7 +103,7 @@ def resume(
 @click.option("--rate", metavar="N/TIME|none", help="How many may start in a time, such as 10/1m.")
 @click.option("--burst", type=int, metavar="N", help="How many of them may start at once.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def limit(
     *,
     queue: str,
@@ -125,7 +125,7 @@ def limit(
 @command.command("reset")
 @click.argument("queue")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*WHO, *PLACE)
 def reset(*, queue: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Return QUEUE to the policy that the application declares."""
     with open_operator(app, url, actor) as client:

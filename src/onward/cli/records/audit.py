@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, given, open_client
+from onward.cli.operator_options import AS_JSON, PLACE, open_client, with_options
 from onward.cli.times import read_instant
 from onward.cli.views.text import say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
@@ -37,13 +37,13 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*_NARROWING)
+@with_options(*_NARROWING)
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many."
 )
 @click.option("--cursor", metavar="CURSOR", help="Continue after the page that printed it.")
 @click.option("--oldest", is_flag=True, help="Oldest first instead of newest first.")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def list_(
     *,
     limit: int,
@@ -67,7 +67,7 @@ def list_(
 
 
 @command.command("export")
-@given(*_NARROWING, *PLACE)
+@with_options(*_NARROWING, *PLACE)
 def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
     """Print all matching records as JSON lines, the oldest first."""
     with open_client(app, url) as client:
@@ -77,7 +77,7 @@ def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
 
 @command.command("verify")
 @click.option("--head", metavar="POSITION:LINK", help="The head that an earlier verification printed.")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """Seal all unsealed rows, then compare every row with the chain; exit with 1 if there is a fault."""
     with open_client(app, url) as client:

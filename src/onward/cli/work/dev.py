@@ -66,19 +66,19 @@ class _Reloader:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)
-        turn = "first"
+        start = "first"
         while True:
-            code = await self._run_child(turn)
+            code = await self._run_child(start)
             if self._stopping.is_set():
                 return code
-            turn, self._began = "again", time.monotonic()
+            start, self._began = "again", time.monotonic()
 
-    async def _run_child(self, turn: str) -> int:
+    async def _run_child(self, start: str) -> int:
         """Run the worker until a file changes or a stop is requested; return its exit code."""
         from onward.worker.supervisor import Child
 
         stamps = source_stamps(Path.cwd())
-        child = self._child = await Child.start([*self._command, "--dev", turn])
+        child = self._child = await Child.start([*self._command, "--dev", start])
         if self._stopping.is_set():
             child.stop()
         ready = asyncio.create_task(self._tell_ready(child))

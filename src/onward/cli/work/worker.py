@@ -91,12 +91,12 @@ class _Options:
     "--json", "as_json", is_flag=True, help="Print at the end how many jobs came to what (one process)."
 )
 @click.option("--dev", type=click.Choice(["first", "again"]), hidden=True)
-def command(**given: Any) -> int:
+def command(**values: Any) -> int:
     """Run the jobs of APP (module:attribute) until told to stop.
 
     Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
-    options = _Options(**{**given, "app": name_of_app(given["app"])})
+    options = _Options(**{**values, "app": name_of_app(values["app"])})
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
     set_up_logs(options.log_level, options.app)
@@ -106,10 +106,10 @@ def command(**given: Any) -> int:
     return _work(app, options, queues)
 
 
-def parse_queues(given: Sequence[str]) -> dict[str, int | None] | None:
+def parse_queues(texts: Sequence[str]) -> dict[str, int | None] | None:
     """Read `q:critical=4,q:default`; a queue without a number may use every slot. None means all queues."""
     queues: dict[str, int | None] = {}
-    for item in (item.strip() for text in given for item in text.split(",")):
+    for item in (item.strip() for text in texts for item in text.split(",")):
         name, equals, most = item.partition("=")
         if not name or (equals and not (most.isdecimal() and int(most) > 0)):
             raise InvalidSetting(
@@ -141,19 +141,19 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
     from onward.worker.supervisor import Parent
 
     parent = Parent.find()
-    told: list[str] = []
+    announced: list[str] = []
     with app.clients.open() as client:
         database = banner.describe_database(client)
 
     def registered(worker_id: str) -> None:
         quietly = options.dev == "again" or (parent is not None and options.dev is None)
-        if not told and not quietly:
+        if not announced and not quietly:
             slots = f"{options.concurrency} slots"
             rows = {"database": database, "jobs": banner.describe_jobs(app)}
             rows["worker"] = banner.describe_worker(worker_id, slots, queues)
             title = "dev mode · reloads on change · Ctrl-C stops" if options.dev else "worker · Ctrl-C stops"
             banner.print_block(title, rows)
-        told.append(worker_id)
+        announced.append(worker_id)
         if parent is not None:
             parent.tell_registered(worker_id)
 

@@ -24,7 +24,7 @@ from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
 from onward.operations.failures.dead_filter import conditions, listing
 from onward.operations.flows.followers import give_up, hand_over
-from onward.operations.jobs.new_rows import COLUMNS, asked_row
+from onward.operations.jobs.new_rows import COLUMNS, new_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 NO_TIME = timedelta()
@@ -126,7 +126,7 @@ def planned(
     job: Job, edit: Edit, successor_id: JobId, policies: Policies
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
-    row = asked_row(_edited(job, edit), successor_id, policies)
+    row = new_row(_edited(job, edit), successor_id, policies)
     # Else the death's only resolution would be used up by a copy that can't run.
     if check := policies.registry.checks.get(job.job_type):
         check(decode(str(row[COLUMNS.index("payload")])))
