@@ -30,7 +30,9 @@ def read_payload(source: str, option: str = "--payload") -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise InvalidSetting(f"{name} is not JSON: {error}") from None
     if not isinstance(payload, dict):
-        raise InvalidSetting(f'{name} holds a {type(payload).__name__}; give an object, such as {{"id": 42}}')
+        raise InvalidSetting(
+            f'{name} is a {type(payload).__name__}; give a JSON object, such as {{"id": 42}}'
+        )
     return payload
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, open_client, open_operator, with_options
+from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_client, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.limits.limit_use import KeySeen, LimitSeen
 
-_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit."),)
 
 
 @click.group("limits")
@@ -54,10 +54,12 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option("--concurrency", type=int, metavar="N", help="How many of a key may be active at once.")
-@click.option("--rate", metavar="N/TIME", help="How many of a key may start in a time, such as 10/1m.")
-@click.option("--burst", type=int, metavar="N", help="How many of them may start at once.")
-@with_options(*_REASON, *WHO, *PLACE)
+@click.option("--concurrency", type=int, metavar="N", help="At most this many active jobs of a key.")
+@click.option(
+    "--rate", metavar="N/TIME", help="At most this many starts of a key in a period, such as 10/1m."
+)
+@click.option("--burst", type=int, metavar="N", help="At most this many of those starts at once.")
+@with_options(*_REASON, *ACTOR, *PLACE)
 def set_(
     *,
     name: str,
@@ -77,7 +79,7 @@ def set_(
 
 @command.command("reset")
 @click.argument("name")
-@with_options(*_REASON, *WHO, *PLACE)
+@with_options(*_REASON, *ACTOR, *PLACE)
 def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Return the limit NAME to what the application declares; exit with 1 if there was no override."""
     with open_operator(app, url, actor) as client:

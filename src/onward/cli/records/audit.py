@@ -24,10 +24,10 @@ _LINKS_A_LINE = 100_000
 _NARROWING = (
     click.option("--since", metavar="TIME", help="From this time on, such as 2026-01-31T18:00+01:00."),
     click.option("--until", metavar="TIME", help="Before this time."),
-    click.option("--org", metavar="ORG", help="Only what concerns this org."),
-    click.option("--event", metavar="EVENT", help="Only this event, such as job.deadlettered."),
-    click.option("--job", "job_id", metavar="ID", help="Only this job."),
-    click.option("--actor", metavar="TYPE:ID", help="Only what this actor did."),
+    click.option("--org", metavar="ORG", help="Only records of this org."),
+    click.option("--event", metavar="EVENT", help="Only records of this event, such as job.deadlettered."),
+    click.option("--job", "job_id", metavar="ID", help="Only records of this job."),
+    click.option("--actor", metavar="TYPE:ID", help="Only records of this actor."),
 )
 
 
@@ -39,7 +39,7 @@ def command() -> None:
 @command.command("list")
 @with_options(*_NARROWING)
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many."
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many records."
 )
 @click.option("--cursor", metavar="CURSOR", help="Continue after the page that printed it.")
 @click.option("--oldest", is_flag=True, help="Oldest first instead of newest first.")
@@ -95,7 +95,7 @@ def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None)
             say(_described(fault), timed=False)
         more = len(found.faults) - _FAULTS_SHOWN
         if more > 0:
-            say(f"… and {more} more; --json has them", timed=False)
+            say(f"… and {more} more; --json lists all", timed=False)
         say(f"{'intact' if found.intact else 'NOT intact'}: {found.links} links", timed=False)
         click.echo(found.head)
     if not found.intact:

@@ -30,7 +30,7 @@ _COMMAND = re.compile(r"^onward [a-z]+(?: [a-z]+)?(?= |$)")
 @click.argument("job_id", required=False)
 @click.option("--subject", metavar="SUBJECT", help="The jobs of this subject, such as booking:42.")
 @click.option("--job-type", metavar="TYPE", help="With --subject: only those of this type.")
-@click.option("--deep", is_flag=True, help="Look for damage too; reads all of a SQLite file.")
+@click.option("--deep", is_flag=True, help="Also look for damage; reads all of a SQLite file.")
 @with_options(*AS_JSON, *PLACE)
 def command(
     *,

@@ -32,9 +32,15 @@ Stamps = dict[str, tuple[int, int]]
 
 @click.command("dev")
 @click.argument("app", required=False)
-@click.option("--concurrency", type=click.IntRange(1), default=10, show_default=True, help="Jobs at once.")
 @click.option(
-    "--grace", default="5s", show_default=True, help="Time to finish in, before a restart or the end."
+    "--concurrency",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="The number of slots: jobs at once.",
+)
+@click.option(
+    "--grace", default="5s", show_default=True, help="How long jobs may finish before a restart or the end."
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
@@ -62,7 +68,7 @@ class _Reloader:
         self._began = time.monotonic()
 
     async def run(self) -> int:
-        """Run until told to stop; return the exit code."""
+        """Run until a signal stops it; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)

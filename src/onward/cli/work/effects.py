@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.operator_options import (
+    ACTOR,
     AS_JSON,
     PLACE,
-    WHO,
     find_job,
     open_client,
     open_operator,
@@ -55,8 +55,8 @@ def list_(
 @command.command("reset")
 @click.argument("job", metavar="JOB")
 @click.argument("name", metavar="NAME")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit.")
-@with_options(*WHO, *PLACE)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Reset an effect: the next time the job runs, it does the effect again under a new key."""
     with open_operator(app, url, actor) as client:

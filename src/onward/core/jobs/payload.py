@@ -230,7 +230,9 @@ def _plain_leaf(value: object) -> object:
     if isinstance(value, float):
         # ".0" keeps the number a float in jsonb, and writing all its digits keeps it the same float.
         return (
-            msgspec.Raw(f"{int(value)}.0".encode()) if _INTEGRAL_FROM <= abs(value) < _INTEGRAL_END else float(value)
+            msgspec.Raw(f"{int(value)}.0".encode())
+            if _INTEGRAL_FROM <= abs(value) < _INTEGRAL_END
+            else float(value)
         )
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 

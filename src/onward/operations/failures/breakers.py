@@ -89,7 +89,7 @@ def open_breaker(
         raise InvalidSetting("for_ and until are both set; give one of them")
     span = None if for_ is None else duration("for_", for_)
     if span is not None and not _NONE < span <= timedelta(days=36_525):
-        raise InvalidSetting(f"for_ is {for_!r:.80}; give a length of time above zero")
+        raise InvalidSetting(f"for_ is {for_!r:.80}; give a duration above zero, such as 10m")
     end = None if until is None else zoned("until", until)
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
@@ -131,12 +131,12 @@ def _change(
             "detail": None if audited is None else _detail(before, after, reason),
         }
         if event is None:
-            # The operator who opened it stays its actor, whatever a worker counts meanwhile.
+            # The operator stays the actor of the breaker, whatever a worker counts meanwhile.
             params |= {"actor_type": after.actor_type, "actor_id": after.actor_id}
         rows = yield Statement("put_breaker", params)
         if rows:
             return answer, _breaker(rows[0])
-    raise StoreError(f"the breaker {name!r} is being changed by other processes all the time; try again")
+    raise StoreError(f"the breaker {name!r} is changed by other processes too often; try again")
 
 
 def _read(name: str) -> Operation[tuple[datetime, int, Breaker]]:

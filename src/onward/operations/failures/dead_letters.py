@@ -47,7 +47,9 @@ def get_letter(job_id: JobId) -> Operation[DeadLetter]:
     """Read a dead job and its resolution; raises JobNotFound."""
     rows = yield Statement("get_dead_letter", {"id": job_id})
     if not rows:
-        raise JobNotFound(f"no dead job {job_id}; it lives, has ended otherwise, or was never enqueued here")
+        raise JobNotFound(
+            f"no dead job {job_id}; it has not ended, ended in another state, or was never enqueued here"
+        )
     return _letter(rows[0])
 
 
@@ -117,7 +119,7 @@ def fix(
     if not rows:
         # Another process was first: raise with what it did.
         yield from get_unresolved(job_id)
-        raise AlreadyResolved(f"job {job_id} was changed by another process meanwhile; look at it again")
+        raise AlreadyResolved(f"job {job_id} was changed by another process meanwhile; read it again")
     yield from hand_over(job_id, successor_id)
     return DeadLetter.of(job, _resolution(rows[0]))
 
@@ -142,7 +144,9 @@ def get_unresolved(job_id: JobId) -> Operation[DeadLetter]:
     if letter.resolution is not None:
         became = letter.resolution.resolution
         other = f", by job {letter.successor_id}" if letter.successor_id else ""
-        raise AlreadyResolved(f"job {job_id} was {became} already{other}; a death is resolved once")
+        raise AlreadyResolved(
+            f"job {job_id} was {became} already{other}; a dead letter can be resolved only once"
+        )
     return letter
 
 

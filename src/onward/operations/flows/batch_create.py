@@ -48,7 +48,7 @@ def enqueue_batch(
 
 def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
     if job.batch_id is not None:
-        raise InvalidJob(f"jobs[{at}] is in batch {job.batch_id} already; a job is in one batch")
+        raise InvalidJob(f"jobs[{at}] is in batch {job.batch_id} already; a job can be in one batch only")
     return msgspec.structs.replace(job, batch_id=batch_id, ties=int(job.ties | Tie.BATCHED))
 
 

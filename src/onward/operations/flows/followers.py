@@ -211,7 +211,7 @@ def _check_parent(
     if place is not None:
         if jobs[place].org_id != new.org_id:
             raise InvalidJob(
-                f"a job of org {new.org_id!r} would wait for one of org {jobs[place].org_id!r}; "
+                f"a job of org {new.org_id!r} would wait for a job of org {jobs[place].org_id!r}; "
                 "make a flow for each org"
             )
     elif parent not in found or found[parent].org_id != new.org_id:

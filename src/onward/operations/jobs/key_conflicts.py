@@ -145,7 +145,7 @@ def _changed(new: NewJob, scope: KeyScope, holder: JobId) -> Operation[NewJob]:
 def _merged(merge: Merge, held: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     merged = merge(held, new)
     if not isinstance(merged, dict):
-        raise InvalidJob(f"merge returned {merged!r:.80} for the payloads of one key; have it return a dict")
+        raise InvalidJob(f"merge returned {merged!r:.80} for two payloads of one key; it must return a dict")
     return merged
 
 

@@ -61,9 +61,7 @@ def check_keys(jobs: Sequence[NewJob], policies: Policies = DEFAULT_POLICIES) ->
     if None in keys:
         for new, key in zip(jobs, keys, strict=True):
             if key is None and new.unique is not None:
-                raise InvalidJob(
-                    f"unique is {new.unique!r}, but there is no key that could be held; give key= too"
-                )
+                raise InvalidJob(f"unique is {new.unique!r}, but the job has no key to hold; give key= too")
     return keys
 
 

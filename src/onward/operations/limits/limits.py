@@ -138,10 +138,12 @@ def override(
     """Set other terms than the declared ones; terms that are not given stay as declared."""
     terms = check_terms(concurrency, rate, burst)
     if not terms:
-        raise InvalidSetting("nothing is set; give concurrency=, rate= or burst=")
+        raise InvalidSetting("no term was given; give concurrency=, rate= or burst=")
     limit = yield from get_limit(name, keys=1)
     if burst is not None and rate is None and limit.declared.get("rate") is None:
-        raise InvalidSetting(f"burst is what a rate lets go at once, and limit {name!r} has none; give rate=")
+        raise InvalidSetting(
+            f"burst is {burst}, but limit {name!r} has no rate for it to bound; give rate= too"
+        )
     yield from _override(name, terms, reason=reason)
     return (yield from get_limit(name))
 

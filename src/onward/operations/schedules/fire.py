@@ -163,7 +163,7 @@ def _extra_run(
         new_row(new, job_id, policies)
         if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, extra=True)])):
             return job_id, new
-    raise StoreError(f"the schedule {schedule.name!r} is run by others all the time; try again")
+    raise StoreError(f"the schedule {schedule.name!r} is run by other callers too often; try again")
 
 
 def _open_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, JobId]]:

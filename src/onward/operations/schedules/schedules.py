@@ -93,7 +93,7 @@ def put(new: NewSchedule, *, reason: str | None = None) -> Operation[Schedule]:
         if before is not None and (before.source, new.source) == ("code", "database"):
             raise InvalidSetting(
                 f"the schedule {new.name!r} is defined in code, by its job type; change it there, "
-                "or give this one another name"
+                "or give this schedule another name"
             )
         return _defined(new, before, at)
 
@@ -263,7 +263,7 @@ def _change(name: str, change: Change, event: str | None, *, reason: str | None)
         rows = yield Statement("put_schedule", params)
         if rows:
             return read_schedule(rows[0])
-    raise StoreError(f"the schedule {name!r} is changed by others all the time; try again")
+    raise StoreError(f"the schedule {name!r} is changed by other processes too often; try again")
 
 
 def _event(before: Schedule | None, after: Schedule) -> str | None:
