@@ -178,8 +178,8 @@ def bounds_of(
 def _read(declared: str, override: str | None) -> QueuePolicy:
     known = QueueOptions.__annotations__
     values = {name: value for name, value in decode(declared).items() if name in known}
-    rule = QueuePolicy.of(**values)
-    return rule if override is None else rule.overridden(decode(override))
+    policy = QueuePolicy.of(**values)
+    return policy if override is None else policy.overridden(decode(override))
 
 
 def _weights(weights: Any) -> Mapping[str, int]:

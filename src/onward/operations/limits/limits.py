@@ -136,13 +136,15 @@ def override(
     name: str, *, concurrency: int | None, rate: float | str | None, burst: int | None, reason: str
 ) -> Operation[LimitSeen]:
     """Set other terms than the declared ones; terms that are not given stay as declared."""
-    said = check_terms(concurrency, rate, burst)
-    if not said:
-        raise InvalidSetting("nothing is set; give concurrency=, rate= or burst=")
+    terms = check_terms(concurrency, rate, burst)
+    if not terms:
+        raise InvalidSetting("no term was given; give concurrency=, rate= or burst=")
     limit = yield from get_limit(name, keys=1)
     if burst is not None and rate is None and limit.declared.get("rate") is None:
-        raise InvalidSetting(f"burst is what a rate lets go at once, and limit {name!r} has none; give rate=")
-    yield from _override(name, said, reason=reason)
+        raise InvalidSetting(
+            f"burst is {burst}, but limit {name!r} has no rate for it to bound; give rate= too"
+        )
+    yield from _override(name, terms, reason=reason)
     return (yield from get_limit(name))
 
 
@@ -165,15 +167,15 @@ def standing_of(key: str) -> Operation[PermitsSeen]:
     return seen
 
 
-def _override(name: str, said: dict[str, Any] | None, *, reason: str) -> Operation[bool]:
+def _override(name: str, terms: dict[str, Any] | None, *, reason: str) -> Operation[bool]:
     reason = check_reason(reason)
     rows = yield Statement(
         "override_limit",
         {
             "name": name,
-            "override": None if said is None else as_json(said),
-            "event": "limit.reset" if said is None else "limit.set",
-            "detail": as_json({"name": name, **(said or {}), "reason": reason}),
+            "override": None if terms is None else as_json(terms),
+            "event": "limit.reset" if terms is None else "limit.set",
+            "detail": as_json({"name": name, **(terms or {}), "reason": reason}),
             "reason": reason,
         },
     )

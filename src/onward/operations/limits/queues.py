@@ -84,13 +84,15 @@ def limit_queue(
     """
     _check_name(name)
     reason = check_reason(reason)
-    said = bounds_of(concurrency, rate, burst)
-    if not said:
-        raise InvalidSetting("limit() was given no bound; give concurrency=, rate= or burst=")
+    bounds = bounds_of(concurrency, rate, burst)
+    if not bounds:
+        raise InvalidSetting("no bound was given; give concurrency=, rate= or burst=")
     before = yield from _locked(name)
-    override = {**(before.override or {}), **said}
+    override = {**(before.override or {}), **bounds}
     if burst is not None and before.declared.overridden(override).rate is None:
-        raise InvalidSetting("burst is what a rate lets go at once; give rate= too")
+        raise InvalidSetting(
+            f"burst is {burst}, but queue {name!r} has no rate for it to bound; give rate= too"
+        )
     return (yield from _put(before, override, "queue.limited", reason=reason))
 
 

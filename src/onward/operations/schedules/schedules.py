@@ -28,8 +28,8 @@ from onward.core.schedules.schedule import (
 )
 from onward.core.schedules.timing import Missed, Timing
 from onward.errors import InvalidSetting, ScheduleNotFound, StoreError
-from onward.operations.flows.ended_job import Settled
-from onward.operations.jobs.new_rows import asked_row
+from onward.operations.flows.pending_end import PendingEnd
+from onward.operations.jobs.new_rows import new_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, acting, as_json
 
 RUN_ENDS = ("job_id", "outcome", "error", "ended_at")
@@ -59,7 +59,7 @@ def checked_schedule(
     check_scheduling(policies.category(job.category), _ANY_OCCURRENCE, None)
     if check := policies.registry.checks.get(job.job_type):
         check(job.payload)
-    row = asked_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
+    row = new_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
     return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
 
 
@@ -93,7 +93,7 @@ def put(new: NewSchedule, *, reason: str | None = None) -> Operation[Schedule]:
         if before is not None and (before.source, new.source) == ("code", "database"):
             raise InvalidSetting(
                 f"the schedule {new.name!r} is defined in code, by its job type; change it there, "
-                "or give this one another name"
+                "or give this schedule another name"
             )
         return _defined(new, before, at)
 
@@ -163,7 +163,7 @@ def list_runs(name: str | None = None, *, limit: int = 50) -> Operation[list[Sch
     return [_run(row) for row in rows]
 
 
-def record_ended_runs(ended: Sequence[Settled]) -> Operation[None]:
+def record_ended_runs(ended: Sequence[PendingEnd]) -> Operation[None]:
     """Write into the history of schedules how their runs have ended."""
     ends = [
         (
@@ -263,7 +263,7 @@ def _change(name: str, change: Change, event: str | None, *, reason: str | None)
         rows = yield Statement("put_schedule", params)
         if rows:
             return read_schedule(rows[0])
-    raise StoreError(f"the schedule {name!r} is changed by others all the time; try again")
+    raise StoreError(f"the schedule {name!r} is changed by other processes too often; try again")
 
 
 def _event(before: Schedule | None, after: Schedule) -> str | None:
@@ -274,13 +274,13 @@ def _event(before: Schedule | None, after: Schedule) -> str | None:
 
 
 def _detail(schedule: Schedule, reason: str | None) -> str:
-    said: dict[str, Any] = {
+    detail: dict[str, Any] = {
         "name": schedule.name,
         "source": schedule.source,
         "timing": schedule.timing.in_words(),
         "reason": reason,
     }
-    return as_json({key: value for key, value in said.items() if value is not None})
+    return as_json({key: value for key, value in detail.items() if value is not None})
 
 
 def _read(name: str) -> Operation[tuple[datetime, Schedule | None]]:
