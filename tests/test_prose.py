@@ -18,6 +18,7 @@ BARE_SUBJECT = re.compile(
     r"(?:^|[.;:(]\s+|, )(?:[Ww]ho|[Ww]hoever|[Ss]omebody|[Nn]obody|[Ss]omeone)\b"
     r"|\bfor who\b|\bto whom\b|\bthose who\b|\bone who\b|\bso (?:many|long|much)\b(?! as)|Do the same"
 )
+NO_NAMES = {"told", "said", "asked", "given", "whole"}
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -52,3 +53,17 @@ def test_a_sentence_names_its_subject_and_its_quantities(path):
     prose = [*comments(path), *(docstrings(path) if path.suffix == ".py" else ())]
     lines = [line.strip() for text in prose for line in text.splitlines()]
     assert [line for line in lines if BARE_SUBJECT.search(line)] == []
+
+
+def identifiers(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                yield name.replace("whole_number", "integer")
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name.replace("whole_number", "integer")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_an_identifier_is_a_noun_or_a_verb_of_the_vocabulary(path):
+    assert sorted(name for name in identifiers(path) if NO_NAMES & set(name.lower().split("_"))) == []

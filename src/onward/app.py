@@ -37,7 +37,7 @@ from onward.core.work.wait import Sent
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
 from onward.handlers.clients import Clients, confined
-from onward.handlers.context.context_effects import dry_run_asked
+from onward.handlers.context.context_effects import is_dry_run
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
@@ -91,7 +91,7 @@ class Onward:
     ) -> None:
         check_names("Onward()", settings, SettingOptions.__annotations__)
         if settings.get("dry_run") is None:
-            settings["dry_run"] = dry_run_asked()
+            settings["dry_run"] = is_dry_run()
         settings["alerts"] = sinks_of(settings.get("alerts"))
         self.policies = Policies.of(**settings)
         self.policies.registry.classification.report = report_broken_rule

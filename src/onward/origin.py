@@ -60,8 +60,8 @@ _FIELDS = (
 def ambient(**fields: str | None) -> Iterator[None]:
     """Make the jobs that are enqueued within inherit these fields, and those of the contexts around."""
     outer = _current() or Origin()
-    given = {name: value for name, value in fields.items() if value is not None}
-    token = AMBIENT.set(msgspec.structs.replace(outer, **given))
+    values = {name: value for name, value in fields.items() if value is not None}
+    token = AMBIENT.set(msgspec.structs.replace(outer, **values))
     try:
         yield
     finally:

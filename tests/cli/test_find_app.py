@@ -31,7 +31,11 @@ def test_a_module_alone_will_do_if_it_has_one_app(folder):
         (APP, "./shop/app.py:app", '"./shop/app.py:app" names no module; .* such as shop.app:app'),
         (APP, "", '"" names no module'),
         ("", "app", 'module "app" has no Onward; make one there: app = Onward()'),
-        (f"{APP}two = Onward()", "app", 'module "app" has several Onwards; give one of app:app, app:two'),
+        (
+            f"{APP}two = Onward()",
+            "app",
+            'module "app" makes more than one Onward(); give one of app:app, app:two',
+        ),
         ("import sys\n1/0", "app:app", 'importing "app" failed: ZeroDivisionError: division by zero'),
         ("import nonesuch", "app:app", 'importing "app" failed: ModuleNotFoundError: .* .nonesuch'),
         ("import app.inner", "app:app", 'importing "app" failed: ModuleNotFoundError: '),

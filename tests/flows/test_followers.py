@@ -203,7 +203,7 @@ def test_deleting_a_job_does_not_leave_its_followers_blocked(working: Client) ->
     assert "was removed" in str(working.jobs.get(second.id).error.reason)
 
 
-def test_a_parent_with_very_many_followers_is_settled_in_parts(working: Client, monkeypatch) -> None:
+def test_a_parent_with_very_many_followers_is_followed_up_in_parts(working: Client, monkeypatch) -> None:
     monkeypatch.setattr(followers, "_AT_ONCE", 10)
     waiting = [new(f"b{at}", after_failure="wait" if at % 2 else "cancel") for at in range(45)]
     first, *rest = working.enqueue_flow(new("a").then(*waiting))

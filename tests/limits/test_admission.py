@@ -294,9 +294,9 @@ def test_a_listing_counts_who_holds_and_who_waits(client: Client):
 @pytest.mark.parametrize(
     ("terms", "said"),
     [
-        ({}, "nothing is set"),
+        ({}, "no term was given"),
         ({"concurrency": 0}, "concurrency is 0"),
-        ({"burst": 3}, "give rate= too"),
+        ({"burst": 3}, "has no rate for it to bound; give rate= too"),
     ],
 )
 def test_what_an_operator_can_not_mean_is_refused(client: Client, terms: dict[str, int], said: str):

@@ -13,7 +13,7 @@ from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, JobState, NewJob, micros
 from onward.operations.flows import batch_create, batches
-from onward.operations.flows.ended_job import Settled
+from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.jobs import cancel, enqueue
 from onward.operations.statement import Operation
 
@@ -30,7 +30,7 @@ NEW = NewBatch(
 )
 STORED = '{"on_complete":{"id":"x","payload":"{}","job_type":"t"}}'
 BATCH = (ID, None, "n", 1, 1, None, None, None, None, None, None, STORED, 1, 0, 0)
-ENDED = Settled(ID, JobState.DEAD, "failed", Tie.BATCHED, "t", None, OTHER, None, None, 1, NOW)
+ENDED = PendingEnd(ID, JobState.DEAD, "failed", Tie.BATCHED, "t", None, OTHER, None, None, 1, NOW)
 OPEN, CLOSED = (ID, None, None, None, None), (ID, None, 1, None, None)
 JOB = tuple(
     {"int": 1, "time": micros(NOW), "json": "{}", "id": ID, "text": "x", "bool": 0}[kind]
@@ -62,7 +62,7 @@ BATCH_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[CLOSED], [(OTHER, ID)], []],
     ),
     "close a batch": (partial(batches.close, ID), [[(ID,)], []]),
-    "settle batches": (partial(batches.settle_batches, [ENDED]), [[(OTHER,)], []]),
+    "count ended jobs in batches": (partial(batches.count_ends, [ENDED]), [[(OTHER,)], []]),
     "get a batch": (partial(batches.get_one, ID), [[(*BATCH, "queued", 0, 1)]]),
     "list batches": (batches.list_batches, [[(ID,)], [(*BATCH, None, None, None)]]),
     "jobs of a batch": (partial(batches.list_jobs, ID), [[JOB]]),

@@ -1,4 +1,4 @@
-"""The operations of flows, and what settles ends, with the rows that each is sent."""
+"""The operations of flows, and the follow-up work of ends, with the rows that each is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onward.core.flows.flow import Tie
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, JobState, NewJob, micros
 from onward.operations.flows import after_end, followers, graph
-from onward.operations.flows.ended_job import Settled
+from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.jobs import enqueue
 from onward.operations.statement import Operation
 
@@ -24,7 +24,7 @@ PARENT = (OTHER, "o", "running", "t", 0)
 WAITING = (ID, "o", 1, 1, None, 2, 0)
 EDGE_ROW = (ID, OTHER, "o", "succeeded", "cancel")
 EDGE = followers.Edge(ID, OTHER, "o", "succeeded", "cancel")
-ENDED_PARENT = Settled(
+ENDED_PARENT = PendingEnd(
     OTHER, JobState.SUCCEEDED, "succeeded", Tie.FOLLOWED, "t", "o", None, None, None, 1, NOW
 )
 STORED = tuple(
@@ -43,8 +43,8 @@ FLOW_SETS = {
 }
 
 FLOW_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[tuple[Any, ...]]]]] = {
-    "find what is not settled": (after_end.find_pending_ends, [[(ID,)]]),
-    "settle": (
+    "find pending ends": (after_end.find_pending_ends, [[(ID,)]]),
+    "follow up ends": (
         partial(after_end.follow_up_ends, [ID]),
         [[(ID, "succeeded", "succeeded", 0, "t", None, None, None, None, 1, 1)], [(ID,)]],
     ),
@@ -58,7 +58,7 @@ FLOW_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[tuple[Any, ..
         [[(OTHER, "o", "dead", "t", 0)], [WAITING], [(ID, OTHER)], [(ID, 1)], [(OTHER,)], []],
     ),
     "release followers": (
-        partial(followers.settle_followers, [ENDED_PARENT]),
+        partial(followers.advance_followers, [ENDED_PARENT]),
         [[EDGE_ROW], [WAITING], [(ID, OTHER)], [(ID,)]],
     ),
     "parents": (partial(graph.parents, ID), [[(OTHER,)], [STORED]]),

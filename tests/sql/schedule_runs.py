@@ -11,7 +11,7 @@ from onward.core.flows.flow import Tie
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import JobState, NewJob, micros
 from onward.core.policy.policies import Policies
-from onward.operations.flows import ended_job
+from onward.operations.flows import pending_end
 from onward.operations.schedules import fire, runs, schedules
 from onward.operations.statement import Operation
 from onward.operations.work import polls
@@ -31,7 +31,7 @@ SCHEDULE = (
 NO_SCHEDULE = (micros(NOW), *[None] * len(SCHEDULE))
 KNOWN = fire.Known({"t"}, ["t"], SPAN)
 RUN = ("n", micros(NOW), "occurrence", 1, 0, ID, None, None, None)
-ENDED_RUN = ended_job.Settled(
+ENDED_RUN = pending_end.PendingEnd(
     ID, JobState.SUCCEEDED, "skipped", Tie.SCHEDULED, "t", None, None, None, None, 1, NOW
 )
 

@@ -315,7 +315,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         [[("f", '{"kind":"k","severity":"problem","title":"t"}', 1, 1, 1, 1, 1)], [], [("f",)]],
     ),
     "take a message": (partial(alerts.take, "log", hold=SPAN), [[]]),
-    "settle a message": (partial(alerts.record_send, SEND), [[("f",)]]),
+    "record a send": (partial(alerts.record_send, SEND), [[("f",)]]),
     "put off a message": (partial(alerts.record_send, SEND, "e", wait=SPAN), [[("f",)]]),
     "list alerts": (alerts.list_alerts, [[], []]),
     "mute": (partial(alerts.mute, "f", reason="r", for_=SPAN), [[("f",)]]),

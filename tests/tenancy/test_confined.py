@@ -208,20 +208,20 @@ async def test_an_async_client_is_confined_alike(app, anyio_backend):
 @pytest.mark.parametrize(
     ("ask", "what"),
     [
-        (lambda acme: acme.keys.prune(), "this concerns all orgs"),
-        (lambda acme: acme.audit.verify(), "this concerns all orgs"),
+        (lambda acme: acme.keys.prune(), "this operation concerns all orgs"),
+        (lambda acme: acme.audit.verify(), "this operation concerns all orgs"),
         (
             lambda acme: acme.queues.pause("q", reason="r"),
-            "to pause or resume queue 'q' concerns more than one org",
+            "pausing or resuming queue 'q' concerns more than one org",
         ),
         (
             lambda acme: acme.gate.close(reason="r"),
-            "to pause or resume the gate concerns more than one org",
+            "pausing or resuming the gate concerns more than one org",
         ),
     ],
 )
 def test_what_is_refused_is_told_without_the_names_of_statements(client, ask, what):
     with pytest.raises(NotAllowed) as told:
         ask(client.for_org("acme"))
-    confined = "this client is confined to org 'acme'; use the one that for_org() was called on"
+    confined = "this client is confined to org 'acme'; use the client on which for_org() was called"
     assert str(told.value) == f"{what}, and {confined}"

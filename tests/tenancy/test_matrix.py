@@ -225,6 +225,9 @@ REFUSED: dict[str, Call] = {
     "gate.close": lambda c, _: c.gate.close(**WHY),
     "worker.extend": lambda c, _: c.worker.extend(WORKER, []),
     "worker.finish": lambda c, o: c.worker.finish([running_job(c, o).end_with(Succeeded())]),
+    "worker.store_progress": lambda c, o: c.worker.store_progress(
+        [JobReport.of(running_job(c, o), Report(1))]
+    ),
     "worker.held": lambda c, _: c.worker.held(WORKER),
     "worker.lead": lambda c, _: c.worker.lead("something", WORKER),
     "worker.ready_queues": lambda c, _: c.worker.ready_queues(),
@@ -248,9 +251,6 @@ REFUSED: dict[str, Call] = {
     "worker.follow_up": lambda c, _: c.worker.follow_up(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.instructions": lambda c, _: c.worker.instructions(WORKER),
-    "worker.store_progress": lambda c, o: c.worker.store_progress(
-        [JobReport.of(running_job(c, o), Report(1))]
-    ),
     "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),

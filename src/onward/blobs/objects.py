@@ -79,8 +79,8 @@ class ObjectBlobs:
             raise FileNotFoundError(f"no such object in {self.name}") from error
         except (obstore.exceptions.BaseError, OSError) as error:
             # Only the first line: the rest may quote a request with its signature.
-            told = str(error).partition("\n")[0][:200]
-            raise StoreUnreachable(f"artifacts in {self.name} can't be reached: {told}") from error
+            summary = str(error).partition("\n")[0][:200]
+            raise StoreUnreachable(f"artifacts in {self.name} can't be reached: {summary}") from error
 
 
 def _obstore() -> Any:

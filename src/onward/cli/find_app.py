@@ -128,7 +128,7 @@ def name_of_app(reference: str | None) -> str:
     chosen = _chosen(reference)
     if chosen is None:
         raise InvalidSetting(
-            "no app was named, and none is made in ./app.py; name one as module:attribute, such as app:app, "
+            "no app was named, and ./app.py makes none; name one as module:attribute, such as app:app, "
             "or set ONWARD_APP"
         )
     return chosen
@@ -242,7 +242,7 @@ def _only(name: str, apps: dict[str, Onward]) -> str:
     if not apps:
         raise InvalidSetting(f'module "{name}" has no Onward; make one there: app = Onward()')
     choices = ", ".join(f"{name}:{key}" for key in different.values())
-    raise InvalidSetting(f'module "{name}" has several Onwards; give one of {choices}')
+    raise InvalidSetting(f'module "{name}" makes more than one Onward(); give one of {choices}')
 
 
 def _meant(near: list[str]) -> str:

@@ -21,14 +21,14 @@ class _OneLine(logging.Formatter):
         text = f"{record.name}: {record.getMessage()}"
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            text += f" ({self._told(error)})"
+            text += f" ({self._described(error)})"
         elif record.exc_text:
             text += f" ({self._lines(record.exc_text)})"
         # The application's own loggers may log secrets and control characters too.
         return f"{now:%H:%M:%S} {record.levelname.lower()} {clean(hide(text))}"
 
     @staticmethod
-    def _told(error: BaseException) -> str:
+    def _described(error: BaseException) -> str:
         if logging.getLogger().isEnabledFor(logging.DEBUG):
             return _OneLine._lines("".join(traceback.format_exception(error)))
         frames = traceback.extract_tb(error.__traceback__)
@@ -36,8 +36,8 @@ class _OneLine(logging.Formatter):
         return f"{type(error).__name__}: {error}{where}"
 
     @staticmethod
-    def _lines(told: str) -> str:
-        lines = told.splitlines()
+    def _lines(text: str) -> str:
+        lines = text.splitlines()
         return " ⏎ ".join(lines) if logging.getLogger().isEnabledFor(logging.DEBUG) else lines[-1]
 
 

@@ -26,13 +26,13 @@ PLACE = (
         "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
     ),
 )
-WHO = (click.option("--actor", metavar="TYPE:ID", help="Who does this; else cli:user@host."),)
-AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one document."),)
+ACTOR = (click.option("--actor", metavar="TYPE:ID", help="The actor that does this; else cli:user@host."),)
+AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),)
 
 _DIGITS = 32
 
 
-def given(*options: Callable[..., Any]) -> Callable[..., Any]:
+def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Add options to a command, in this order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +114,9 @@ def find_job(client: Client, name: str) -> JobId:
     if not begun:
         raise JobNotFound(f"no job begins with {name!r:.80}; it was never enqueued here, or has been removed")
     if len(begun) > 1:
-        raise InvalidSetting(f"{name!r:.80} begins more than one job: {', '.join(begun)}; give more of it")
+        raise InvalidSetting(
+            f"{name!r:.80} is the beginning of several jobs: {', '.join(begun)}; give more characters"
+        )
     return begun[0]
 
 

@@ -32,7 +32,11 @@ _UNREACHABLE = 5
 # Seconds after the grace period in which a worker cancels its handlers and writes the last results.
 _AFTERWARDS = 15.0
 _LAST_MOMENT = 1.0
-_TOLD = {1: "stopping: no new jobs; again: give back what runs", 2: "giving back what runs", 3: "leaving"}
+_STOP_LINES = {
+    1: "stopping: no new jobs; again: give back what runs",
+    2: "giving back what runs",
+    3: "leaving",
+}
 
 
 class Signals:
@@ -46,7 +50,7 @@ class Signals:
         self._grace = grace.total_seconds()
         self._parent = parent
         self._quiet = False
-        self._asked = 0
+        self._requests = 0
         self._taken: dict[int, object] = {}
         self._late_code = _UNREACHABLE
         self.exit_code = 0
@@ -59,19 +63,19 @@ class Signals:
         signal.signal(signal.SIGUSR2, self._dump)
         signal.signal(signal.SIGALRM, self._leave)
         if self._parent is not None:
-            self._parent.watch(self._told)
+            self._parent.watch(self._on_parent_stop)
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
         del frame
         # The parent decides when a child hurries. A terminal sends the same signal to parent and child, so a
         # signal to a child counts only once.
         if self._parent is None:
-            self._asked += 1
-        self._ask(number, self._asked or 1)
+            self._requests += 1
+        self._ask(number, self._requests or 1)
 
-    def _told(self, number: int) -> None:
-        self._asked += 1
-        self._ask(number, self._asked)
+    def _on_parent_stop(self, number: int) -> None:
+        self._requests += 1
+        self._ask(number, self._requests)
 
     def _ask(self, number: int, times: int) -> None:
         token = object()
@@ -87,7 +91,7 @@ class Signals:
         waits = {1: self._grace + _AFTERWARDS, 2: _AFTERWARDS, 3: _LAST_MOMENT}
         signal.setitimer(signal.ITIMER_REAL, waits[times])
         if self._parent is None:
-            _write(f"{datetime.now().astimezone():%H:%M:%S} {_TOLD[times]}\n")
+            _write(f"{datetime.now().astimezone():%H:%M:%S} {_STOP_LINES[times]}\n")
         # `stop` raises when the worker's loop is already closed.
         with suppress(RuntimeError):
             self._worker.stop()

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from onward.errors import DuplicateJob, InvalidJob, StoreError
 
-Ask = TypeVar("Ask")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 # Two statements at once keep the server busy while answers travel; more would make the groups smaller.
@@ -25,29 +25,29 @@ _MOST_AT_ONCE = 1000
 _OF_ONE = (InvalidJob, DuplicateJob)
 
 
-class AsyncGathering(Generic[Ask, Answer]):
+class AsyncGathering(Generic[Request, Answer]):
     """Groups the calls of tasks on one event loop."""
 
     def __init__(
         self,
-        one: Callable[[Ask], Awaitable[Answer]],
-        many: Callable[[Sequence[Ask]], Awaitable[Sequence[Answer]]],
+        one: Callable[[Request], Awaitable[Answer]],
+        many: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]],
     ) -> None:
         self._one = one
         self._many = many
         self._under_way = 0
-        self._gathered: list[tuple[Ask, asyncio.Future[Answer]]] = []
+        self._gathered: list[tuple[Request, asyncio.Future[Answer]]] = []
         self._groups: set[asyncio.Task[None]] = set()
 
-    async def ask(self, asked: Ask) -> Answer:
+    async def ask(self, request: Request) -> Answer:
         """Return the answer to one call, whichever callers shared its statement."""
         if self._under_way >= _UNDER_WAY:
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            self._gathered.append((asked, future))
+            self._gathered.append((request, future))
             return await future
         self._under_way += 1
         try:
-            return await self._one(asked)
+            return await self._one(request)
         finally:
             self._land()
 
@@ -64,12 +64,12 @@ class AsyncGathering(Generic[Ask, Answer]):
         group, self._gathered = self._gathered[:_MOST_AT_ONCE], self._gathered[_MOST_AT_ONCE:]
         group = [pair for pair in group if not pair[1].done()]
         try:
-            answers = await self._many([asked for asked, _ in group])
+            answers = await self._many([request for request, _ in group])
             for (_, future), answer in zip(group, answers, strict=True):
                 if not future.done():
                     future.set_result(answer)
         except _OF_ONE:
-            await asyncio.gather(*(self._alone(asked, future) for asked, future in group))
+            await asyncio.gather(*(self._alone(request, future) for request, future in group))
         except BaseException as error:
             for _, future in group:
                 if not future.done():
@@ -79,9 +79,9 @@ class AsyncGathering(Generic[Ask, Answer]):
         finally:
             self._land()
 
-    async def _alone(self, asked: Ask, future: asyncio.Future[Answer]) -> None:
+    async def _alone(self, request: Request, future: asyncio.Future[Answer]) -> None:
         try:
-            answer = await self._one(asked)
+            answer = await self._one(request)
         except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             if not future.done():
                 future.set_exception(error)
@@ -90,19 +90,19 @@ class AsyncGathering(Generic[Ask, Answer]):
                 future.set_result(answer)
 
 
-class Gathering(Generic[Ask, Answer]):
+class Gathering(Generic[Request, Answer]):
     """Groups the calls of threads."""
 
     def __init__(
-        self, one: Callable[[Ask], Answer], many: Callable[[Sequence[Ask]], Sequence[Answer]]
+        self, one: Callable[[Request], Answer], many: Callable[[Sequence[Request]], Sequence[Answer]]
     ) -> None:
         self._one = one
         self._many = many
         self._lock = threading.Lock()
         self._under_way = 0
-        self._gathered: list[tuple[Ask, Future[Answer | None]]] = []
+        self._gathered: list[tuple[Request, Future[Answer | None]]] = []
 
-    def ask(self, asked: Ask) -> Answer:
+    def ask(self, request: Request) -> Answer:
         """Return the answer to one call, whichever callers shared its statement."""
         future: Future[Answer | None] | None = None
         with self._lock:
@@ -110,26 +110,26 @@ class Gathering(Generic[Ask, Answer]):
                 self._under_way += 1
             else:
                 future = Future()
-                self._gathered.append((asked, future))
+                self._gathered.append((request, future))
         if future is not None:
             answer = future.result()
-            return self._lead(asked) if answer is None else answer
+            return self._lead(request) if answer is None else answer
         try:
-            return self._one(asked)
+            return self._one(request)
         finally:
             self._land()
 
-    def _lead(self, asked: Ask) -> Answer:
+    def _lead(self, request: Request) -> Answer:
         with self._lock:
             group, self._gathered = self._gathered[:_MOST_AT_ONCE], self._gathered[_MOST_AT_ONCE:]
         try:
             if not group:
-                return self._one(asked)
-            answers = self._many([asked, *(other for other, _ in group)])
+                return self._one(request)
+            answers = self._many([request, *(other for other, _ in group)])
         except _OF_ONE:
             for other, future in group:
                 self._alone(other, future)
-            return self._one(asked)
+            return self._one(request)
         except BaseException as error:
             for _, future in group:
                 future.set_exception(_passed_on(error))
@@ -141,9 +141,9 @@ class Gathering(Generic[Ask, Answer]):
         finally:
             self._land()
 
-    def _alone(self, asked: Ask, future: Future[Answer | None]) -> None:
+    def _alone(self, request: Request, future: Future[Answer | None]) -> None:
         try:
-            future.set_result(self._one(asked))
+            future.set_result(self._one(request))
         except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             future.set_exception(error)
 

@@ -13,14 +13,14 @@ _EVENTS = (
 )  # fmt: skip
 
 
-def read_actions(job_type: str, said: str | Mapping[str, str] | None) -> dict[str, str] | None:
+def read_actions(job_type: str, declared: str | Mapping[str, str] | None) -> dict[str, str] | None:
     """Read `audit_action=`: a name for success, or names by event, with or without their `job.`."""
-    if said is None:
+    if declared is None:
         return None
-    named = {"succeeded": said} if isinstance(said, str) else said
+    named = {"succeeded": declared} if isinstance(declared, str) else declared
     if not isinstance(named, Mapping):
         raise InvalidSetting(
-            f"job type {job_type!r}: audit_action is {said!r:.80}; give a name, or names by event"
+            f"job type {job_type!r}: audit_action is {declared!r:.80}; give a name, or names by event"
         )
     actions: dict[str, str] = {}
     for event, action in named.items():

@@ -49,15 +49,15 @@ class Burst(msgspec.Struct, frozen=True):
 
 def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
     """Remove the burst options from `options` and return the burst; without any, return `before`."""
-    said = {name: _span(name, options.pop(name)) for name in _OPTIONS if name in options}
-    if not said:
+    spans = {name: _span(name, options.pop(name)) for name in _OPTIONS if name in options}
+    if not spans:
         return before
     # Debounce and throttle exclude each other: the later call decides.
-    if said.get("throttle") and "debounce" not in said:
-        said |= {"debounce": None, "debounce_max": None}
-    if said.get("debounce") and "throttle" not in said:
-        said["throttle"] = None
-    burst = msgspec.structs.replace(before or Burst(), **said)
+    if spans.get("throttle") and "debounce" not in spans:
+        spans |= {"debounce": None, "debounce_max": None}
+    if spans.get("debounce") and "throttle" not in spans:
+        spans["throttle"] = None
+    burst = msgspec.structs.replace(before or Burst(), **spans)
     burst.check()
     return burst
 

@@ -24,17 +24,17 @@ def schedule_in_code(
     name: str, options: Defaults, request: Request, signature: Signature, policies: Policies
 ) -> NewSchedule | None:
     """Return the schedule that a job type defines, under the job type's name; None if it has none."""
-    said = {key: value for key, value in options.items() if key in ScheduleOptions.__annotations__}
-    if not said:
+    declared = {key: value for key, value in options.items() if key in ScheduleOptions.__annotations__}
+    if not declared:
         return None
-    if said.get("cron") is None and said.get("every") is None:
+    if declared.get("cron") is None and declared.get("every") is None:
         raise InvalidSetting(
-            f"job type {name!r}: {', '.join(said)} is for a schedule; give cron= or every= too"
+            f"job type {name!r}: {', '.join(declared)} is for a schedule; give cron= or every= too"
         )
     try:
         payload = signature.payload((), {})
         return checked_schedule(
-            name, _new(request, payload, policies), said, policies, allowed=request.allowed, source="code"
+            name, _new(request, payload, policies), declared, policies, allowed=request.allowed, source="code"
         )
     except InvalidArguments as error:
         raise InvalidSetting(
@@ -62,7 +62,7 @@ def schedule_of(
     if isinstance(job, NewJob):
         return checked_schedule(name, job_of(job, payload, ()), options, policies)
     job = _job_type(name, job, jobs)
-    request, arguments = job.asked_for(dict(payload or {}))
+    request, arguments = job.request_for(dict(payload or {}))
     new = _new(request, arguments, policies)
     # A run does not inherit the actor of the code that adds the schedule, only its org and project.
     here = filled(new, policies)

@@ -26,7 +26,7 @@ from onward.handlers.handler import Executor, Handler, Provider
 from onward.handlers.job_keys import key_maker
 from onward.handlers.job_type import JobFunction
 from onward.handlers.signature import Signature
-from onward.operations.jobs.new_rows import asked_row
+from onward.operations.jobs.new_rows import new_row
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -129,24 +129,24 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
 
 def _request(name: str, options: Defaults, signature: Signature, policies: Policies) -> Request:
     new = NewJob(job_type=name, category=options.get("category", "default"), merge=options.get("coalesce"))
-    said = {key: value for key, value in options.items() if key in _SAID}
+    declared = {key: value for key, value in options.items() if key in _REQUEST_OPTIONS}
     if new.merge is not None:
-        said.setdefault("on_conflict", "coalesce")
+        declared.setdefault("on_conflict", "coalesce")
     retry = options.get("retry")
     if retry is not None:
         check_kind("retry", retry, RetryPolicy, "give RetryPolicy(kind=…, base=…)")
     key_of = key_maker(name, options, signature)
-    request = Request(new, key_of=key_of, limit=read_limit(name, options.get("limit"))).using(said)
+    request = Request(new, key_of=key_of, limit=read_limit(name, options.get("limit"))).using(declared)
     # Run the checks of an enqueue, so that a wrong default fails at once. Org and actor are not known yet, so
     # the checks of tenancy and contract are off.
     anyone = replace(policies, settings=replace(policies.settings, tenancy="optional", contract="off"))
     if request.burst is not None:
         request.burst.applied(request.new, anyone)
-    asked_row(request.new if key_of is None else structs.replace(request.new, key="any"), "", anyone)
+    new_row(request.new if key_of is None else structs.replace(request.new, key="any"), "", anyone)
     return request
 
 
-_SAID = {
+_REQUEST_OPTIONS = {
     "queue", "priority", "timeout", "max_attempts", "deadline", "unique", "on_conflict", "reset_from",
     "debounce", "debounce_max", "throttle",
 }  # fmt: skip

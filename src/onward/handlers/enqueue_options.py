@@ -33,7 +33,7 @@ _MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 
 # Options that are fields of a job without conversion. Most enqueues use no others, and take a faster path.
-_AS_GIVEN = frozenset({
+_UNCONVERTED = frozenset({
     "key", "org_id", "project_id", "request_id", "correlation_id", "subject", "traceparent", "parent_id",
     "queue", "max_attempts",
 })  # fmt: skip
@@ -123,7 +123,7 @@ class Request(msgspec.Struct, frozen=True):
 
     def using(self, options: Mapping[str, Any]) -> Request:
         """Return this request with these options, which replace those of earlier calls."""
-        if options.keys() <= _AS_GIVEN:
+        if options.keys() <= _UNCONVERTED:
             return msgspec.structs.replace(self, new=msgspec.structs.replace(self.new, **options))
         check_names("using()", options, Options.__annotations__)
         changes = dict(options)
@@ -185,9 +185,9 @@ def _read_others(changes: dict[str, Any]) -> None:
         changes["after"] = read_after(changes["after"])
 
 
-def check_names(where: str, given: Collection[str], known: Collection[str]) -> None:
+def check_names(where: str, names: Collection[str], known: Collection[str]) -> None:
     """Raise InvalidSetting for an option that does not exist, with the closest known name."""
-    for name in given:
+    for name in names:
         if name not in known:
             near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, 1)
             advice = f'Did you mean "{near[0]}"?' if near else f"There are {', '.join(known)}."

@@ -96,15 +96,15 @@ def _of_template(name: str, template: object, signature: Signature) -> KeyMaker:
     return lambda new: key_from_template(template, {**defaults, **new.payload})
 
 
-def _of_notification(name: str, given: object, signature: Signature) -> KeyMaker:
-    if not isinstance(given, NotificationKey):
+def _of_notification(name: str, declared: object, signature: Signature) -> KeyMaker:
+    if not isinstance(declared, NotificationKey):
         raise InvalidSetting(
-            f"job type {name!r}: notification_key is {given!r:.80}; give NotificationKey(recipient=…)"
+            f"job type {name!r}: notification_key is {declared!r:.80}; give NotificationKey(recipient=…)"
         )
-    recipient, template = given.recipient, given.template
-    length = duration("bucket", given.bucket)
+    recipient, template = declared.recipient, declared.template
+    length = duration("bucket", declared.bucket)
     if length < timedelta(seconds=1):
-        raise InvalidSetting(f"job type {name!r}: bucket is {given.bucket!r}; give a second or more")
+        raise InvalidSetting(f"job type {name!r}: bucket is {declared.bucket!r}; give a second or more")
     defaults = {
         field: _argument(name, "notification_key", field, signature)
         for field in (recipient, template)

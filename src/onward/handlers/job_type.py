@@ -13,7 +13,7 @@ from onward.handlers.handler import Handler
 from onward.handlers.handles.handle import Handle
 from onward.handlers.signature import Signature
 from onward.logs import get_logger
-from onward.operations.jobs.new_rows import asked_row
+from onward.operations.jobs.new_rows import new_row
 from onward.origin import filled, inherit
 
 P = ParamSpec("P")
@@ -48,7 +48,7 @@ class JobType(Generic[P, R]):
         """Check the arguments and return the job that would be stored, for `enqueue_many`."""
         return filled(self._new(args, kwargs), self.clients.policies)
 
-    def asked_for(self, kwargs: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    def request_for(self, kwargs: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
         """Check the arguments; return the request and the payload, for a caller that makes jobs later."""
         return self._request, self._signature.payload((), kwargs)
 
@@ -83,8 +83,8 @@ class JobType(Generic[P, R]):
         if not policies.category(new.category).best_effort:
             raise error
         # An invalid job still raises its own error, although the database failed first.
-        [whole] = inherit([new], policies)
-        asked_row(whole, NO_JOB, policies)
+        [complete] = inherit([new], policies)
+        new_row(complete, NO_JOB, policies)
         log.error("a job of type %s could not be stored, and is forgone: %s", new.job_type, error)
         return Enqueued(NO_JOB, None, created=False)
 

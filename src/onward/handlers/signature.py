@@ -49,19 +49,19 @@ class Signature:
         if not self._names:
             return dict if self.open else self._nothing
         if self.open:
-            return lambda payload: {**payload, **self._given(payload)}
+            return lambda payload: {**payload, **self._converted(payload)}
         if len(self._required) < len(self._names) or self._hooks:
-            return self._given
+            return self._converted
         return self._all
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Bind a call's arguments as the function would, and return them as JSON values."""
-        payload = given = self._bound(args, kwargs) if args else dict(kwargs)
-        if not _PLAIN.issuperset(map(type, given.values())):
+        payload = arguments = self._bound(args, kwargs) if args else dict(kwargs)
+        if not _PLAIN.issuperset(map(type, arguments.values())):
             try:
-                payload = msgspec.to_builtins(given, str_keys=True, enc_hook=_dumped)
+                payload = msgspec.to_builtins(arguments, str_keys=True, enc_hook=_dumped)
             except (TypeError, ValueError, OverflowError, RecursionError):
-                raise self._unstorable(given) from None
+                raise self._unstorable(arguments) from None
             payload = {name: _listed(value) for name, value in payload.items()}
         self._check(payload)
         return payload
@@ -70,10 +70,10 @@ class Signature:
         most = len(self._positional)
         if len(args) > most:
             raise self._refused(f"takes at most {most} positional arguments, but {len(args)} were given")
-        given = dict(zip(self._positional, args, strict=False))
-        for name in kwargs.keys() & given.keys():
+        arguments = dict(zip(self._positional, args, strict=False))
+        for name in kwargs.keys() & arguments.keys():
             raise self._refused(f'was given the argument "{name}" twice')
-        return {**given, **kwargs}
+        return {**arguments, **kwargs}
 
     def _all(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         return _asdict(self._read(payload))
@@ -84,15 +84,15 @@ class Signature:
         except msgspec.ValidationError as error:
             raise self._explained(payload, error) from None
 
-    def _given(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def _converted(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            given = _asdict(_convert(payload, self._form, **self._hooks))
+            arguments = _asdict(_convert(payload, self._form, **self._hooks))
         except msgspec.ValidationError as error:
             raise self._explained(payload, error) from None
-        if len(payload) == len(given) and not self.open:
-            return given
+        if len(payload) == len(arguments) and not self.open:
+            return arguments
         # Unset arguments are left to the function: their defaults need not be JSON.
-        return {name: value for name, value in given.items() if value is not msgspec.UNSET}
+        return {name: value for name, value in arguments.items() if value is not msgspec.UNSET}
 
     def _nothing(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         if payload:
@@ -118,9 +118,9 @@ class Signature:
         advice = f' Did you mean "{near[0]}"?' if near else ""
         return self._refused(f'has no argument "{name}".{advice}')
 
-    def _unstorable(self, given: Mapping[str, Any]) -> InvalidArguments:
+    def _unstorable(self, arguments: Mapping[str, Any]) -> InvalidArguments:
         """Return an error for the argument that can't be stored as JSON."""
-        for name, value in given.items():
+        for name, value in arguments.items():
             try:
                 msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -143,8 +143,8 @@ def org_of(jobs: Iterable[NewJob]) -> str | None:
     orgs = {new.org_id for new in jobs if isinstance(new, NewJob)}
     if len(orgs) > 1:
         raise NotAllowed(
-            f"one call would store jobs of {len(orgs)} orgs, and with row_security a call is for one; "
-            "enqueue those of each org by themselves"
+            f"one call would store jobs of {len(orgs)} orgs, but with row_security a call can store "
+            "jobs of one org only; make one call for each org"
         )
     return next(iter(orgs), None)
 
@@ -163,11 +163,11 @@ def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]
     parents: set[JobId] = set()
     for statement in statements:
         if statement.name not in OF_ONE_ORG:
-            raise not_allowed("this concerns all orgs", org)
+            raise not_allowed("this operation concerns all orgs", org)
         params = statement.params
         if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
             what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
-            raise not_allowed(f"to pause or resume {what} concerns more than one org", org)
+            raise not_allowed(f"pausing or resuming {what} concerns more than one org", org)
         # `changes` are for the jobs that hold the keys of new jobs.
         for rows in (params.get("jobs"), params.get("changes")):
             if isinstance(rows, Rows):
@@ -178,13 +178,16 @@ def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]
         found = yield Statement("get_jobs", {"ids": as_json(sorted(parents))})
         # A parent of another org and a parent that does not exist get the same answer, so that nothing leaks.
         if missing := sorted(parents - {row[0] for row in found}):
-            raise NotAllowed(f"parent_id {missing[0]} is no job of org {org!r}; nothing was stored")
+            raise NotAllowed(
+                f"parent_id {missing[0]} is no job of org {org!r}, so nothing was stored; "
+                "give the id of a job of this org"
+            )
 
 
 def not_allowed(what: str, org: str) -> NotAllowed:
     """Return the error for something that a confined client may not do."""
     return NotAllowed(
-        f"{what}, and this client is confined to org {org!r}; use the one that for_org() was called on"
+        f"{what}, and this client is confined to org {org!r}; use the client on which for_org() was called"
     )
 
 

@@ -17,14 +17,14 @@ __all__ = ["add_sink", "sinks_of"]
 _ADVICE = "give a list of sinks or functions, such as [LogSink(), notify], or [] for no alerts"
 
 
-def sinks_of(given: object) -> list[Sink]:
+def sinks_of(alerts: object) -> list[Sink]:
     """Return the sinks for the setting `alerts`; the log if it is None."""
-    if given is None:
+    if alerts is None:
         return [LogSink()]
-    if not isinstance(given, list | tuple):
-        raise InvalidSetting(f"alerts is {given!r:.80}; {_ADVICE}")
+    if not isinstance(alerts, list | tuple):
+        raise InvalidSetting(f"alerts is {alerts!r:.80}; {_ADVICE}")
     sinks: list[Sink] = []
-    for one in given:
+    for one in alerts:
         add_sink(sinks, one)
     return sinks
 

@@ -34,8 +34,8 @@ def post(
             raise TimeoutError
     except (OSError, HTTPException, ValueError) as error:
         late = time.monotonic() >= until
-        told = f"no answer within {seconds:g} s" if late else _told(error)
-        raise NotSent(f"{target.shown}: {told}") from None
+        reason = f"no answer within {seconds:g} s" if late else _described(error)
+        raise NotSent(f"{target.shown}: {reason}") from None
     if _FIRST_REDIRECT <= status < _FIRST_REFUSAL:
         raise NotSent(f"{target.shown} answered with status {status}, a redirect, which is not followed")
     if not _FIRST_GOOD <= status < _FIRST_REDIRECT:
@@ -107,7 +107,7 @@ def _exchange(target: Target, stream: socket.socket, body: bytes, headers: Mappi
         stream.close()
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted ({error.verify_message})"

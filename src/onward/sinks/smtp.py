@@ -89,8 +89,8 @@ class SmtpSink:
                 refused = self._handed_over(server, self._message(alert))
         except (OSError, smtplib.SMTPException) as error:
             late = time.monotonic() >= until
-            told = f"no answer within {self._seconds:g} s" if late else _told(error)
-            raise NotSent(f"{self._host}: {told}") from None
+            reason = f"no answer within {self._seconds:g} s" if late else _described(error)
+            raise NotSent(f"{self._host}: {reason}") from None
         if refused:
             raise NotSent(f"{self._host} refused {len(refused)} of {len(self._to)} recipients")
 
@@ -160,10 +160,10 @@ def _address(name: str, value: object) -> str:
     return value
 
 
-def _told(error: Exception) -> str:
-    told = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), None)
-    if told is not None:
-        return told
+def _described(error: Exception) -> str:
+    reason = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), None)
+    if reason is not None:
+        return reason
     if isinstance(error, smtplib.SMTPResponseException):
         return f"it answered with code {error.smtp_code}"
     return getattr(error, "strerror", None) or type(error).__name__

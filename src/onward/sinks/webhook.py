@@ -85,13 +85,13 @@ def verify_signature(
     secret: str, header: str, body: bytes, *, tolerance: Duration = "5m", now: float | None = None
 ) -> bool:
     """Whether a holder of the secret signed a webhook's body, less than `tolerance` before or after now."""
-    at, _, given = header.partition(",v1=")
+    at, _, signature = header.partition(",v1=")
     number = at.removeprefix("t=")
-    if not (number.isascii() and number.isdecimal() and given.isascii() and len(number) <= _MOST_DIGITS):
+    if not (number.isascii() and number.isdecimal() and signature.isascii() and len(number) <= _MOST_DIGITS):
         return False
     fresh = (
         abs((time.time() if now is None else now) - int(number))
         <= duration("tolerance", tolerance).total_seconds()
     )
     expected = sign(secret, body, int(number)).partition(",v1=")[2]
-    return hmac.compare_digest(expected, given) and fresh
+    return hmac.compare_digest(expected, signature) and fresh

@@ -267,8 +267,8 @@ def _with_rows(template: str, query: Query, held: Mapping[str, Content]) -> str:
 def _shared(name: str, column: str, types: Mapping[str, str], content: Content) -> str:
     """Return the SQL of a column that all rows of a set share; a null is written into the text."""
     kind = types[column]
-    given = f":{name}.{column}::{_PARAMETERS.get(kind, 'int')}" if column in content.common else "NULL"
-    return f"CAST({given} AS {kind})"
+    parameter = f":{name}.{column}::{_PARAMETERS.get(kind, 'int')}" if column in content.common else "NULL"
+    return f"CAST({parameter} AS {kind})"
 
 
 def _rows(name: str, types: Mapping[str, str], content: Content, style: Style) -> str:

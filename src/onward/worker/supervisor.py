@@ -22,7 +22,7 @@ _FD = "ONWARD_PARENT_FD"
 _REGISTERED = "registered "
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-_SETTLED = 10.0
+_STEADY_SECONDS = 10.0
 """The death of a child that lived for this many seconds does not count as a quick one."""
 _QUICK_DEATHS = 5
 _LAST_WORDS = 0.5
@@ -191,7 +191,7 @@ class Supervisor:
         for number, act in handled.items():
             loop.add_signal_handler(number, act, number)
         try:
-            return worst(await asyncio.gather(*(self._keep(slot) for slot in range(self._processes))))
+            return worst(await asyncio.gather(*(self._keep(number) for number in range(self._processes))))
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
@@ -220,22 +220,22 @@ class Supervisor:
             if child.ready.is_set() or number == signal.SIGKILL:
                 child.send(number)
 
-    async def _keep(self, slot: int) -> int:
+    async def _keep(self, number: int) -> int:
         """Keep one child running, restarting it when it dies; return the exit code of the last process."""
         deaths = 0
         while True:
             child = await Child.start(self._command)
-            self.children[slot] = child
+            self.children[number] = child
             if self._stopping.is_set():
                 # The signal came between the decision to start and the start.
                 child.stop()
             welcome = asyncio.create_task(self._welcome(child))
             code = await child.wait()
             welcome.cancel()
-            del self.children[slot]
+            del self.children[number]
             if code in {0, 6}:
                 return code
-            soon = time.monotonic() - child.started < _SETTLED
+            soon = time.monotonic() - child.started < _STEADY_SECONDS
             deaths = deaths + 1 if soon else 1
             self._mourn(child, code)
             if self._stopping.is_set():

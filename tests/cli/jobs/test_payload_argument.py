@@ -90,7 +90,7 @@ def test_a_whole_payload_comes_as_text_from_a_file_or_from_the_standard_input(tm
     ("source", "message"),
     [
         ("{", "--payload is not JSON"),
-        ("[]", "holds a list; give an object"),
+        ("[]", "is a list; give a JSON object"),
         ("@nonesuch", "can't read nonesuch"),
     ],
 )

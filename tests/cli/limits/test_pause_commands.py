@@ -68,7 +68,7 @@ def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, word
 def test_one_thing_is_paused_at_a_time(onward, client, words):
     ran = onward("queues", "resume", *words)
     assert ran.code == 2
-    assert "give one of QUEUE, --org and --job-type" in ran.err
+    assert "give exactly one of QUEUE, --org and --job-type" in ran.err
 
 
 def test_a_pause_needs_its_reason(onward, client):

@@ -156,8 +156,8 @@ def test_who_removes_what_code_defines_is_told_that_it_comes_back(onward, client
     client.worker.schedules.declare([new])
     said = onward("schedules", "remove", "report", "--reason", "no more reports")
     assert said.err == (
-        "report is removed\ncode defines it: it comes back when a worker starts; "
-        "to have no runs: onward schedules pause --reason … report\n"
+        "report is removed\nit is defined in code, so it returns when a worker starts; "
+        "to stop its runs: onward schedules pause --reason … report\n"
     )
 
 

@@ -176,6 +176,6 @@ def test_a_job_is_named_by_how_its_id_begins(onward, client):
             assert "no_worker" in onward("doctor", words).out
     several = onward("doctor", shared)
     assert several.code == 2
-    assert f"begins more than one job: {second}, {first}" in several.err
+    assert f"is the beginning of several jobs: {second}, {first}" in several.err
     assert onward("doctor", "ffff").code == 3
     assert onward("doctor", "what").code == 2

@@ -48,7 +48,7 @@ def test_when_the_worker_that_tries_is_killed_another_tries(place: Place, provid
     try:
         with worker(place) as first, worker(place) as second:
             until(lambda: provider.calls, about=lambda: first.output + second.output)
-            trying = place.client.breakers.get("crm").turn
+            trying = place.client.breakers.get("crm").probe
             assert trying is not None
             assert len(provider.calls) == 1, "of two processes one tries"
             os.kill(pid_of(trying), signal.SIGKILL)

@@ -76,7 +76,7 @@ def test_while_all_is_well_everyone_may_call():
 
 def test_once_an_answer_pushed_back_one_at_a_time_may_call():
     entry, taken = ask(after(1), "a", SETTINGS, NOW)
-    assert entry == "turn"
+    assert entry == "probe"
     assert ask(taken, "b", SETTINGS, NOW)[0] == "wait"
     assert ask(answered(taken, "a", GOOD, SETTINGS, NOW), "b", SETTINGS, NOW)[0] == "go"
 
@@ -85,9 +85,9 @@ def test_after_the_hold_one_is_let_through_and_the_next_when_it_stays_away_too_l
     held = after(3)
     assert ask(held, "a", SETTINGS, NOW + 19 * SECOND)[0] == "held"
     entry, taken = ask(held, "a", SETTINGS, NOW + 20 * SECOND)
-    assert entry == "turn"
+    assert entry == "probe"
     assert ask(taken, "b", SETTINGS, NOW + 49 * SECOND)[0] == "wait"
-    assert ask(taken, "b", SETTINGS, NOW + 50 * SECOND)[0] == "turn"
+    assert ask(taken, "b", SETTINGS, NOW + 50 * SECOND)[0] == "probe"
 
 
 def test_a_try_that_fails_doubles_the_hold_up_to_a_bound():
@@ -107,8 +107,8 @@ def test_a_try_that_tells_nothing_lets_another_try():
     held = after(3)
     taken = ask(held, "a", SETTINGS, end_of(held))[1]
     back = answered(taken, "a", Answer(), SETTINGS, end_of(held))
-    assert (back.state, back.turn) == ("open", None)
-    assert ask(back, "b", SETTINGS, end_of(held))[0] == "turn"
+    assert (back.state, back.probe) == ("open", None)
+    assert ask(back, "b", SETTINGS, end_of(held))[0] == "probe"
 
 
 def test_a_call_from_before_the_hold_can_make_it_longer_but_counts_as_no_try():
@@ -120,19 +120,19 @@ def test_a_call_from_before_the_hold_can_make_it_longer_but_counts_as_no_try():
     assert (straggler.until, straggler.holds) == (end_of(held) + 20 * SECOND, 0)
 
 
-def test_an_answer_under_a_turn_that_was_lost_takes_no_other_turn_away():
+def test_an_answer_under_a_probe_that_was_lost_takes_no_other_probe_away():
     held = after(3)
     first = ask(held, "a", SETTINGS, end_of(held))[1]
     second = ask(first, "b", SETTINGS, end_of(held) + SETTINGS.patience)[1]
     told = answered(second, "a", Answer(), SETTINGS, end_of(held) + SETTINGS.patience)
-    assert told.turn == "b"
+    assert told.probe == "b"
 
 
 def test_what_an_operator_holds_no_answer_frees_until_its_end():
     forced = opened(NEW, NOW + 60 * SECOND, "their maintenance", NOW)
     for answer in (GOOD, BACK):
         assert answered(forced, None, answer, SETTINGS, NOW) == forced
-    assert ask(forced, "a", SETTINGS, NOW + 60 * SECOND)[0] == "turn"
+    assert ask(forced, "a", SETTINGS, NOW + 60 * SECOND)[0] == "probe"
     endless = opened(NEW, None, "their maintenance", NOW)
     assert answered(endless, None, BACK, SETTINGS, NOW) == endless
     assert ask(endless, "a", SETTINGS, NOW + timedelta(days=999))[0] == "held"
@@ -208,11 +208,11 @@ def test_the_longest_hold_that_can_be_set_is_held_however_often_it_was_tried():
     assert BreakerSettings.of(hold="1ms").held_for(10_000, None) == LONGEST_HOLD
 
 
-def test_a_turn_from_before_the_clock_was_put_back_holds_nobody_up():
+def test_a_probe_from_before_the_clock_was_put_back_holds_nobody_up():
     held = after(3)
     over = end_of(held)
     entry, given = ask(held, "one", SETTINGS, over)
-    assert entry == "turn"
+    assert entry == "probe"
     assert ask(given, "two", SETTINGS, over)[0] == "wait"
     put_back = replace(given, until=over - timedelta(hours=1))
-    assert ask(put_back, "two", SETTINGS, over - timedelta(hours=1))[0] == "turn"
+    assert ask(put_back, "two", SETTINGS, over - timedelta(hours=1))[0] == "probe"

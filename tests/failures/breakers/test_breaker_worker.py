@@ -251,7 +251,7 @@ async def test_jobs_in_threads_and_processes_are_held_alike(postgres_url, tmp_pa
     clients.close()
 
 
-async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_begun(app, provider):
+async def test_who_waits_for_its_probe_can_be_cancelled_and_its_time_out_has_not_begun(app, provider):
     provider.status = 200
     gate = threading.Event()
     provider.slow = lambda: gate.wait(SOON)
@@ -279,7 +279,7 @@ async def test_who_waits_for_its_turn_can_be_cancelled_and_its_time_out_has_not_
         await until(lambda: states(app, jobs[2:]) == [("succeeded", 1)] * 2)
 
 
-async def test_a_worker_that_stops_gives_back_who_waits_for_its_turn(app, provider):
+async def test_a_worker_that_stops_gives_back_who_waits_for_its_probe(app, provider):
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
 
@@ -339,17 +339,17 @@ async def test_an_end_is_written_also_when_its_breaker_can_not_be(app, provider,
         await asyncio.to_thread(fetch, provider.url)
 
     job = await call.aenqueue()
-    rename = f"ALTER TABLE {app.client.store.prefix}breakers RENAME COLUMN turn TO"
+    rename = f"ALTER TABLE {app.client.store.prefix}breakers RENAME COLUMN probe TO"
     async with app.worker() as worker:
         execute(app.client, f"{rename} gone")
         await until(lambda: worker.tally.retried == 1)
         await until(lambda: "could not be told" in caplog.text)
         assert worker.parts.breakers.held_types() == {"call"}, "at least here nobody calls"
-        execute(app.client, f"{rename.replace(' turn ', ' gone ')} turn")
+        execute(app.client, f"{rename.replace(' probe ', ' gone ')} probe")
     assert states(app, [job]) == [("scheduled", 0)]
 
 
-async def test_who_can_not_ask_for_a_turn_waits_for_it(app, provider, caplog):
+async def test_who_can_not_ask_for_a_probe_waits_for_it(app, provider, caplog):
     app.client.worker.breakers.answered("crm", None, Answer(pushed_back=True))
     provider.status = 200
 
@@ -357,13 +357,13 @@ async def test_who_can_not_ask_for_a_turn_waits_for_it(app, provider, caplog):
     async def call() -> None:
         await asyncio.to_thread(fetch, provider.url)
 
-    rename = f"ALTER TABLE {app.client.store.prefix}breakers RENAME COLUMN turn TO"
+    rename = f"ALTER TABLE {app.client.store.prefix}breakers RENAME COLUMN probe TO"
     async with app.worker() as worker:
         execute(app.client, f"{rename} gone")
         await call.aenqueue()
         await until(lambda: "can't be asked" in caplog.text)
         assert provider.calls == []
-        execute(app.client, f"{rename.replace(' turn ', ' gone ')} turn")
+        execute(app.client, f"{rename.replace(' probe ', ' gone ')} probe")
         await until(lambda: worker.tally.succeeded == 1)
 
 

@@ -25,7 +25,7 @@ MINUTE = timedelta(minutes=1)
 SPREAD = timedelta(seconds=7)
 """So much later all jobs are due that were held together."""
 
-TIMES = {"live": ("run_at",), "breakers": ("counted_from", "opened_at", "until", "turn_until")}
+TIMES = {"live": ("run_at",), "breakers": ("counted_from", "opened_at", "until", "probe_until")}
 
 
 def move_back(client: Client, by: timedelta) -> None:

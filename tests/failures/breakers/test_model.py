@@ -42,40 +42,40 @@ class History:
     now: datetime = START
     asked: int = 0
     calls: list[str | None] = field(default_factory=list)
-    turn_until: datetime | None = None
+    probe_until: datetime | None = None
     holder: str | None = None
     doubted: bool = False
     forced_until: datetime | None = None
 
     def ask(self) -> None:
         self.asked += 1
-        turn = f"w/{self.asked}"
+        probe = f"w/{self.asked}"
         before = self.client.at(self.now).breakers.get(self.name)
-        told = self.client.at(self.now).worker.breakers.ask(self.name, turn, SETTINGS)
-        expected = {"closed": {"go", "turn", "wait"}, "open": {"held"}, "half_open": {"turn", "wait"}}
+        told = self.client.at(self.now).worker.breakers.ask(self.name, probe, SETTINGS)
+        expected = {"closed": {"go", "probe", "wait"}, "open": {"held"}, "half_open": {"probe", "wait"}}
         assert told.entry in expected[before.state]
         if self.forced_until is not None and self.now < self.forced_until:
             assert told.entry == "held", "what an operator holds nobody gets past"
         if told.entry == "go":
-            assert not self.doubted, "after an answer that pushed back nobody calls without a turn"
+            assert not self.doubted, "after an answer that pushed back nobody calls without the probe"
             self.calls.append(None)
-        elif told.entry == "turn":
-            assert self.turn_until is None or self.turn_until <= self.now, "two have the turn"
-            self.holder, self.turn_until = turn, self.now + SETTINGS.patience
-            self.calls.append(turn)
+        elif told.entry == "probe":
+            assert self.probe_until is None or self.probe_until <= self.now, "two have the probe"
+            self.holder, self.probe_until = probe, self.now + SETTINGS.patience
+            self.calls.append(probe)
         elif told.entry == "held":
             assert told.wait is None or told.wait > timedelta()
 
     def answer(self, place: int, kind: str) -> None:
         if place >= len(self.calls):
             return
-        turn = self.calls.pop(place)
+        probe = self.calls.pop(place)
         answer = ANSWERS[kind]
-        if answer.good and turn is None:
-            # A worker says nothing of a good answer that it got without a turn.
+        if answer.good and probe is None:
+            # A worker says nothing of a good answer that it got without the probe.
             return
         before = self.client.at(self.now).breakers.get(self.name)
-        self.client.at(self.now).worker.breakers.answered(self.name, turn, answer, SETTINGS)
+        self.client.at(self.now).worker.breakers.answered(self.name, probe, answer, SETTINGS)
         after = self.client.at(self.now).breakers.get(self.name)
         held = self.forced_until is not None and self.now < self.forced_until
         if answer.pushed_back:
@@ -86,10 +86,10 @@ class History:
         elif answer.good and not held:
             assert after.clean
             self.doubted, self.forced_until = False, None
-        if turn == self.holder or after.clean or (before.state == "closed" and after.state == "open"):
-            self.holder = self.turn_until = None
+        if probe == self.holder or after.clean or (before.state == "closed" and after.state == "open"):
+            self.holder = self.probe_until = None
         if self.holder is not None:
-            assert after.turn == self.holder, "another's answer took a turn away"
+            assert after.probe == self.holder, "another's answer took a probe away"
 
     def wait(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
@@ -99,13 +99,13 @@ class History:
         opened = self.client.at(self.now).breakers.open(self.name, reason="r", until=until)
         assert (opened.state, opened.forced, opened.until) == ("open", True, until)
         self.forced_until = until or datetime(2100, 1, 1, tzinfo=UTC)
-        self.doubted, self.holder, self.turn_until = True, None, None
+        self.doubted, self.holder, self.probe_until = True, None, None
 
     def close(self) -> None:
         before = self.client.at(self.now).breakers.get(self.name)
         assert self.client.at(self.now).breakers.close(self.name, reason="r").changed != before.clean
         assert self.client.at(self.now).breakers.get(self.name).clean
-        self.doubted, self.holder, self.turn_until, self.forced_until = False, None, None, None
+        self.doubted, self.holder, self.probe_until, self.forced_until = False, None, None, None
 
 
 @settings(
@@ -128,9 +128,9 @@ def test_whoever_asks_whenever_at_most_five_calls_of_a_minute_are_let_through(
     name, now, calls = uuid.uuid4().hex, START, []
     after = None if retry_after is None else timedelta(seconds=retry_after)
     for number, gap in enumerate(gaps):
-        turn = f"w/{number}"
-        if client.at(now).worker.breakers.ask(name, turn).entry in {"go", "turn"}:
+        probe = f"w/{number}"
+        if client.at(now).worker.breakers.ask(name, probe).entry in {"go", "probe"}:
             calls.append(now)
-            client.at(now).worker.breakers.answered(name, turn, Answer(pushed_back=True, retry_after=after))
+            client.at(now).worker.breakers.answered(name, probe, Answer(pushed_back=True, retry_after=after))
         now += timedelta(seconds=gap)
     assert all(sum(at <= other < at + timedelta(minutes=1) for other in calls) <= 5 for at in calls)

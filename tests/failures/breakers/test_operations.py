@@ -1,4 +1,4 @@
-"""Breakers in the database: counted by all workers together, one turn for all, audited, switched by hand."""
+"""Breakers in the database: counted by all workers together, one probe for all, audited, switched by hand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
     late = NOW + 20 * SECOND
     assert client.at(late).breakers.get("crm").state == "half_open"
     assert [client.at(late).worker.breakers.ask("crm", who).entry for who in "abc"] == [
-        "turn",
+        "probe",
         "wait",
         "wait",
     ]
@@ -101,7 +101,7 @@ def test_an_operator_opens_it_for_a_time_after_which_one_is_let_through(client):
     two = client.at(NOW).breakers.open("crm", reason="r", until=NOW + timedelta(minutes=20))
     assert (one.until, two.until) == (NOW + timedelta(minutes=10), NOW + timedelta(minutes=20))
     assert client.at(two.until - SECOND).worker.breakers.ask("crm", "a").entry == "held"
-    assert client.at(two.until).worker.breakers.ask("crm", "a").entry == "turn"
+    assert client.at(two.until).worker.breakers.ask("crm", "a").entry == "probe"
     assert client.at(two.until).worker.breakers.answered("crm", "a", BACK).entry == "held"
     assert not client.at(two.until).breakers.get("crm").forced, "from here on the provider holds it"
 
@@ -160,7 +160,7 @@ def test_breakers_are_listed_by_name_page_by_page(client):
     assert ([one.name for one in rest], rest.next_cursor) == (["queue:q:default"], None)
 
 
-def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client):
+def test_of_many_who_ask_at_once_one_gets_the_probe_and_no_answer_is_lost(client):
     settings = BreakerSettings.of(failures=100)
     start = threading.Barrier(8)
 
@@ -175,7 +175,7 @@ def test_of_many_who_ask_at_once_one_gets_the_turn_and_no_answer_is_lost(client)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(count, range(8)))
         assert client.at(NOW).breakers.get("crm").failures == 8
-        assert sorted(threads.map(ask, range(8))) == ["turn"] + ["wait"] * 7
+        assert sorted(threads.map(ask, range(8))) == ["probe"] + ["wait"] * 7
 
 
 def test_a_watch_tells_what_is_not_well_and_how_long_it_is_held(client):

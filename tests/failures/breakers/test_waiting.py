@@ -98,7 +98,7 @@ async def test_what_the_claim_can_not_pass_over_is_never_given_back_for_long(app
         assert 10 <= min(waits["keyed"]) < max(waits["keyed"]) <= 15
 
 
-async def test_a_turn_for_which_nobody_waits_any_more_is_given_back(app):
+async def test_a_probe_for_which_nobody_waits_any_more_is_given_back(app):
     @app.job(provider="crm")
     async def call() -> None: ...
 
@@ -108,7 +108,7 @@ async def test_a_turn_for_which_nobody_waits_any_more_is_given_back(app):
     line.doubt()
     await breakers.request_probe(line)
     await breakers.close()
-    assert (await app.aclient.worker.breakers.ask("crm", "other")).entry == "turn"
+    assert (await app.aclient.worker.breakers.ask("crm", "other")).entry == "probe"
 
 
 async def test_of_two_leases_of_one_job_in_one_process_each_gives_back_its_place(app):
@@ -148,11 +148,11 @@ async def test_a_breaker_that_can_not_be_asked_is_told_of_once(app, provider, ca
     @app.job(provider="crm")
     async def call() -> None: ...
 
-    rename = f"ALTER TABLE {app.client.store.prefix}breakers RENAME COLUMN turn TO"
+    rename = f"ALTER TABLE {app.client.store.prefix}breakers RENAME COLUMN probe TO"
     async with app.worker() as worker:
         execute(app.client, f"{rename} gone")
         await call.aenqueue()
         await until(lambda: worker.parts.breakers is not None and worker.parts.breakers.probes >= 4)
         assert caplog.text.count("can't be asked") == 1
-        execute(app.client, f"{rename.replace(' turn ', ' gone ')} turn")
+        execute(app.client, f"{rename.replace(' probe ', ' gone ')} probe")
         await until(lambda: worker.tally.succeeded == 1)

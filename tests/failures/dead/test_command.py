@@ -174,8 +174,8 @@ def test_the_dead_are_chosen_by_subject_and_type(onward, client):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("replay", *WHY), 2, "which ones?"),
-        (("replay", "0", "--all", *WHY), 2, "or --all"),
+        (("replay", *WHY), 2, "no jobs were selected; give a group or a job"),
+        (("replay", "0", "--all", *WHY), 2, "a group or job and --all were both given"),
         (("replay", "ffff", *WHY), 3, "begins with 'ffff'"),
         (("show", "what"), 3, "begins with 'what'"),
         (("replay", "--all", "--yes"), 2, "--reason"),
@@ -195,7 +195,7 @@ def test_a_name_that_begins_more_than_one_is_refused(onward, client):
     kill(client, 2)
     ran = onward("dead", "show", waiting(client)[0][:3])
     assert ran.code == 2
-    assert "begins more than one" in ran.err
+    assert "is the beginning of several" in ran.err
 
 
 def test_a_job_is_fixed_by_a_patch_whose_diff_is_shown(onward, client, typed):

@@ -55,7 +55,7 @@ def test_where_nobody_can_be_asked_it_removes_nothing_and_says_so(onward, client
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     ran = onward("prune")
     assert (ran.code, left(client, *old)) == (2, old)
-    assert "nobody can confirm; give --yes" in ran.err
+    assert "the command can't ask for confirmation; give --yes" in ran.err
 
 
 def test_the_retention_is_that_of_the_app(onward, client, folder):

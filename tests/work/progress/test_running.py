@@ -324,7 +324,7 @@ async def test_a_database_that_is_away_is_asked_again_for_the_newest_report(app,
     handle = await export.aenqueue()
     async with app.worker() as worker:
         await until(shows(app, handle.id, 1, 2, None))
-        assert not worker.parts.outage.lasts
+        await until(lambda: not worker.parts.outage.lasts)
         go.set()
         await handle.ajoin(20)
 

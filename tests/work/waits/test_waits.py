@@ -214,7 +214,8 @@ def test_what_is_left_of_waits_that_are_over_is_pruned(runs):
         runs.leave(ctx, lambda ctx=ctx: ctx.wait_for("approved"))
     runs.client.jobs.cancel(goes.job.id, reason="no longer wanted")
     dry = runs.client.maintenance.prune(dry_run=True)
-    assert (dry.counts, dry.more) == ({"waits": 1}, False)
+    rest = runs.client.maintenance.prune(cursor=dry.next_cursor, dry_run=True)
+    assert (dry.counts, rest.counts, rest.next_cursor) == ({"waits": 1}, {}, None)
     assert [runs.client.maintenance.prune().counts, runs.client.signals.prune()] == [{"waits": 1}, Bulk()]
     assert [one.job_id for one in runs.client.signals.awaited("approved")] == [stays.job.id]
 

@@ -10,14 +10,14 @@ import click
 
 from onward.cli.find_app import load_app
 from onward.cli.operator_options import (
+    ACTOR,
     AS_JSON,
     PLACE,
-    WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.times import read_length
 from onward.cli.views.text import say, shown_json
@@ -36,8 +36,8 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--kind", metavar="KIND", help="Only of this kind, such as job_dead.")
-@given(*page_options(50), *AS_JSON, *PLACE)
+@click.option("--kind", metavar="KIND", help="Only alerts of this kind, such as job_dead.")
+@with_options(*page_options(50), *AS_JSON, *PLACE)
 def list_(
     *, kind: str | None, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
@@ -60,11 +60,13 @@ def list_(
 
 @command.command("mute")
 @click.argument("fingerprint")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept with it and in the audit.")
+@click.option(
+    "--reason", required=True, metavar="TEXT", help="The reason; kept with the alert and in the audit."
+)
 @click.option(
     "--for", "for_", metavar="TIME", help="For this long, such as 8h or 7d; else until it is unmuted."
 )
-@given(*WHO, *PLACE)
+@with_options(*ACTOR, *PLACE)
 def mute(
     *, fingerprint: str, reason: str, for_: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
@@ -77,8 +79,8 @@ def mute(
 
 @command.command("unmute")
 @click.argument("fingerprint")
-@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@click.option("--reason", metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def unmute(
     *, fingerprint: str, reason: str | None, actor: str | None, app: str | None, url: str | None
 ) -> None:
@@ -96,7 +98,7 @@ def test(*, app: str) -> None:
 
     policies = load_app(app).policies
     if not policies.registry.sinks:
-        say("the app has no sinks; give it some: Onward(alerts=[LogSink()])", timed=False)
+        say("the app has no sinks; add one: Onward(alerts=[LogSink()])", timed=False)
     failed = False
     now = datetime.now(UTC)
     for sink in policies.registry.sinks:

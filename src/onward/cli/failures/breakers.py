@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.operator_options import (
+    ACTOR,
     AS_JSON,
     PLACE,
-    WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.text import say, shown_json
@@ -24,7 +24,7 @@ from onward.core.inputs.plain_text import one_line as clean
 if TYPE_CHECKING:
     from onward.core.failures.breaker import Breaker
 
-_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit."),)
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit."),)
 
 
 @click.group("breakers")
@@ -33,7 +33,7 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*page_options(1000), *AS_JSON, *PLACE)
+@with_options(*page_options(1000), *AS_JSON, *PLACE)
 def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """List the breakers of providers that have pushed back, and those opened by hand."""
     with open_client(app, url) as client:
@@ -50,10 +50,10 @@ def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url
 
 @command.command("open")
 @click.argument("name")
-@given(*_REASON)
+@with_options(*_REASON)
 @click.option("--for", "for_", metavar="TIME", help="For this long, such as 10m; else until it is closed.")
 @click.option("--until", metavar="TIME", help="Until this time, such as 2026-01-31T18:00+01:00.")
-@given(*WHO, *PLACE)
+@with_options(*ACTOR, *PLACE)
 def open_(
     *,
     name: str,
@@ -77,7 +77,7 @@ def open_(
 
 @command.command("close")
 @click.argument("name")
-@given(*_REASON, *WHO, *PLACE)
+@with_options(*_REASON, *ACTOR, *PLACE)
 def close(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Let the jobs of the provider NAME run again, one at first.
 
@@ -92,9 +92,9 @@ def close(*, name: str, reason: str, actor: str | None, app: str | None, url: st
 
 
 def _line(breaker: Breaker) -> str:
-    who = ":".join(part for part in (breaker.actor_type, breaker.actor_id) if part)
+    actor = ":".join(part for part in (breaker.actor_type, breaker.actor_id) if part)
     until = "" if breaker.until is None else f"until {breaker.until.astimezone():%Y-%m-%d %H:%M:%S}"
     forced = "by hand" if breaker.forced else ""
     failures = f"{breaker.failures} counted" if breaker.failures else ""
-    parts = [breaker.name, breaker.state, forced, until, failures, who, breaker.reason]
+    parts = [breaker.name, breaker.state, forced, until, failures, actor, breaker.reason]
     return clean("  ".join(part for part in parts if part))

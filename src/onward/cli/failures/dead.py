@@ -26,14 +26,14 @@ from onward.cli.failures.dead_target import (
     report,
 )
 from onward.cli.operator_options import (
+    ACTOR,
     AS_JSON,
     PLACE,
-    WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.views.text import say, shown_json
 
@@ -67,7 +67,7 @@ _MANY = (
     click.option("--dry-run", is_flag=True, help="Only count the jobs."),
     *_YES,
 )
-_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit."),)
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit."),)
 _NAME = (click.argument("name", metavar="GROUP|JOB", required=False),)
 
 
@@ -77,10 +77,10 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*_NARROWING)
-@click.option("--group", metavar="GROUP", help="The jobs of this group, instead of the groups.")
-@click.option("--jobs", is_flag=True, help="The jobs instead of their groups.")
-@given(*page_options(50, most=200), *AS_JSON, *PLACE)
+@with_options(*_NARROWING)
+@click.option("--group", metavar="GROUP", help="List the jobs of this group instead of the groups.")
+@click.option("--jobs", is_flag=True, help="List jobs instead of groups.")
+@with_options(*page_options(50, most=200), *AS_JSON, *PLACE)
 def list_(
     *,
     group: str | None,
@@ -100,7 +100,7 @@ def list_(
         if jobs or group:
             fingerprint = find_target(client, group).fingerprint if group else None
             if group and fingerprint is None:
-                raise click.UsageError("--group names a job; show it with onward dead show")
+                raise click.UsageError("--group is the id of a job; show the job with onward dead show")
             page = client.dead.list(DeadFilter(group=fingerprint, **where), limit=limit, cursor=cursor)
             lines = letter_table(page.items)
         else:
@@ -119,7 +119,7 @@ def list_(
 
 @command.command("show")
 @click.argument("name", metavar="GROUP|JOB")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
     """Show a group, or a dead job and how it was resolved."""
     from onward.core.plain import plain
@@ -142,10 +142,14 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 
 
 @command.command("replay")
-@given(*_NAME, *_NARROWING, *_SUBJECT)
-@click.option("--rate", metavar="RATE", help="Have them due one after another, such as 10/s or 90/m.")
-@click.option("--keep-attempts", is_flag=True, help="Give each one more attempt instead of all.")
-@given(*_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
+@with_options(*_NAME, *_NARROWING, *_SUBJECT)
+@click.option("--rate", metavar="RATE", help="Spread the jobs in time, such as 10/s or 90/m.")
+@click.option(
+    "--keep-attempts",
+    is_flag=True,
+    help="Allow each job one more attempt, instead of starting its count again.",
+)
+@with_options(*_MANY, *_REASON, *ACTOR, *AS_JSON, *PLACE)
 def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any) -> None:
     """Run dead jobs again under their own ids."""
     how: dict[str, Any] = {"reason": reason, "reset_attempts": not keep_attempts}
@@ -160,7 +164,7 @@ def replay(*, rate: str | None, keep_attempts: bool, reason: str, **options: Any
 
 
 @command.command("discard")
-@given(*_NAME, *_NARROWING, *_SUBJECT, *_MANY, *_REASON, *WHO, *AS_JSON, *PLACE)
+@with_options(*_NAME, *_NARROWING, *_SUBJECT, *_MANY, *_REASON, *ACTOR, *AS_JSON, *PLACE)
 def discard(*, reason: str, **options: Any) -> None:
     """Leave jobs dead permanently; their rows are kept."""
 
@@ -177,10 +181,10 @@ def discard(*, reason: str, **options: Any) -> None:
 @click.argument("name", metavar="GROUP|JOB")
 @click.option("--patch", metavar="JSON|@FILE|-", help="What to change in the payload; null removes a field.")
 @click.option("--payload", metavar="JSON|@FILE|-", help="The new payload, of a single job.")
-@click.option("--queue", metavar="QUEUE", help="Another queue.")
-@click.option("--priority", type=int, help="Another priority.")
-@click.option("--max-attempts", type=int, help="Another number of attempts.")
-@given(*_LIMIT, *_YES, *_REASON, *WHO, *AS_JSON, *PLACE)
+@click.option("--queue", metavar="QUEUE", help="The queue of the copy, instead of that of the dead job.")
+@click.option("--priority", type=int, help="The priority of the copy.")
+@click.option("--max-attempts", type=int, help="How many attempts the copy has.")
+@with_options(*_LIMIT, *_YES, *_REASON, *ACTOR, *AS_JSON, *PLACE)
 def fix(
     *,
     name: str,
@@ -237,9 +241,11 @@ def _resolve(
 ) -> None:
     conditions = {key: value for key, value in where.items() if value is not None}
     if name is not None and all_:
-        raise click.UsageError("give a group or a job, or --all")
+        raise click.UsageError("a group or job and --all were both given; give one of them")
     if name is None and not (conditions or all_):
-        raise click.UsageError("which ones? give a group or a job, an option such as --type, or --all")
+        raise click.UsageError(
+            "no jobs were selected; give a group or a job, an option such as --type, or --all"
+        )
     with open_operator(app, url, actor) as client:
         target = DeadTarget() if name is None else find_target(client, name)
         act = _act_on(client, target, one, many, conditions)
@@ -266,7 +272,7 @@ def _act_on(
     if job_id is None:
         return partial(many, client, DeadFilter(group=target.fingerprint, **conditions))
     if conditions:
-        raise click.UsageError("a single job is not narrowed any further")
+        raise click.UsageError("options that select jobs do not apply to a single job; leave them out")
     return lambda *, dry_run=False, **_: Bulk(found=1) if dry_run else one(client, job_id)
 
 
@@ -283,7 +289,9 @@ def _edit(client: Client, target: DeadTarget, **texts: Any) -> Edit:
     if changes:
         return Edit(**changes)
     if target.job_id is None:
-        raise click.UsageError("what is to be changed in this group? give --patch, --queue or --priority")
+        raise click.UsageError(
+            "no change was given for this group; give --patch, --queue, --priority or --max-attempts"
+        )
     import json
 
     before = client.jobs.get(target.job_id).payload

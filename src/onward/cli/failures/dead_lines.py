@@ -67,7 +67,7 @@ def group_lines(group: DeadGroup) -> list[str]:
 def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
     """Return all facts of a dead job, one per line, without the secrets of its payload."""
     job, became = letter.job, letter.resolution
-    who = ":".join(part for part in (became.actor_type, became.actor_id) if part) if became else ""
+    actor = ":".join(part for part in (became.actor_type, became.actor_id) if part) if became else ""
     facts = {
         "job": job.id,
         "job type": job.job_type,
@@ -83,7 +83,7 @@ def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
         "org": job.org_id,
         "subject": job.subject,
         "payload": json.dumps(policies.settings.redact.redact(job.payload), ensure_ascii=False),
-        "became": became and f"{became.resolution} {_at(became.at)} {who}: {became.reason}",
+        "became": became and f"{became.resolution} {_at(became.at)} {actor}: {became.reason}",
         "successor": letter.successor_id,
     }
     changes = [f"    {_change(one)}" for one in (became and became.diff) or ()]

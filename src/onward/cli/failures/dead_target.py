@@ -56,7 +56,7 @@ def find_target(client: Client, name: str) -> DeadTarget:
         raise _nothing(client, name, beginning)
     if len(found) > 1:
         names = ", ".join(one.job_id or str(one.fingerprint) for one in found)
-        raise InvalidSetting(f"{name!r:.80} begins more than one: {names}; give more of it")
+        raise InvalidSetting(f"{name!r:.80} is the beginning of several: {names}; give more characters")
     return found[0]
 
 
@@ -69,7 +69,7 @@ def _nothing(client: Client, name: str, beginning: str) -> JobNotFound:
                 f"all of group {beginning} is resolved; onward dead show {letter.job.id} shows the newest"
             )
     return JobNotFound(
-        f"no dead job, and no group of unresolved ones, begins with {name!r:.80}; onward dead list"
+        f"no dead job and no unresolved group begins with {name!r:.80}; onward dead list shows them"
     )
 
 
@@ -92,7 +92,7 @@ def confirmed(question: str, *, yes: bool) -> None:
         if sys.stdin.isatty():
             raise
         raise click.UsageError(
-            "the standard input is no terminal, so nobody can confirm; give --yes"
+            "the standard input is no terminal, so the command can't ask for confirmation; give --yes"
         ) from None
     if not agreed:
         say("nothing was done", timed=False)

@@ -37,28 +37,28 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
     "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
-@click.option("--delay", help="Run it after this delay: 90s, 10m, 7d.")
+@click.option("--delay", help="Run the job after this delay, such as 90s, 10m or 7d.")
 @click.option(
     "--at",
     metavar="TIME",
-    help="Run it at this time: 2026-01-31T18:00+01:00; without an offset in local time.",
+    help="Run the job at this time, such as 2026-01-31T18:00+01:00; without an offset, in local time.",
 )
-@click.option("--priority", type=int, help="1 to 10; lower runs first.")
-@click.option("--queue", help="The queue that it waits in.")
-@click.option("--key", help="An idempotency key: one job holds it.")
-@click.option("--unique", metavar="TIME", help="How long the key holds: 7d, active, forever.")
+@click.option("--priority", type=int, help="The priority, 1 to 10; a lower number runs first.")
+@click.option("--queue", help="The queue of the job.")
+@click.option("--key", help="The idempotency key; one job at a time holds it.")
+@click.option("--unique", metavar="TIME", help="How long the job holds the key: 7d, active or forever.")
 @click.option(
     "--on-conflict",
     type=click.Choice(["return", "raise", "replace", "reset", "coalesce"]),
-    help="What to do if a job holds the key.",
+    help="What to do if another job holds the key.",
 )
 @click.option("--org", "org_id", help="The org of the job.")
 @click.option("--project", "project_id", help="The project of the job.")
 @click.option("--actor", help="The actor that enqueues it: user:42, system:nightly, api_key:k1.")
 @click.option("--request-id", help="The id of the request that enqueues it.")
-@click.option("--max-attempts", type=int, help="How many attempts it has.")
+@click.option("--max-attempts", type=int, help="At most this many attempts.")
 @click.option(
-    "--wait", is_flag=True, help="Wait for its end and print the result; exit with 6 if it has none."
+    "--wait", is_flag=True, help="Wait for the end and print the result; exit with 6 if there is none."
 )
 @click.option("--timeout", metavar="TIME", help="Wait at most this long.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

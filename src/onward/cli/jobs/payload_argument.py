@@ -14,7 +14,7 @@ from onward.errors import InvalidSetting
 _Fits = Callable[[str, Any], bool]
 
 
-def read_payload(source: str, given_by: str = "--payload") -> dict[str, Any]:
+def read_payload(source: str, option: str = "--payload") -> dict[str, Any]:
     """Read a JSON object: the text itself, `@file`, or `-` for the standard input."""
     try:
         if source == "-":
@@ -22,7 +22,7 @@ def read_payload(source: str, given_by: str = "--payload") -> dict[str, Any]:
         elif source.startswith("@"):
             text, name = Path(source[1:]).read_bytes(), source[1:]
         else:
-            text, name = source.encode(errors="surrogateescape"), given_by
+            text, name = source.encode(errors="surrogateescape"), option
     except OSError as error:
         raise InvalidSetting(f"can't read {source[1:]}: {error.strerror}") from None
     try:
@@ -30,7 +30,9 @@ def read_payload(source: str, given_by: str = "--payload") -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise InvalidSetting(f"{name} is not JSON: {error}") from None
     if not isinstance(payload, dict):
-        raise InvalidSetting(f'{name} holds a {type(payload).__name__}; give an object, such as {{"id": 42}}')
+        raise InvalidSetting(
+            f'{name} is a {type(payload).__name__}; give a JSON object, such as {{"id": 42}}'
+        )
     return payload
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_client, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
@@ -20,8 +20,8 @@ def command() -> None:
 
 
 @command.command("open")
-@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@click.option("--reason", metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
     """Let workers claim jobs again."""
     with open_operator(app, url, actor) as client:
@@ -30,8 +30,8 @@ def open_(*, reason: str | None, actor: str | None, app: str | None, url: str | 
 
 
 @command.command("close")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; workers and dashboards show it.")
-@given(*WHO, *PLACE)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; workers and dashboards show it.")
+@with_options(*ACTOR, *PLACE)
 def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Stop all claims; running jobs continue."""
     with open_operator(app, url, actor) as client:
@@ -40,7 +40,7 @@ def close(*, reason: str, actor: str | None, app: str | None, url: str | None) -
 
 
 @command.command("status")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def status(*, as_json: bool, app: str | None, url: str | None) -> None:
     """Show whether the gate is open; if it is closed, also the actor, the time and the reason."""
     with open_client(app, url) as client:
@@ -54,6 +54,6 @@ def status(*, as_json: bool, app: str | None, url: str | None) -> None:
 
 
 def _line(gate: Gate) -> str:
-    who = ":".join(part for part in (gate.actor_type, gate.actor_id) if part)
-    parts = ["closed", f"{gate.closed_at.astimezone():%Y-%m-%d %H:%M:%S}", who, gate.reason]
+    actor = ":".join(part for part in (gate.actor_type, gate.actor_id) if part)
+    parts = ["closed", f"{gate.closed_at.astimezone():%Y-%m-%d %H:%M:%S}", actor, gate.reason]
     return clean("  ".join(part for part in parts if part))

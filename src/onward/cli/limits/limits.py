@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_client, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
     from onward.core.limits.limit_use import KeySeen, LimitSeen
 
-_REASON = (click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit."),)
+_REASON = (click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit."),)
 
 
 @click.group("limits")
@@ -23,7 +23,7 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     """List the limits that workers have declared, and how many jobs hold a permit or wait for one."""
     with open_client(app, url) as client:
@@ -39,7 +39,7 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
 
 @command.command("show")
 @click.argument("name")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
     """Show the limit NAME and its busiest keys."""
     with open_client(app, url) as client:
@@ -54,10 +54,12 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option("--concurrency", type=int, metavar="N", help="How many of a key may be active at once.")
-@click.option("--rate", metavar="N/TIME", help="How many of a key may start in a time, such as 10/1m.")
-@click.option("--burst", type=int, metavar="N", help="How many of them may start at once.")
-@given(*_REASON, *WHO, *PLACE)
+@click.option("--concurrency", type=int, metavar="N", help="At most this many active jobs of a key.")
+@click.option(
+    "--rate", metavar="N/TIME", help="At most this many starts of a key in a period, such as 10/1m."
+)
+@click.option("--burst", type=int, metavar="N", help="At most this many of those starts at once.")
+@with_options(*_REASON, *ACTOR, *PLACE)
 def set_(
     *,
     name: str,
@@ -77,7 +79,7 @@ def set_(
 
 @command.command("reset")
 @click.argument("name")
-@given(*_REASON, *WHO, *PLACE)
+@with_options(*_REASON, *ACTOR, *PLACE)
 def reset(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Return the limit NAME to what the application declares; exit with 1 if there was no override."""
     with open_operator(app, url, actor) as client:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_client, open_operator
+from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_client, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
@@ -34,7 +34,7 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     """List the queues that have jobs, a policy or a pause, then the paused orgs and job types."""
     with open_client(app, url) as client:
@@ -56,9 +56,9 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
 
 
 @command.command("pause")
-@given(*_WHAT)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; workers and dashboards show it.")
-@given(*WHO, *PLACE)
+@with_options(*_WHAT)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; workers and dashboards show it.")
+@with_options(*ACTOR, *PLACE)
 def pause_(
     *,
     queue: str | None,
@@ -77,9 +77,9 @@ def pause_(
 
 
 @command.command("resume")
-@given(*_WHAT)
-@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*_WHAT)
+@click.option("--reason", metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def resume(
     *,
     queue: str | None,
@@ -99,11 +99,11 @@ def resume(
 
 @command.command("limit")
 @click.argument("queue")
-@click.option("--concurrency", metavar="N|none", help="How many of its jobs may run at once.")
-@click.option("--rate", metavar="N/TIME|none", help="How many may start in a time, such as 10/1m.")
-@click.option("--burst", type=int, metavar="N", help="How many of them may start at once.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
-@given(*WHO, *PLACE)
+@click.option("--concurrency", metavar="N|none", help="At most this many jobs at once.")
+@click.option("--rate", metavar="N/TIME|none", help="At most this many starts in a period, such as 10/1m.")
+@click.option("--burst", type=int, metavar="N", help="At most this many of those starts at once.")
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def limit(
     *,
     queue: str,
@@ -124,8 +124,8 @@ def limit(
 
 @command.command("reset")
 @click.argument("queue")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept in the audit.")
-@given(*WHO, *PLACE)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def reset(*, queue: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Return QUEUE to the policy that the application declares."""
     with open_operator(app, url, actor) as client:
@@ -148,7 +148,7 @@ def _chosen(queue: str | None, org: str | None, job_type: str | None) -> tuple[S
     named += [] if org is None else [("org", org)]
     named += [] if job_type is None else [("job_type", job_type)]
     if len(named) != 1:
-        raise click.UsageError("give one of QUEUE, --org and --job-type")
+        raise click.UsageError("give exactly one of QUEUE, --org and --job-type")
     return named[0]
 
 
@@ -186,6 +186,6 @@ def _summary(policy: dict[str, Any] | None) -> str:
 def _why(pause: Pause | None) -> str:
     if pause is None:
         return ""
-    who = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
+    actor = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
     since = f"{pause.paused_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    return f"  paused since {since}{f' by {who}' if who else ''}: {pause.reason}"
+    return f"  paused since {since}{f' by {actor}' if actor else ''}: {pause.reason}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, given, open_client
+from onward.cli.operator_options import AS_JSON, PLACE, open_client, with_options
 from onward.cli.times import read_instant
 from onward.cli.views.text import say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
@@ -24,10 +24,10 @@ _LINKS_A_LINE = 100_000
 _NARROWING = (
     click.option("--since", metavar="TIME", help="From this time on, such as 2026-01-31T18:00+01:00."),
     click.option("--until", metavar="TIME", help="Before this time."),
-    click.option("--org", metavar="ORG", help="Only what concerns this org."),
-    click.option("--event", metavar="EVENT", help="Only this event, such as job.deadlettered."),
-    click.option("--job", "job_id", metavar="ID", help="Only this job."),
-    click.option("--actor", metavar="TYPE:ID", help="Only what this actor did."),
+    click.option("--org", metavar="ORG", help="Only records of this org."),
+    click.option("--event", metavar="EVENT", help="Only records of this event, such as job.deadlettered."),
+    click.option("--job", "job_id", metavar="ID", help="Only records of this job."),
+    click.option("--actor", metavar="TYPE:ID", help="Only records of this actor."),
 )
 
 
@@ -37,13 +37,13 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*_NARROWING)
+@with_options(*_NARROWING)
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many."
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many records."
 )
 @click.option("--cursor", metavar="CURSOR", help="Continue after the page that printed it.")
 @click.option("--oldest", is_flag=True, help="Oldest first instead of newest first.")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def list_(
     *,
     limit: int,
@@ -67,7 +67,7 @@ def list_(
 
 
 @command.command("export")
-@given(*_NARROWING, *PLACE)
+@with_options(*_NARROWING, *PLACE)
 def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
     """Print all matching records as JSON lines, the oldest first."""
     with open_client(app, url) as client:
@@ -77,7 +77,7 @@ def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
 
 @command.command("verify")
 @click.option("--head", metavar="POSITION:LINK", help="The head that an earlier verification printed.")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """Seal all unsealed rows, then compare every row with the chain; exit with 1 if there is a fault."""
     with open_client(app, url) as client:
@@ -95,7 +95,7 @@ def verify(*, head: str | None, as_json: bool, app: str | None, url: str | None)
             say(_described(fault), timed=False)
         more = len(found.faults) - _FAULTS_SHOWN
         if more > 0:
-            say(f"… and {more} more; --json has them", timed=False)
+            say(f"… and {more} more; --json lists all", timed=False)
         say(f"{'intact' if found.intact else 'NOT intact'}: {found.links} links", timed=False)
         click.echo(found.head)
     if not found.intact:

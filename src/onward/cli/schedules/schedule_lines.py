@@ -89,8 +89,8 @@ def plain_schedule(schedule: Schedule) -> dict[str, Any]:
 
 
 def _paused(pause: SchedulePause) -> str:
-    who = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
-    return f"since {pause.at.astimezone():%Y-%m-%d %H:%M:%S}{f' by {who}' if who else ''}: {pause.reason}"
+    actor = ":".join(part for part in (pause.actor_type, pause.actor_id) if part)
+    return f"since {pause.at.astimezone():%Y-%m-%d %H:%M:%S}{f' by {actor}' if actor else ''}: {pause.reason}"
 
 
 def _next(schedule: Schedule, now: datetime) -> str:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.operator_options import (
+    ACTOR,
     AS_JSON,
     PLACE,
-    WHO,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.schedules.schedule_lines import (
     plain_schedule,
@@ -44,7 +44,7 @@ def command() -> None:
 
 
 @command.command("list")
-@given(*page_options(1000), *AS_JSON, *PLACE)
+@with_options(*page_options(1000), *AS_JSON, *PLACE)
 def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """List the schedules by name, with their next time and the outcome of their last run."""
     with open_client(app, url) as client:
@@ -57,7 +57,7 @@ def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url
 
 
 @command.command("show")
-@given(*_NAME, *AS_JSON, *PLACE)
+@with_options(*_NAME, *AS_JSON, *PLACE)
 def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
     """Show a schedule, its next times and its last runs."""
     with open_client(app, url) as client:
@@ -73,11 +73,11 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 
 
 @command.command("next")
-@given(*_NAME)
+@with_options(*_NAME)
 @click.option(
-    "-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="How many times."
+    "-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="This many times."
 )
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | None) -> None:
     """Print the next times of a schedule, even if it is paused."""
     with open_client(app, url) as client:
@@ -88,8 +88,8 @@ def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | N
 
 
 @command.command("history")
-@given(*_NAME)
-@given(*page_options(_RUNS), *AS_JSON, *PLACE)
+@with_options(*_NAME)
+@with_options(*page_options(_RUNS), *AS_JSON, *PLACE)
 def history(
     *, name: str, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
@@ -108,9 +108,9 @@ def history(
 
 
 @command.command("run")
-@given(*_NAME)
-@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *AS_JSON, *PLACE)
+@with_options(*_NAME)
+@click.option("--reason", metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *AS_JSON, *PLACE)
 def run(
     *, name: str, reason: str | None, actor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
@@ -121,9 +121,9 @@ def run(
 
 
 @command.command("pause")
-@given(*_NAME)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; lists and the audit show it.")
-@given(*WHO, *PLACE)
+@with_options(*_NAME)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; lists and the audit show it.")
+@with_options(*ACTOR, *PLACE)
 def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Stop a schedule from enqueueing jobs; jobs that it has enqueued continue."""
     with open_operator(app, url, actor) as client:
@@ -133,9 +133,9 @@ def pause(*, name: str, reason: str, actor: str | None, app: str | None, url: st
 
 
 @command.command("resume")
-@given(*_NAME)
-@click.option("--reason", metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*_NAME)
+@click.option("--reason", metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def resume(*, name: str, reason: str | None, actor: str | None, app: str | None, url: str | None) -> None:
     """Let a paused schedule run again from its next time on; exit with 1 if it was not paused."""
     with open_operator(app, url, actor) as client:
@@ -147,9 +147,9 @@ def resume(*, name: str, reason: str | None, actor: str | None, app: str | None,
 
 
 @command.command("remove")
-@given(*_NAME)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@with_options(*_NAME)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def remove(*, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Remove a schedule but keep its history; one defined in code returns when a worker starts."""
     with open_operator(app, url, actor) as client:
@@ -158,7 +158,10 @@ def remove(*, name: str, reason: str, actor: str | None, app: str | None, url: s
     say(f"{clean(name)} is removed", timed=False)
     if in_code:
         pause = f"onward schedules pause --reason … {positional(name)}"
-        say(f"code defines it: it comes back when a worker starts; to have no runs: {pause}", timed=False)
+        say(
+            f"it is defined in code, so it returns when a worker starts; to stop its runs: {pause}",
+            timed=False,
+        )
 
 
 def _now() -> datetime:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.find_app import FoundApp, look_for_app
-from onward.cli.operator_options import AS_JSON, PLACE, find_job, given, open_found
+from onward.cli.operator_options import AS_JSON, PLACE, find_job, open_found, with_options
 from onward.cli.views.text import masked, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
@@ -30,8 +30,8 @@ _COMMAND = re.compile(r"^onward [a-z]+(?: [a-z]+)?(?= |$)")
 @click.argument("job_id", required=False)
 @click.option("--subject", metavar="SUBJECT", help="The jobs of this subject, such as booking:42.")
 @click.option("--job-type", metavar="TYPE", help="With --subject: only those of this type.")
-@click.option("--deep", is_flag=True, help="Look for damage too; reads all of a SQLite file.")
-@given(*AS_JSON, *PLACE)
+@click.option("--deep", is_flag=True, help="Also look for damage; reads all of a SQLite file.")
+@with_options(*AS_JSON, *PLACE)
 def command(
     *,
     job_id: str | None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, given, open_client
+from onward.cli.operator_options import AS_JSON, PLACE, open_client, with_options
 from onward.cli.views.text import say, shown_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def command() -> None:
 
 
 @command.command("report")
-@given(*AS_JSON, *PLACE)
+@with_options(*AS_JSON, *PLACE)
 def report(*, as_json: bool, app: str | None, url: str | None) -> None:
     """Print the size of the tables, how much of it is wasted, and the statements that free it."""
     with open_client(app, url) as client:

@@ -16,7 +16,7 @@ from onward.cli.views.text import say
 @click.option(
     "--row-security/--no-row-security",
     default=None,
-    help="Have PostgreSQL keep the orgs apart for every role but the owner of the tables, or no longer.",
+    help="Turn row-level security on or off; on, only the owner of the tables sees several orgs.",
 )
 @click.option(
     "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
@@ -31,7 +31,9 @@ def command(
     if only_plan and only_check:
         raise click.UsageError("give --plan or --check, not both")
     if row_security is not None and (only_plan or only_check):
-        raise click.UsageError("--row-security changes the tables; give it without --plan and --check")
+        raise click.UsageError(
+            "--row-security changes the tables, which --plan and --check do not; leave them out"
+        )
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.failures.dead_target import confirmed
-from onward.cli.operator_options import AS_JSON, PLACE, WHO, given, open_operator
+from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _ROUNDS_COUNTED = 100
 @click.command("prune")
 @click.option("--dry-run", is_flag=True, help="Only count what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@given(*AS_JSON, *WHO, *PLACE)
+@with_options(*AS_JSON, *ACTOR, *PLACE)
 def command(
     *, dry_run: bool, yes: bool, as_json: bool, actor: str | None, app: str | None, url: str | None
 ) -> None:

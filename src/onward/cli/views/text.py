@@ -49,16 +49,16 @@ def short(job_id: str, *, stream: object = None) -> str:
 def lasting(length: timedelta) -> str:
     """Return a length of time in a short form: 184 ms, 5s, 7m 30s, 7h 41m, 3d."""
     seconds = length.total_seconds()
-    whole = round(seconds)
+    rounded = round(seconds)
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
-    if whole < _SECONDS:
+    if rounded < _SECONDS:
         return f"{round(seconds, 1):g}s"
-    if whole < _MINUTES:
-        return f"{whole // 60}m" + (f" {whole % 60}s" if whole % 60 else "")
-    if whole < _HOURS:
-        return f"{whole // 3600}h" + (f" {whole % 3600 // 60}m" if whole % 3600 // 60 else "")
-    return f"{whole // 86400}d"
+    if rounded < _MINUTES:
+        return f"{rounded // 60}m" + (f" {rounded % 60}s" if rounded % 60 else "")
+    if rounded < _HOURS:
+        return f"{rounded // 3600}h" + (f" {rounded % 3600 // 60}m" if rounded % 3600 // 60 else "")
+    return f"{rounded // 86400}d"
 
 
 def masked(url: str) -> str:

@@ -32,9 +32,15 @@ Stamps = dict[str, tuple[int, int]]
 
 @click.command("dev")
 @click.argument("app", required=False)
-@click.option("--concurrency", type=click.IntRange(1), default=10, show_default=True, help="Jobs at once.")
 @click.option(
-    "--grace", default="5s", show_default=True, help="Time to finish in, before a restart or the end."
+    "--concurrency",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="The number of slots: jobs at once.",
+)
+@click.option(
+    "--grace", default="5s", show_default=True, help="How long jobs may finish before a restart or the end."
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
@@ -62,23 +68,23 @@ class _Reloader:
         self._began = time.monotonic()
 
     async def run(self) -> int:
-        """Run until told to stop; return the exit code."""
+        """Run until a signal stops it; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)
-        turn = "first"
+        start = "first"
         while True:
-            code = await self._run_child(turn)
+            code = await self._run_child(start)
             if self._stopping.is_set():
                 return code
-            turn, self._began = "again", time.monotonic()
+            start, self._began = "again", time.monotonic()
 
-    async def _run_child(self, turn: str) -> int:
+    async def _run_child(self, start: str) -> int:
         """Run the worker until a file changes or a stop is requested; return its exit code."""
         from onward.worker.supervisor import Child
 
         stamps = source_stamps(Path.cwd())
-        child = self._child = await Child.start([*self._command, "--dev", turn])
+        child = self._child = await Child.start([*self._command, "--dev", start])
         if self._stopping.is_set():
             child.stop()
         ready = asyncio.create_task(self._tell_ready(child))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from onward.cli.operator_options import (
+    ACTOR,
     AS_JSON,
     PLACE,
-    WHO,
     find_job,
-    given,
     open_client,
     open_operator,
     page_options,
     say_more,
+    with_options,
 )
 from onward.cli.views.text import say, shown_json, table
 from onward.core.inputs.plain_text import one_line as clean
@@ -31,7 +31,7 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("job", metavar="JOB")
-@given(*page_options(1000), *AS_JSON, *PLACE)
+@with_options(*page_options(1000), *AS_JSON, *PLACE)
 def list_(
     *, job: str, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
 ) -> None:
@@ -55,8 +55,8 @@ def list_(
 @command.command("reset")
 @click.argument("job", metavar="JOB")
 @click.argument("name", metavar="NAME")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the audit.")
-@given(*WHO, *PLACE)
+@click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit.")
+@with_options(*ACTOR, *PLACE)
 def reset(*, job: str, name: str, reason: str, actor: str | None, app: str | None, url: str | None) -> None:
     """Reset an effect: the next time the job runs, it does the effect again under a new key."""
     with open_operator(app, url, actor) as client:

@@ -14,18 +14,18 @@ from onward.cli.views.text import lasting, say, shown_json
 @click.command("tick")
 @click.argument("app", required=False)
 @click.option(
-    "--max-jobs", type=click.IntRange(1), default=10, show_default=True, help="At most so many jobs."
+    "--max-jobs", type=click.IntRange(1), default=10, show_default=True, help="Run at most this many jobs."
 )
 @click.option(
     "--max-seconds",
     type=click.FloatRange(0, min_open=True),
     default=20,
     show_default=True,
-    help="At most so long.",
+    help="Run at most this many seconds.",
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document about what was done.")
 def command(
     *, app: str | None, max_jobs: int, max_seconds: float, url: str | None, log_level: str, as_json: bool
 ) -> None:

@@ -59,13 +59,21 @@ class _Options:
 @click.command("worker")
 @click.argument("app", required=False)
 @click.option(
-    "-q", "--queues", multiple=True, metavar="Q[=N],…", help="Queues, each with its most jobs at once."
+    "-q",
+    "--queues",
+    multiple=True,
+    metavar="Q[=N],…",
+    help="Only these queues, each with at most N jobs at once.",
 )
 @click.option(
-    "--processes", type=click.IntRange(1, 256), default=1, help="So many processes, restarted if they die."
+    "--processes", type=click.IntRange(1, 256), default=1, help="This many processes, restarted if they die."
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1), default=10, show_default=True, help="Jobs at once, in each."
+    "--concurrency",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="The slots (jobs at once) of each process.",
 )
 @click.option(
     "--grace",
@@ -73,7 +81,7 @@ class _Options:
     metavar="TIME",
     default="30s",
     show_default=True,
-    help="Time to finish in, once asked to stop.",
+    help="How long jobs may finish after a request to stop.",
 )
 @click.option(
     "--lease",
@@ -81,22 +89,27 @@ class _Options:
     metavar="TIME",
     default="30s",
     show_default=True,
-    help="How long a silent worker is trusted.",
+    help="How long a silent worker keeps its jobs.",
 )
-@click.option("--drain", is_flag=True, help="End when nothing is left to do; with 6 if a job ended dead.")
-@click.option("--max-jobs", type=click.IntRange(1), help="End after this many jobs, in each process.")
+@click.option(
+    "--drain", is_flag=True, help="End when no job is left to run; exit with 6 if a job ended dead."
+)
+@click.option("--max-jobs", type=click.IntRange(1), help="End each process after this many jobs.")
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the number of jobs by outcome at the end (one process)."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the number of jobs by outcome at the end, as JSON (one process).",
 )
 @click.option("--dev", type=click.Choice(["first", "again"]), hidden=True)
-def command(**arguments: Any) -> int:
-    """Run the jobs of APP (module:attribute) until asked to stop.
+def command(**values: Any) -> int:
+    """Run the jobs of APP (module:attribute) until a signal stops the worker.
 
     Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
-    options = _Options(**{**arguments, "app": name_of_app(arguments["app"])})
+    options = _Options(**{**values, "app": name_of_app(values["app"])})
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
     set_up_logs(options.log_level, options.app)
@@ -113,7 +126,7 @@ def parse_queues(texts: Sequence[str]) -> dict[str, int | None] | None:
         name, equals, most = item.partition("=")
         if not name or (equals and not (most.isdecimal() and int(most) > 0)):
             raise InvalidSetting(
-                f"-q {item!r:.80}: give a queue, or queue=N with the most jobs at once, from 1"
+                f"-q {item!r:.80}: give a queue, or queue=N, where N (1 or more) is its most jobs at once"
             )
         if name in queues:
             raise InvalidSetting(f"-q names {name!r:.80} twice; give each queue once")
@@ -141,19 +154,19 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
     from onward.worker.supervisor import Parent
 
     parent = Parent.find()
-    shown: list[str] = []
+    announced: list[str] = []
     with app.clients.open() as client:
         database = banner.describe_database(client)
 
     def registered(worker_id: str) -> None:
         quietly = options.dev == "again" or (parent is not None and options.dev is None)
-        if not shown and not quietly:
+        if not announced and not quietly:
             slots = f"{options.concurrency} slots"
             rows = {"database": database, "jobs": banner.describe_jobs(app)}
             rows["worker"] = banner.describe_worker(worker_id, slots, queues)
             title = "dev mode · reloads on change · Ctrl-C stops" if options.dev else "worker · Ctrl-C stops"
             banner.print_block(title, rows)
-        shown.append(worker_id)
+        announced.append(worker_id)
         if parent is not None:
             parent.tell_registered(worker_id)
 
@@ -177,7 +190,7 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
     from onward.worker.supervisor import Supervisor
 
     if options.as_json:
-        raise InvalidSetting("--json tells of one process; leave out --processes")
+        raise InvalidSetting("--json counts the jobs of one process; leave out --processes")
     with app.clients.open() as client:
         database = banner.describe_database(client)
     rows = {"database": database, "jobs": banner.describe_jobs(app)}

@@ -46,15 +46,15 @@ class AsyncWorkerBreakers:
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
 
-    async def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
+    async def ask(self, name: str, probe: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
         """Ask, as a worker does, whether to call a provider.
 
-        `turn` identifies the caller. Unless the provider is well, one caller at a time gets the right to try.
+        `probe` identifies the caller. Unless the provider is healthy, one caller at a time is granted it.
         """
-        return await self._run(lambda: breakers.ask(name, turn, settings))
+        return await self._run(lambda: breakers.ask(name, probe, settings))
 
     async def answered(
-        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
+        self, name: str, probe: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
     ) -> Standing:
         """Count, as a worker does, what a call showed about its provider; return the new standing."""
-        return await self._run(lambda: breakers.answered(name, turn, answer, settings))
+        return await self._run(lambda: breakers.answered(name, probe, answer, settings))

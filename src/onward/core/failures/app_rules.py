@@ -102,7 +102,7 @@ class Classification:
         self._rules: list[_Rule] = []
         self._hints: dict[type | str, tuple[str, str | None]] = {}
         self.report: Callable[[str, BaseException], None] = lambda _name, _error: None
-        """Told of a rule of the application's own that fails."""
+        """Called with the name and the error of a rule of the application that fails."""
 
     def add(
         self, errors: ErrorTypes | None, verdict: object, *, name: object, **about: Unpack[RuleOptions]

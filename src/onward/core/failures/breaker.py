@@ -1,7 +1,7 @@
 """The circuit breaker: when calls to a provider are held, which call may probe it, and what closes it.
 
 `ask`, `answered`, `opened` and `closed` are the whole state machine; callers only store what they return.
-A breaker that is not clean lets through one call at a time, the probe; `turn` identifies that call.
+A breaker that is not clean lets through one call at a time, the probe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onward.core.work.lifecycle import Failed, Outcome, RateLimited, Skip, Succe
 from onward.errors import InvalidSetting, OnwardError
 
 BreakerState = Literal["closed", "open", "half_open"]
-Entry = Literal["go", "turn", "wait", "held"]
+Entry = Literal["go", "probe", "wait", "held"]
 """The reply to a caller: call, call as the probe, ask again soon, or return when the hold ends."""
 
 LONGEST_HOLD = timedelta(minutes=10)
@@ -98,7 +98,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a provider: `open` holds its jobs until `until`, `half_open` lets one call through.
 
-    `holds` counts the failed probes in a row since it opened; `turn` identifies the call that probes now. An
+    `holds` counts the failed probes in a row since it opened; `probe` identifies the call that probes now. An
     operator opened a breaker that is `forced`; without `until` it stays open until an operator closes it.
     """
 
@@ -109,8 +109,8 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: datetime | None = None
     until: datetime | None = None
     holds: int = 0
-    turn: str | None = None
-    turn_until: datetime | None = None
+    probe: str | None = None
+    probe_until: datetime | None = None
     forced: bool = False
     reason: str | None = None
     actor_type: str | None = None
@@ -141,25 +141,25 @@ class Standing(msgspec.Struct, frozen=True):
     """None: until an operator closes the breaker."""
 
 
-def ask(breaker: Breaker, turn: str, settings: BreakerSettings, now: datetime) -> tuple[Entry, Breaker]:
+def ask(breaker: Breaker, probe: str, settings: BreakerSettings, now: datetime) -> tuple[Entry, Breaker]:
     """Decide whether a caller may call: unless the breaker is clean, one call at a time is let through."""
     if breaker.clean:
         return "go", breaker
     if breaker.holds_at(now):
         return "held", breaker
     # A probe that ends later than `patience` from now was granted before the clock was set back: ignore it.
-    if breaker.turn_until is not None and now < breaker.turn_until <= now + settings.patience:
+    if breaker.probe_until is not None and now < breaker.probe_until <= now + settings.patience:
         return "wait", breaker
-    return "turn", replace(breaker, turn=turn, turn_until=now + settings.patience)
+    return "probe", replace(breaker, probe=probe, probe_until=now + settings.patience)
 
 
 def answered(
-    breaker: Breaker, turn: str | None, answer: Answer, settings: BreakerSettings, now: datetime
+    breaker: Breaker, probe: str | None, answer: Answer, settings: BreakerSettings, now: datetime
 ) -> Breaker:
-    """Return the breaker after the answer to a call; `turn` is the caller's probe, None if it had none."""
-    own = turn is not None and turn == breaker.turn
+    """Return the breaker after the answer to a call; `probe` is the caller's probe, None if it had none."""
+    own = probe is not None and probe == breaker.probe
     if own:
-        breaker = replace(breaker, turn=None, turn_until=None)
+        breaker = replace(breaker, probe=None, probe_until=None)
     if answer.pushed_back:
         return _pushed_back(breaker, answer, settings, now, own=own)
     # The call may have started before the operator opened the breaker, so a good answer ends no forced hold.

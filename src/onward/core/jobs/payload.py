@@ -38,8 +38,8 @@ _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
 
 # jsonb writes a float of this size as a whole number of only the 17 digits sent: it comes back unequal.
-_WHOLE, _WHOLE_END = 1e16, 1e20
-_WHOLE_FLOAT = re.compile(rb"[0-9]e1[6-9]")
+_INTEGRAL_FROM, _INTEGRAL_END = 1e16, 1e20
+_INTEGRAL_FLOAT = re.compile(rb"[0-9]e1[6-9]")
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 _DIGITS_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_RUN = b"0" * 19
@@ -122,7 +122,7 @@ def _is_unsuspicious(raw: bytes) -> bool:
     """Whether all text and numbers in the JSON are sure to come back unchanged."""
     return (
         b"\\u0000" not in raw
-        and (b"e1" not in raw or _WHOLE_FLOAT.search(raw) is None)
+        and (b"e1" not in raw or _INTEGRAL_FLOAT.search(raw) is None)
         and _LONG_RUN not in raw.translate(_DIGITS_TO_ZEROS)
     )
 
@@ -229,7 +229,11 @@ def _plain_leaf(value: object) -> object:
         return str.__str__(value)
     if isinstance(value, float):
         # ".0" keeps the number a float in jsonb, and writing all its digits keeps it the same float.
-        return msgspec.Raw(f"{int(value)}.0".encode()) if _WHOLE <= abs(value) < _WHOLE_END else float(value)
+        return (
+            msgspec.Raw(f"{int(value)}.0".encode())
+            if _INTEGRAL_FROM <= abs(value) < _INTEGRAL_END
+            else float(value)
+        )
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

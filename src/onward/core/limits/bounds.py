@@ -70,7 +70,9 @@ def checked_bounds(concurrency: Any, rate: Any, burst: Any, *, lift: bool = Fals
     return bounds
 
 
-def require_rate(rate: Any, burst: Any) -> None:
-    """Raise InvalidSetting for a burst without a rate."""
+def require_rate(rate: Any, burst: Any, name: str = "it") -> None:
+    """Raise InvalidSetting, which names what has no rate, for a burst without a rate."""
     if burst is not None and rate is None:
-        raise InvalidSetting("burst is how many jobs a rate starts at once; give rate= too")
+        raise InvalidSetting(
+            f"burst is {burst!r:.80}, but {name} has no rate for it to bound; give rate= too"
+        )

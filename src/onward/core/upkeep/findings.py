@@ -30,7 +30,7 @@ _SHOWN = 10
 
 def diagnose(facts: Facts) -> list[Finding]:
     """Return all findings, the worst first, with what is as it should be at the end."""
-    return ranked(finding for rule in _RULES for finding in rule(facts))
+    return ranked(finding for check in _CHECKS for finding in check(facts))
 
 
 def _holds(facts: Facts) -> Iterator[Finding]:
@@ -284,7 +284,7 @@ def _queues(facts: Facts) -> Iterator[Finding]:
         )
 
 
-_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _holds, who_works, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
     dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
 )  # fmt: skip

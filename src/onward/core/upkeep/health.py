@@ -34,7 +34,7 @@ _MENDED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
 
 def examine(seen: DatabaseSeen) -> list[Finding]:
     """Return the findings on a database that answers, including that it does."""
-    return [finding for rule in _RULES for finding in rule(seen)]
+    return [finding for check in _CHECKS for finding in check(seen)]
 
 
 def trouble(error: OnwardError) -> Finding:  # noqa: PLR0911 - one for each
@@ -210,6 +210,6 @@ def _damage(seen: DatabaseSeen) -> Iterator[Finding]:
         )
 
 
-_RULES: tuple[Callable[[DatabaseSeen], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[DatabaseSeen], Iterator[Finding]], ...] = (
     _answers, _sqlite_version, _sqlite_log, _pooler, _bloat, _autovacuum, _vacuum_held_back, _damage,
 )  # fmt: skip

@@ -45,18 +45,18 @@ _log = get_logger("onward.job")
 _CHECK_SECONDS = 0.5
 # The default lets `ctx.once(fn)`, which leaves out the name, reach a check whose error says so; Python would
 # only report a missing argument.
-_NONE_GIVEN: Any = None
+_NO_FUNCTION: Any = None
 
 
 class Context:
     """The running job, as its handler sees it; a parameter with this annotation receives it."""
 
-    __slots__ = ("_adapter", "_clients", "_hider", "_opening", "_run", "_told", "_waits")
+    __slots__ = ("_adapter", "_cancellation_seen", "_clients", "_hider", "_opening", "_run", "_waits")
 
     def __init__(self, run: Run, clients: Clients) -> None:
         self._run = run
         self._clients = clients
-        self._told = False
+        self._cancellation_seen = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
         self._hider: Hide | None = None
         self._opening: Opening | None = None
@@ -126,8 +126,8 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """Whether the handler should give way."""
-        self._told = self._told or self._run.cancel_reason is not None
-        return self._told
+        self._cancellation_seen = self._cancellation_seen or self._run.cancel_reason is not None
+        return self._cancellation_seen
 
     def check_cancelled(self) -> None:
         """Raise Cancelled if the handler should give way."""
@@ -136,7 +136,7 @@ class Context:
 
     def _give_way(self) -> None:
         # Raised once only: a handler that knows of it may still undo its work, by steps and effects.
-        if not self._told:
+        if not self._cancellation_seen:
             self.check_cancelled()
 
     def sleep(self, seconds: float) -> None:
@@ -216,7 +216,7 @@ class Context:
         """Whether effects are skipped, because the application or ONWARD_DRY_RUN says so."""
         return self._clients.policies.settings.dry_run
 
-    def once(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
+    def once(self, name: str, function: Callable[..., Any] = _NO_FUNCTION) -> Any:
         """Do an effect that a retry does not repeat; return its result, as JSON stores it.
 
         A function that takes an argument gets the idempotency key, which stays the same until the effect is
@@ -227,7 +227,7 @@ class Context:
         self._give_way()
         return perform(once(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
-    async def aonce(self, name: str, function: Callable[..., Any] = _NONE_GIVEN) -> Any:
+    async def aonce(self, name: str, function: Callable[..., Any] = _NO_FUNCTION) -> Any:
         """Do an effect that a retry does not repeat; return its result, as JSON stores it.
 
         The function may be async or plain. If it takes an argument, it gets the idempotency key, which stays
@@ -237,12 +237,12 @@ class Context:
         self.require("domain")
         return await perform_async(once(self._acting(self._current, asyncio.sleep), name, function))
 
-    def step(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
+    def step(self, name: str, function: Callable[[], Any] = _NO_FUNCTION) -> Any:
         """Return the function's result, as JSON stores it; a retry returns the stored result."""
         self._give_way()
         return perform(step(self._acting(self._sync, self._run.wait_cancelled), name, function))
 
-    async def astep(self, name: str, function: Callable[[], Any] = _NONE_GIVEN) -> Any:
+    async def astep(self, name: str, function: Callable[[], Any] = _NO_FUNCTION) -> Any:
         """Return the function's result, as JSON stores it; a retry returns the stored result.
 
         The function may be async or plain.

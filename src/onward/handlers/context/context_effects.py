@@ -44,10 +44,10 @@ _in_progress: set[tuple[str, int, str]] = set()
 
 
 class Do(NamedTuple):
-    """A call to make, and to await if its result is awaitable; a `whole` one must not be interrupted."""
+    """A call to make, and to await if its result is awaitable; an `uninterrupted` one runs to its end."""
 
     call: Callable[[], Any]
-    whole: bool = False
+    uninterrupted: bool = False
 
 
 Acts = Generator[Do, Any, Any]
@@ -90,8 +90,8 @@ def once(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         if begun.state == "done":
             acting.tell("effect.skipped", name, f"skipped: it was done in attempt {begun.attempt}")
             return begun.result
-        given = yield from _called(acting, name, function, (begun.key,)[:arguments])
-        result = _storable(acting, name, given)
+        value = yield from _called(acting, name, function, (begun.key,)[:arguments])
+        result = _storable(acting, name, value)
         try:
             yield from recorded(acting, lambda: effects.done(job, begun, result))
         except BaseException as error:
@@ -112,8 +112,8 @@ def step(acting: Acting, name: str, function: Callable[..., Any]) -> Acts:
         found = yield Do(lambda: effects.read(job.id, name))
         if found is not None and found.is_done_over(job.payload):
             return found.result
-        given = yield from _called(acting, name, function, ())
-        result = plain(given, f"the result of step {name!r:.80}")
+        value = yield from _called(acting, name, function, ())
+        result = plain(value, f"the result of step {name!r:.80}")
         # Not stored in a dry run: the result depends on effects that were skipped, and a real run must not
         # reuse it.
         if not acting.dry_run:
@@ -130,7 +130,7 @@ def recorded(acting: Acting, record: Callable[[], Any]) -> Acts:
     pause, until = _FIRST_PAUSE, 0.0
     while True:
         try:
-            return (yield Do(record, whole=True))
+            return (yield Do(record, uninterrupted=True))
         except (StoreUnreachable, StoreBusy, StorageFull):
             now = time.monotonic()
             until = until or now + _PATIENCE
@@ -145,11 +145,11 @@ def perform(acts: Acts) -> Any:
         do = next(acts)
         while True:
             try:
-                given = do.call()
+                value = do.call()
             except BaseException as error:  # noqa: BLE001 - it is thrown on, not swallowed
                 do = acts.throw(error)
             else:
-                do = acts.send(given)
+                do = acts.send(value)
     except StopIteration as ended:
         return ended.value
 
@@ -161,29 +161,31 @@ async def perform_async(acts: Acts) -> Any:
         do = next(acts)
         while True:
             try:
-                given = do.call()
-                if do.whole:
-                    task, cut = await _whole(given)
+                value = do.call()
+                if do.uninterrupted:
+                    task, cut = await _uninterrupted(value)
                     if cut is not None and (task.cancelled() or task.exception() is not None):
                         # A handler that has to give way does not retry.
                         raise cut  # noqa: TRY301 - the generator handles it
-                    given = task.result()
-                elif inspect.isawaitable(given):
-                    given = await given
+                    value = task.result()
+                elif inspect.isawaitable(value):
+                    value = await value
             except BaseException as error:  # noqa: BLE001 - it is thrown on, not swallowed
                 do = acts.throw(error)
             else:
-                do = acts.send(given)
+                do = acts.send(value)
     except StopIteration as ended:
         if cut is None:
             return ended.value
         raise cut from None
 
 
-async def _whole(given: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any], asyncio.CancelledError | None]:
+async def _uninterrupted(
+    value: Coroutine[Any, Any, Any],
+) -> tuple[asyncio.Task[Any], asyncio.CancelledError | None]:
     """Run a coroutine to its end even if the handler is cancelled; return its task and the cancellation."""
     # The effect has happened. If it were not recorded, the next attempt would repeat it.
-    task, cut, until = asyncio.ensure_future(given), None, 0.0
+    task, cut, until = asyncio.ensure_future(value), None, 0.0
     while not task.done():
         try:
             # Bounded once the handler is cancelled: the database may never answer.
@@ -198,29 +200,29 @@ async def _whole(given: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any], as
 
 def _called(acting: Acting, name: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> Acts:
     try:
-        given = yield Do(lambda: function(*arguments))
-        _check_ready(name, given)
+        value = yield Do(lambda: function(*arguments))
+        _check_ready(name, value)
     except BaseException as error:
         acting.tell("effect.failed", name, f"failed: {type(error).__name__}", level=logging.WARNING)
         raise
-    return given
+    return value
 
 
-def _check_ready(name: str, given: object) -> None:
+def _check_ready(name: str, value: object) -> None:
     """Raise InvalidSetting for a result that was never awaited: its work has not happened."""
-    if inspect.isawaitable(given):
-        if isinstance(given, Coroutine):
-            given.close()
+    if inspect.isawaitable(value):
+        if isinstance(value, Coroutine):
+            value.close()
         raise InvalidSetting(
             f"effect {name!r:.80}: the function gives something to await; "
             "use await ctx.aonce(…) or await ctx.astep(…)"
         )
 
 
-def _storable(acting: Acting, name: str, given: object) -> Any:
+def _storable(acting: Acting, name: str, value: object) -> Any:
     """Return a result as it is stored; null if it can't be, because the effect has already happened."""
     try:
-        return plain(given, "the result")
+        return plain(value, "the result")
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
         acting.tell("effect.result_dropped", name, f"gives null: {error}", level=logging.WARNING)
         return None
@@ -272,11 +274,11 @@ def _arguments(function: Callable[..., Any], name: str, *, most: int) -> int:
     return len(needed)
 
 
-def dry_run_asked() -> bool:
+def is_dry_run() -> bool:
     """Whether ONWARD_DRY_RUN asks for a dry run; unset means no."""
-    said = os.environ.get("ONWARD_DRY_RUN", "").strip().lower()
-    if not said:
+    setting = os.environ.get("ONWARD_DRY_RUN", "").strip().lower()
+    if not setting:
         return False
-    if said not in _SWITCH:
-        raise InvalidSetting(f"ONWARD_DRY_RUN is {said!r:.80}; give 1 or 0")
-    return _SWITCH[said]
+    if setting not in _SWITCH:
+        raise InvalidSetting(f"ONWARD_DRY_RUN is {setting!r:.80}; give 1 or 0")
+    return _SWITCH[setting]

@@ -51,13 +51,13 @@ async def transaction_async(
     lent = await client.store.connect() if connection is None else None
     artifacts = run.artifacts
     try:
-        given = connection if lent is None else lent
-        manager = begin_async(given, client.store.database, client.store.prefix)
+        chosen = connection if lent is None else lent
+        manager = begin_async(chosen, client.store.database, client.store.prefix)
         run.beginning()
         await manager.__aenter__()
         try:
-            bound = client.within(given)
-            tx = AsyncTransaction(run, clients, given, confined(bound, run.job))
+            bound = client.within(chosen)
+            tx = AsyncTransaction(run, clients, chosen, confined(bound, run.job))
             yield tx
         except BaseException as error:
             # Artifacts that were rolled back do not count.

@@ -243,8 +243,8 @@ def _why(kind: type[BaseException]) -> str:
     return f"the block that filled it raised {kind.__name__}"
 
 
-def _no_job(given: object) -> NoReturn:
-    raise InvalidJob(f"{given!r:.80} is no job; give what .build() gave, or a NewJob")
+def _no_job(value: object) -> NoReturn:
+    raise InvalidJob(f"{value!r:.80} is no job; give what .build() gave, or a NewJob")
 
 
 def _ended(batch: Batch, timeout: Duration | None) -> Batch:

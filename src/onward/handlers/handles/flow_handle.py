@@ -31,8 +31,8 @@ def read_after(value: object) -> tuple[JobId, ...]:
     """Return the ids of the jobs to wait for; none for None."""
     if value is None:
         return ()
-    given: Iterable[Any] = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    return tuple(map(_read_id, given))
+    values: Iterable[Any] = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return tuple(map(_read_id, values))
 
 
 def _read_id(one: Any) -> JobId:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from onward.core.bulk import Changed
-from onward.core.failures import breaker as rule
+from onward.core.failures import breaker as transitions
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry, Standing
 from onward.core.inputs.checks import whole_number, zoned
 from onward.core.inputs.duration import Duration, duration
@@ -52,13 +52,13 @@ def list_breakers(*, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None) -
     return Page([_breaker(row[2:]).seen_at(instant(row[0])) for row in page], page.next_cursor)
 
 
-def ask(name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Operation[Standing]:
-    """Ask whether to call a provider; `turn` identifies the asking worker, which may get the only probe."""
+def ask(name: str, probe: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Operation[Standing]:
+    """Ask whether to call a provider; `probe` identifies the probe that the worker may be granted."""
     _check_name(name)
-    check_text("turn", turn, longest=LONGEST["org_id"])
+    check_text("probe", probe, longest=LONGEST["org_id"])
 
     def change(breaker: Breaker, at: datetime) -> tuple[tuple[Entry, datetime], Breaker]:
-        entry, after = rule.ask(breaker, turn, settings, at)
+        entry, after = transitions.ask(breaker, probe, settings, at)
         return (entry, at), after
 
     (entry, at), breaker = yield from _change(name, change)
@@ -66,13 +66,13 @@ def ask(name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> O
 
 
 def answered(
-    name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
+    name: str, probe: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
 ) -> Operation[Standing]:
     """Count what a call revealed about its provider; return the state of the breaker."""
     _check_name(name)
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
-        return at, rule.answered(breaker, turn, answer, settings, at)
+        return at, transitions.answered(breaker, probe, answer, settings, at)
 
     at, breaker = yield from _change(name, change)
     entry: Entry = "go" if breaker.clean else "held" if breaker.holds_at(at) else "wait"
@@ -89,13 +89,13 @@ def open_breaker(
         raise InvalidSetting("for_ and until are both set; give one of them")
     span = None if for_ is None else duration("for_", for_)
     if span is not None and not _NONE < span <= timedelta(days=36_525):
-        raise InvalidSetting(f"for_ is {for_!r:.80}; give a length of time above zero")
+        raise InvalidSetting(f"for_ is {for_!r:.80}; give a duration above zero, such as 10m")
     end = None if until is None else zoned("until", until)
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
         if end is not None and end <= at:
             raise InvalidSetting(f"until is {end.isoformat()}, which is in the past; give a later time")
-        after = rule.opened(breaker, at + span if span is not None else end, reason, at)
+        after = transitions.opened(breaker, at + span if span is not None else end, reason, at)
         return at, after
 
     at, breaker = yield from _change(name, change, event="breaker.opened", reason=reason)
@@ -108,7 +108,7 @@ def close_breaker(name: str, *, reason: str) -> Operation[Changed]:
     reason = check_reason(reason)
 
     def change(breaker: Breaker, _at: datetime) -> tuple[bool, Breaker]:
-        return not breaker.clean, rule.closed(breaker)
+        return not breaker.clean, transitions.closed(breaker)
 
     changed, _ = yield from _change(name, change, event="breaker.closed", reason=reason)
     return Changed(changed)
@@ -131,12 +131,12 @@ def _change(
             "detail": None if audited is None else _detail(before, after, reason),
         }
         if event is None:
-            # The operator who opened it stays its actor, whatever a worker counts meanwhile.
+            # The operator stays the actor of the breaker, whatever a worker counts meanwhile.
             params |= {"actor_type": after.actor_type, "actor_id": after.actor_id}
         rows = yield Statement("put_breaker", params)
         if rows:
             return answer, _breaker(rows[0])
-    raise StoreError(f"the breaker {name!r} is being changed by other processes all the time; try again")
+    raise StoreError(f"the breaker {name!r} is changed by other processes too often; try again")
 
 
 def _read(name: str) -> Operation[tuple[datetime, int, Breaker]]:
@@ -169,15 +169,15 @@ def _columns(breaker: Breaker) -> dict[str, Scalar]:
         "opened_at": _micros(breaker.opened_at),
         "until": _micros(breaker.until),
         "holds": breaker.holds,
-        "turn": breaker.turn,
-        "turn_until": _micros(breaker.turn_until),
+        "probe": breaker.probe,
+        "probe_until": _micros(breaker.probe_until),
         "forced": int(breaker.forced),
         "reason": breaker.reason,
     }
 
 
 def _breaker(row: Row) -> Breaker:
-    name, state, failures, counted_from, opened_at, until, holds, turn, turn_until, forced, *rest = row
+    name, state, failures, counted_from, opened_at, until, holds, probe, probe_until, forced, *rest = row
     reason, actor_type, actor_id = rest
     return Breaker(
         name=name,
@@ -187,8 +187,8 @@ def _breaker(row: Row) -> Breaker:
         opened_at=_instant(opened_at),
         until=_instant(until),
         holds=holds,
-        turn=turn,
-        turn_until=_instant(turn_until),
+        probe=probe,
+        probe_until=_instant(probe_until),
         forced=bool(forced),
         reason=reason,
         actor_type=actor_type,

@@ -86,7 +86,9 @@ def fix(
 ) -> Walk[Bulk]:
     """Fix dead letters by one edit, each in a transaction of its own."""
     if edit.payload is not None:
-        raise InvalidSetting("payload is set for many jobs, which would all get the same one; give a patch")
+        raise InvalidSetting(
+            "payload would replace the payloads of all jobs by the same one; give patch= instead"
+        )
     edit.check()
 
     def act(ids: list[JobId], _done: int) -> Walk[Bulk]:
@@ -117,7 +119,7 @@ def delay_of(place: int, every: timedelta) -> timedelta:
     """Return how long the job at this place is delayed, when one job is started per `every`."""
     delay = place * every
     if delay > LONGEST_DELAY:
-        raise InvalidSetting(f"after {place} jobs the next would wait more than a year; raise the rate")
+        raise InvalidSetting(f"job {place + 1} would wait more than a year at this rate; give a higher rate")
     return delay
 
 

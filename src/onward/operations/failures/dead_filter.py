@@ -34,7 +34,9 @@ def unresolved(where: DeadFilter) -> dict[str, Any]:
     """Return the conditions of a filter that must be of unresolved dead letters."""
     values = conditions(where)
     if values.pop("resolved") != 0:
-        raise InvalidSetting(f"resolved is {where.resolved!r}; this call is about unresolved dead letters")
+        raise InvalidSetting(
+            f"resolved is {where.resolved!r}; this call is only for unresolved dead letters, so leave it out"
+        )
     return values
 
 

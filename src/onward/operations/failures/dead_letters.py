@@ -24,7 +24,7 @@ from onward.core.policy.policies import Policies
 from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
 from onward.operations.failures.dead_filter import conditions, listing
 from onward.operations.flows.followers import give_up, hand_over
-from onward.operations.jobs.new_rows import COLUMNS, asked_row
+from onward.operations.jobs.new_rows import COLUMNS, new_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 NO_TIME = timedelta()
@@ -47,7 +47,9 @@ def get_letter(job_id: JobId) -> Operation[DeadLetter]:
     """Read a dead job and its resolution; raises JobNotFound."""
     rows = yield Statement("get_dead_letter", {"id": job_id})
     if not rows:
-        raise JobNotFound(f"no dead job {job_id}; it lives, has ended otherwise, or was never enqueued here")
+        raise JobNotFound(
+            f"no dead job {job_id}; it has not ended, ended in another state, or was never enqueued here"
+        )
     return _letter(rows[0])
 
 
@@ -117,7 +119,7 @@ def fix(
     if not rows:
         # Another process was first: raise with what it did.
         yield from get_unresolved(job_id)
-        raise AlreadyResolved(f"job {job_id} was changed by another process meanwhile; look at it again")
+        raise AlreadyResolved(f"job {job_id} was changed by another process meanwhile; read it again")
     yield from hand_over(job_id, successor_id)
     return DeadLetter.of(job, _resolution(rows[0]))
 
@@ -126,7 +128,7 @@ def planned(
     job: Job, edit: Edit, successor_id: JobId, policies: Policies
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
-    row = asked_row(_edited(job, edit), successor_id, policies)
+    row = new_row(_edited(job, edit), successor_id, policies)
     # Else the death's only resolution would be used up by a copy that can't run.
     if check := policies.registry.checks.get(job.job_type):
         check(decode(str(row[COLUMNS.index("payload")])))
@@ -142,7 +144,9 @@ def get_unresolved(job_id: JobId) -> Operation[DeadLetter]:
     if letter.resolution is not None:
         became = letter.resolution.resolution
         other = f", by job {letter.successor_id}" if letter.successor_id else ""
-        raise AlreadyResolved(f"job {job_id} was {became} already{other}; a death is resolved once")
+        raise AlreadyResolved(
+            f"job {job_id} was {became} already{other}; a dead letter can be resolved only once"
+        )
     return letter
 
 

@@ -20,9 +20,9 @@ from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.work.claim import MOST_PER_CLAIM
 from onward.errors import StoreError
 from onward.operations.flows import followers
-from onward.operations.flows.batches import settle_batches
-from onward.operations.flows.ended_job import Settled
-from onward.operations.flows.followers import Edge, Followed, settle_followers, tie
+from onward.operations.flows.batches import count_ends
+from onward.operations.flows.followers import Edge, Followed, advance_followers, tie
+from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.limits.limits import admit
 from onward.operations.schedules.runs import record_ended_runs
 from onward.operations.statement import Operation, Statement, as_json
@@ -65,26 +65,26 @@ def follow_up_ends(
     To be run in one transaction. Jobs that another process is working on are skipped. Further ends that this
     causes are left to the next transaction, so that none is long and none locks out of order.
     """
-    settled: list[Settled] = []
+    pending: list[PendingEnd] = []
     followed = Followed()
     if ids:
         rows = yield Statement("lock_pending_ends", {"ids": as_json(sorted(ids))})
-        settled = [Settled.of(row) for row in rows]
-    if waited_for := [one for one in settled if one.ties & _FOLLOWED]:
-        followed = yield from settle_followers(waited_for)
+        pending = [PendingEnd.of(row) for row in rows]
+    if waited_for := [one for one in pending if one.ties & _FOLLOWED]:
+        followed = yield from advance_followers(waited_for)
     # A parent with too many followers for one transaction is left to the next.
-    done = [one for one in settled if one.id not in followed.left | followed.busy]
+    done = [one for one in pending if one.id not in followed.left | followed.busy]
     if done:
         # Before batches are locked, because other processes wait for those.
         yield Statement("mark_followed_up", {"ids": as_json([one.id for one in done])})
     if batched := [one for one in done if one.ties & _BATCHED]:
-        yield from settle_batches(batched, policies)
+        yield from count_ends(batched, policies)
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
         yield from record_ended_runs(scheduled)
     freed = {one.limit_key for one in done if one.limit_key is not None}
     if keys := freed | set(permits) | followed.keys:
         yield from admit(sorted(keys))
-    return FollowedUp(len(settled) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
+    return FollowedUp(len(pending) - len(followed.busy), frozenset(followed.ended), frozenset(followed.busy))
 
 
 def tie_left(edges: Sequence[Edge]) -> Operation[FollowedUp]:

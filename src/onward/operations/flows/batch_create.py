@@ -15,7 +15,7 @@ from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import InvalidJob
 from onward.operations.flows.batches import LONGEST_NAME, end_idle
 from onward.operations.jobs.enqueue import enqueue_many
-from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
+from onward.operations.jobs.new_rows import COLUMNS, check_keys, new_row
 from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 
@@ -48,7 +48,7 @@ def enqueue_batch(
 
 def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
     if job.batch_id is not None:
-        raise InvalidJob(f"jobs[{at}] is in batch {job.batch_id} already; a job is in one batch")
+        raise InvalidJob(f"jobs[{at}] is in batch {job.batch_id} already; a job can be in one batch only")
     return msgspec.structs.replace(job, batch_id=batch_id, ties=int(job.ties | Tie.BATCHED))
 
 
@@ -86,5 +86,5 @@ def _row(name: str, batch: NewBatch, policies: Policies) -> dict[str, Scalar]:
     key = None if key is None else f"batch:{batch.id}:{name}"
     correlation = callback.correlation_id or batch.origin.correlation_id or batch.id
     new = msgspec.structs.replace(callback, batch_id=batch.id, correlation_id=correlation, key=key)
-    row = zip(COLUMNS, asked_row(new, batch.callback_ids[name], policies), strict=True)
+    row = zip(COLUMNS, new_row(new, batch.callback_ids[name], policies), strict=True)
     return {column: value for column, value in row if value is not None}

@@ -16,7 +16,7 @@ from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, make_cursor, read_id_cursor
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.operations.flows.batch_add import not_found
-from onward.operations.flows.ended_job import Settled
+from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.jobs.enqueue import storing
 from onward.operations.jobs.new_rows import COLUMNS
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
@@ -34,7 +34,7 @@ def close(batch_id: JobId) -> Operation[None]:
     yield from end_idle([batch_id])
 
 
-def settle_batches(ended: Sequence[Settled], _policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
+def count_ends(ended: Sequence[PendingEnd], _policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
     """Count these ends in their batches, and enqueue the callbacks of batches whose last job has ended."""
     tallies: dict[JobId, BatchTally] = {}
     # Most ends are alike, so they are counted by kind.

@@ -16,7 +16,7 @@ from onward.core.flows.flow import Tie, cause_of, check_after, judge, state_when
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Enqueued, JobState, NewJob, instant
 from onward.errors import InvalidJob, JobNotFound
-from onward.operations.flows.ended_job import Settled
+from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 EDGES = ("job_id", "parent_id", "org_id", "needs", "on_failure", "parent_state", "tied")
@@ -137,7 +137,7 @@ def connect(
     ]
 
 
-def settle_followers(ended: Sequence[Settled]) -> Operation[Followed]:
+def advance_followers(ended: Sequence[PendingEnd]) -> Operation[Followed]:
     """Release or cancel the jobs that waited for these, at most as many as one transaction should change."""
     parents = {one.id: ParentJob(one.id, one.org_id, one.state, one.job_type) for one in ended}
     followed, budget, cursor = Followed(), _AT_ONCE, _FIRST
@@ -170,7 +170,7 @@ def tie(edges: Sequence[Edge]) -> Operation[Followed]:
     parents = {edge.parent_id: ParentJob(edge.parent_id, edge.org_id, None, None) for edge in edges} | found
     over = [edge for edge in edges if parents[edge.parent_id].state in {None, *ENDED}]
     due = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) != "open"]
-    # Lock followers before parents, as `settle_followers` does; marking parents never waits for a lock.
+    # Lock followers before parents, as `advance_followers` does; marking parents never waits for a lock.
     followed = (yield from _resolve(due, parents)) if due else Followed()
     waiting = [edge for edge in over if _verdict(edge, parents[edge.parent_id]) == "open"]
     if waiting:
@@ -211,7 +211,7 @@ def _check_parent(
     if place is not None:
         if jobs[place].org_id != new.org_id:
             raise InvalidJob(
-                f"a job of org {new.org_id!r} would wait for one of org {jobs[place].org_id!r}; "
+                f"a job of org {new.org_id!r} would wait for a job of org {jobs[place].org_id!r}; "
                 "make a flow for each org"
             )
     elif parent not in found or found[parent].org_id != new.org_id:

@@ -21,19 +21,19 @@ _MOST_LINKS = 10 * MOST_SHOWN
 
 def parents(job_id: JobId, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Return a page of the jobs that a job waits or has waited for, oldest first; raises JobNotFound."""
-    rows = yield Statement("list_parents", _asked("parents", job_id, limit, cursor))
+    rows = yield Statement("list_parents", _params("parents", job_id, limit, cursor))
     return (yield from _page("parents", job_id, rows, limit))
 
 
 def followers(job_id: JobId, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Return a page of the jobs that wait or have waited for a job, oldest first; raises JobNotFound."""
-    rows = yield Statement("list_followers", _asked("followers", job_id, limit, cursor))
+    rows = yield Statement("list_followers", _params("followers", job_id, limit, cursor))
     return (yield from _page("followers", job_id, rows, limit))
 
 
 def children(job_id: JobId, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
     """Return a page of the jobs that a job has enqueued, oldest first; raises JobNotFound."""
-    rows = yield Statement("list_children", _asked("children", job_id, limit, cursor))
+    rows = yield Statement("list_children", _params("children", job_id, limit, cursor))
     return (yield from _page("children", job_id, rows, limit))
 
 
@@ -81,7 +81,7 @@ def awaited(job_id: JobId) -> Operation[list[ParentSeen]]:
     ]
 
 
-def _asked(kind: str, job_id: JobId, limit: int, cursor: Cursor | None) -> dict[str, Scalar]:
+def _params(kind: str, job_id: JobId, limit: int, cursor: Cursor | None) -> dict[str, Scalar]:
     whole_number("limit", limit, 1, MOST_PER_PAGE)
     return {"id": job_id, "after": read_id_cursor(f"flows.{kind}", cursor), "limit": limit + 1}
 

@@ -70,7 +70,7 @@ def of_filter(where: JobFilter) -> Chosen:
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(job_type='mail')")
     conditions = {name: value for name, value in msgspec.structs.asdict(where).items() if value is not None}
     if not conditions:
-        raise InvalidSetting("an empty JobFilter means every job there is; give it a condition")
+        raise InvalidSetting("an empty JobFilter would match every job; give it a condition")
     params = where.params()
     outcome, unresolved = params.pop("outcome"), params.pop("unresolved")
     if params["state"] in ENDED or outcome is not None or unresolved is not None:

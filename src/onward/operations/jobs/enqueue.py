@@ -15,12 +15,12 @@ from onward.errors import DuplicateJob, InvalidJob
 from onward.operations.flows import followers
 from onward.operations.flows.batch_add import join
 from onward.operations.jobs.key_conflicts import change_held, check_change, conflict_of
-from onward.operations.jobs.new_rows import COLUMNS, asked_row, asked_rows, check_keys
+from onward.operations.jobs.new_rows import COLUMNS, check_keys, new_row, new_rows
 from onward.operations.statement import Operation, Row, Rows, Scalar, Several, Statement, as_json
 
 T = TypeVar("T")
 
-Slot = tuple[str | None, str | None, str]
+ScopedKey = tuple[str | None, str | None, str]
 
 
 def enqueue(
@@ -109,10 +109,10 @@ def _enqueue_many(
         _, holder, state, _ = found.get(original, (original, original, JobState.QUEUED, 1))
         found[repeat] = (repeat, holder, state, 0)
     made = (None, None, JobState.QUEUED, 1)
-    asked = [
+    enqueues = [
         (new, found.get(job_id, (job_id, job_id, *made[2:]))) for new, job_id in zip(jobs, ids, strict=True)
     ]
-    return (yield from _answers(asked, policies, noted))
+    return (yield from _answers(enqueues, policies, noted))
 
 
 def _parts(count: int, at_once: int | None) -> Iterator[slice]:
@@ -127,12 +127,12 @@ def _parts(count: int, at_once: int | None) -> Iterator[slice]:
 
 
 def _answers(
-    asked: Sequence[tuple[NewJob, Row]], policies: Policies, noted: bool
+    enqueues: Sequence[tuple[NewJob, Row]], policies: Policies, noted: bool
 ) -> Operation[list[Enqueued]]:
     """Return the answers of enqueues, after doing what `on_conflict` says to the holders of their keys."""
     answers = []
     changing = []
-    for at, (new, (_, holder, state, created)) in enumerate(asked):
+    for at, (new, (_, holder, state, created)) in enumerate(enqueues):
         answers.append(Enqueued(holder, state and JobState(state), created=bool(created)))
         if not created:
             conflict = conflict_of(new, policies)
@@ -145,13 +145,13 @@ def _answers(
         changed = yield from change_held([ask for _, ask in changing], policies)
         for (at, (new, _)), answer in zip(changing, changed, strict=True):
             # The key changed hands meanwhile: enqueue again under it.
-            asked_id = asked[at][1][0]
-            answers[at] = answer or (yield from _enqueue(new, asked_id, policies, noted=noted))
+            new_id = enqueues[at][1][0]
+            answers[at] = answer or (yield from _enqueue(new, new_id, policies, noted=noted))
     return answers
 
 
 def _checked(new: NewJob, job_id: JobId, policies: Policies) -> tuple[Scalar, ...]:
-    row = asked_row(new, job_id, policies)
+    row = new_row(new, job_id, policies)
     if new.on_conflict is not None or new.reset_from is not None:
         check_change(new, policies)
     return row
@@ -169,7 +169,7 @@ def _rows(
         for at in places:
             if jobs[at].on_conflict is not None or jobs[at].reset_from is not None:
                 check_change(jobs[at], policies)
-        return asked_rows(_at(places, jobs), _at(places, ids), _at(places, keys), policies)
+        return new_rows(_at(places, jobs), _at(places, ids), _at(places, keys), policies)
     except InvalidJob:
         _point_at_the_first_bad(places, jobs, ids, policies)
         raise
@@ -209,13 +209,13 @@ def storing(rows: Rows, noted: bool) -> Statement:
         "keyed": keyed,
         "lifetime": rows.common.get("lifetime"),
         "lifetimes": as_json(lifetimes),
-        "slots": as_json(_slots(rows)),
+        "scoped_keys": as_json(_scoped_keys(rows)),
         "noted": int(noted),
     }
     return Statement("enqueue_keyed_jobs", params)
 
 
-def _slots(rows: Rows) -> list[tuple[Scalar, ...]]:
+def _scoped_keys(rows: Rows) -> list[tuple[Scalar, ...]]:
     """Return where each key is held: its org, its project and the key itself."""
     places = {name: at for at, name in enumerate(rows.columns)}
     if places.keys().isdisjoint(("org_id", "project_id")):
@@ -237,7 +237,7 @@ def _first_of_each_key(
     distinct = set(keys)
     if len(distinct - {None}) == len(keys) - keys.count(None):
         return repeats
-    holders: dict[Slot, JobId] = {}
+    holders: dict[ScopedKey, JobId] = {}
     for new, key, job_id in zip(jobs, keys, ids, strict=True):
         if key is not None:
             holder = holders.setdefault((new.org_id, new.project_id, key), job_id)

@@ -19,7 +19,7 @@ from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, make_cursor, read
 from onward.core.policy.category import OnConflict
 from onward.core.policy.policies import Policies
 from onward.errors import InvalidJob
-from onward.operations.jobs.new_rows import COLUMNS, asked_row, check_keys
+from onward.operations.jobs.new_rows import COLUMNS, check_keys, new_row
 from onward.operations.statement import Operation, Row, Rows, Scalar, Statement, as_json
 
 
@@ -88,15 +88,15 @@ def change_held(asks: Sequence[tuple[NewJob, JobId]], policies: Policies) -> Ope
     answers: list[Enqueued | None] = [None] * len(asks)
     left = dict.fromkeys(range(len(asks)), 0)
     while left:
-        turn: dict[JobId, int] = {}
+        first: dict[JobId, int] = {}
         for at in left:
-            turn.setdefault(asks[at][1], at)
+            first.setdefault(asks[at][1], at)
         changes = []
-        for holder, at in turn.items():
+        for holder, at in first.items():
             changes.append((yield from _change(asks[at][0], holder, policies)))
         rows = yield Statement("change_held_jobs", {"changes": Rows.of(CHANGES, changes)})
         found = {row[0]: row for row in rows}
-        for holder, at in turn.items():
+        for holder, at in first.items():
             if holder not in found:
                 del left[at]
                 continue
@@ -119,7 +119,7 @@ def _change(new: NewJob, holder: JobId, policies: Policies) -> Operation[tuple[S
     if new.debounce is not None:
         # While the job runs, the change applies to its next run.
         kind, may_change = "debounced", _STATES["coalesce"]
-    row = dict(zip(COLUMNS, asked_row(new, holder, policies), strict=True))
+    row = dict(zip(COLUMNS, new_row(new, holder, policies), strict=True))
     states = may_change if new.reset_from is None else new.reset_from
     named: dict[str, Scalar] = {"kind": kind, "states": " ".join(sorted(states))}
     return tuple((named | row)[name] for name in CHANGES)
@@ -145,7 +145,7 @@ def _changed(new: NewJob, scope: KeyScope, holder: JobId) -> Operation[NewJob]:
 def _merged(merge: Merge, held: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     merged = merge(held, new)
     if not isinstance(merged, dict):
-        raise InvalidJob(f"merge returned {merged!r:.80} for the payloads of one key; have it return a dict")
+        raise InvalidJob(f"merge returned {merged!r:.80} for two payloads of one key; it must return a dict")
     return merged
 
 

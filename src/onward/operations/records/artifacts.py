@@ -35,7 +35,9 @@ def owner_of(owner: Owner, policies: Policies) -> Operation[Owner]:
     """Fill in org and project from the owning job, if there is one; a job of another org is not found."""
     if owner.job_id is None:
         if owner.org_id is None and policies.settings.tenancy == "required":
-            raise ContractBroken("an artifact has no org, and tenancy='required'; use for_org() or job_id=")
+            raise ContractBroken(
+                "an artifact has no org, and tenancy='required' asks for one; use for_org() or job_id="
+            )
         return owner
     rows = yield Statement("get_jobs", {"ids": as_json([normalise_id(owner.job_id)])})
     for row in rows:

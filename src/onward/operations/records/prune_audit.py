@@ -115,5 +115,8 @@ def _remove(gone: Sequence[Row], detail: Mapping[str, Any]) -> Operation[int]:
     )
     yield Statement("end_pruning", {})
     if len(removed) != len(numbers):
-        raise AuditBroken(f"{len(numbers)} rows were to be removed, and {len(removed)} were there")
+        raise AuditBroken(
+            f"{len(numbers)} rows were to be removed, but the audit has {len(removed)} of them; "
+            "run onward audit verify"
+        )
     return int(seq)

@@ -20,7 +20,7 @@ from onward.operations.walk import Step, Walk
 _AT_ONCE = 5_000
 _WIDTH = 50_000
 LINK = ("position", "seq", "digest", "link")
-_SETTLED_MICROS = 10_000_000
+_VISIBLE_MICROS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Sealing:
     xmax: int | None
 
     @property
-    def is_settled(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all transactions that could have drawn a number up to `seen_seq` are over and visible."""
         if self.seen_xmax is None or self.seen_at is None or self.xmin is None:
             return False
         # A number is drawn a moment before its transaction has an id; that moment must have passed, too.
-        return self.xmin >= self.seen_xmax and self.now - self.seen_at >= _SETTLED_MICROS
+        return self.xmin >= self.seen_xmax and self.now - self.seen_at >= _VISIBLE_MICROS
 
 
 def seal_all() -> Walk[Sealed]:
@@ -123,7 +123,7 @@ def _move_head(state: Sealing, head: Head, start: int, upto: int) -> Operation[i
     if state.xmax is None:
         # SQLite has one writer: every row with a number is visible.
         floor = upto if from_floor else floor
-    elif state.is_settled and from_floor and upto >= (state.seen_seq or 0):
+    elif state.is_complete and from_floor and upto >= (state.seen_seq or 0):
         floor, seen = max(floor, state.seen_seq or 0), (None, None, None)
     if state.xmax is not None and seen[0] is None and upto > floor:
         seen = (upto, state.xmax, state.now)

@@ -23,7 +23,7 @@ from onward.core.schedules.firing import Fired, LateOccurrence
 from onward.core.schedules.schedule import Schedule, is_late
 from onward.errors import OnwardError, StoreError
 from onward.operations.jobs.enqueue import enqueue_many
-from onward.operations.jobs.new_rows import asked_row
+from onward.operations.jobs.new_rows import new_row
 from onward.operations.schedules.runs import RUN_ENDS
 from onward.operations.schedules.stored_schedule import not_found, read_schedule
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
@@ -62,11 +62,11 @@ class _DueRun(msgspec.Struct, frozen=True):
     new: NewJob | None = None
     outcome: str | None = None
     error: str | None = None
-    on_request: bool = False
+    extra: bool = False
 
     def row(self) -> tuple[Scalar, ...]:
-        late = not self.on_request and is_late(self.occurrence, self.at)
-        source = "run_now" if self.on_request else "occurrence"
+        late = not self.extra and is_late(self.occurrence, self.at)
+        source = "run_now" if self.extra else "occurrence"
         return (
             self.schedule.name, micros(self.occurrence), source, micros(self.at), int(late),
             None if self.new is None else self.job_id, self.outcome, self.error,
@@ -103,10 +103,10 @@ def fire(
     jobs = yield from _enqueue(taken, policies)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
-    return replace(_fired(taken, jobs, errors, policies), moved=len(moves), more=more)
+    return replace(_report(taken, jobs, errors, policies), moved=len(moves), more=more)
 
 
-def _fired(
+def _report(
     runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], policies: Policies
 ) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
@@ -137,7 +137,7 @@ def run_now(
         raise not_found(name)
     at, schedule = instant(rows[0][0]), read_schedule(rows[0][1:])
     before = (yield from _open_runs([schedule])).get(name)
-    job_id, new = yield from _run_on_request(schedule, at, before, make_id, policies)
+    job_id, new = yield from _extra_run(schedule, at, before, make_id, policies)
     [enqueued] = yield from enqueue_many([new], [job_id], policies)
     detail = {"name": name, "job_id": job_id, **({} if reason is None else {"reason": reason})}
     yield Statement(
@@ -152,17 +152,17 @@ def run_now(
     return enqueued
 
 
-def _run_on_request(
+def _extra_run(
     schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], policies: Policies
 ) -> Operation[tuple[JobId, NewJob]]:
     """Write a run besides the occurrences into the history, at an instant that is still free."""
     for tries in range(_MOST_TRIES):
         occurrence, job_id = at + tries * _MICROSECOND, make_id()
         new = _after(complete(schedule.job_at(occurrence, on_request=True), policies), before)
-        asked_row(new, job_id, policies)
-        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, on_request=True)])):
+        new_row(new, job_id, policies)
+        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, extra=True)])):
             return job_id, new
-    raise StoreError(f"the schedule {schedule.name!r} is run by others all the time; try again")
+    raise StoreError(f"the schedule {schedule.name!r} is run by other callers too often; try again")
 
 
 def _open_runs(schedules: Sequence[Schedule]) -> Operation[dict[str, JobId]]:
@@ -191,7 +191,7 @@ def _planned(
         try:
             new = complete(schedule.job_at(occurrence), policies)
             new = _after(new, before if schedule.overlap == "wait" else None)
-            asked_row(new, job_id, policies)
+            new_row(new, job_id, policies)
         except OnwardError as error:
             text = policies.settings.redact.redact_text(str(error))[:_LONGEST_ERROR]
             yield _DueRun(schedule, occurrence, at, job_id, outcome="refused", error=text)
@@ -221,13 +221,15 @@ def _freed(run: _DueRun) -> _DueRun:
 
 
 def _enqueue(runs: Sequence[_DueRun], policies: Policies) -> Operation[dict[str, list[JobId]]]:
-    wanted = [(run, run.new) for run in runs if run.new is not None]
-    if not wanted:
+    planned = [(run, run.new) for run in runs if run.new is not None]
+    if not planned:
         return {}
-    answers = yield from enqueue_many([new for _, new in wanted], [run.job_id for run, _ in wanted], policies)
+    answers = yield from enqueue_many(
+        [new for _, new in planned], [run.job_id for run, _ in planned], policies
+    )
     jobs: dict[str, list[JobId]] = {}
     doubles: list[tuple[Scalar, ...]] = []
-    for (run, new), answer in zip(wanted, answers, strict=True):
+    for (run, new), answer in zip(planned, answers, strict=True):
         if answer.created:
             jobs.setdefault(run.schedule.name, []).append(run.job_id)
         else:

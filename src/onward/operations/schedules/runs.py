@@ -11,7 +11,7 @@ from onward.core.inputs.checks import whole_number
 from onward.core.jobs.job import JobState, instant, micros
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.core.schedules.schedule import Schedule, ScheduleRun, run_error
-from onward.operations.flows.ended_job import Settled
+from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.schedules.stored_schedule import find_schedule, not_found, optional_instant
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
@@ -56,7 +56,7 @@ def with_last_runs(schedules: Sequence[Schedule]) -> Operation[list[Schedule]]:
     return [replace(one, last_run=runs.get(one.name)) for one in schedules]
 
 
-def record_ended_runs(ended: Sequence[Settled]) -> Operation[None]:
+def record_ended_runs(ended: Sequence[PendingEnd]) -> Operation[None]:
     """Write into the history of schedules how their runs have ended."""
     ends = [
         (

@@ -27,7 +27,7 @@ from onward.core.schedules.schedule import (
     job_of_run,
 )
 from onward.errors import InvalidSetting, StoreError
-from onward.operations.jobs.new_rows import asked_row
+from onward.operations.jobs.new_rows import new_row
 from onward.operations.schedules.runs import with_last_runs
 from onward.operations.schedules.stored_schedule import find_schedule, read_schedule, require, schedule_params
 from onward.operations.statement import Operation, Statement, acting, as_json
@@ -54,7 +54,7 @@ def checked_schedule(
     check_scheduling(policies.category(job.category), _ANY_OCCURRENCE, None)
     if check := policies.registry.checks.get(job.job_type):
         check(job.payload)
-    row = asked_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
+    row = new_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
     return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
 
 
@@ -89,7 +89,7 @@ def put(new: NewSchedule, *, reason: str | None = None) -> Operation[Schedule]:
         if before is not None and (before.source, new.source) == ("code", "database"):
             raise InvalidSetting(
                 f"the schedule {new.name!r} is defined in code, by its job type; change it there, "
-                "or give this one another name"
+                "or give this schedule another name"
             )
         return _defined(new, before, at)
 
@@ -186,7 +186,7 @@ def _change(name: str, change: Change, event: str | None, *, reason: str | None)
         rows = yield Statement("put_schedule", params)
         if rows:
             return read_schedule(rows[0])
-    raise StoreError(f"the schedule {name!r} is changed by others all the time; try again")
+    raise StoreError(f"the schedule {name!r} is changed by other processes too often; try again")
 
 
 def _event(before: Schedule | None, after: Schedule) -> str | None:

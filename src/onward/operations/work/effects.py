@@ -86,7 +86,8 @@ def reset(job_id: JobId, name: str, policies: Policies, *, reason: str) -> Opera
     rows = yield Statement("reset_effect", params)
     if not rows:
         raise EffectNotFound(
-            f"no effect {name!r:.80} of job {job_id} is recorded; onward effects list {job_id} lists them"
+            f"no effect {name!r:.80} of job {job_id} is recorded; "
+            f"`onward effects list {job_id}` lists those that are"
         )
     return _effect(rows[0])
 

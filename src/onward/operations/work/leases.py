@@ -31,7 +31,9 @@ def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None
         },
     )
     if not rows:
-        raise InvalidSetting(f"worker id {worker_id!r} is taken; give every start of a process a new one")
+        raise InvalidSetting(
+            f"worker id {worker_id!r} is taken; register each start of a process under a new id"
+        )
 
 
 def extend(

@@ -39,7 +39,7 @@ def get_worker(worker_id: str) -> Operation[WorkerSeen]:
     """Read one worker; raises WorkerNotFound."""
     rows = yield Statement("get_worker", {"worker": worker_id})
     if not rows:
-        raise WorkerNotFound(f"no worker {worker_id!r:.80}; workers.list() shows those that are known")
+        raise WorkerNotFound(f"no worker {worker_id!r:.80}; workers.list() returns the known workers")
     return _worker(rows[0])
 
 

@@ -36,7 +36,7 @@ class AsyncPooled(psycopg.AsyncConnection[Any]):
     prepared: dict[bytes, bytes] | None = None
     org_id: str | None = None
     uses: frozenset[str] = frozenset()
-    given_at = 0.0
+    returned_at = 0.0
 
 
 class AsyncPool:
@@ -70,7 +70,7 @@ class AsyncPool:
     async def _found(self, use: str) -> AsyncPooled:
         while (connection := self._picked(use)) is not None:
             now = time.monotonic()
-            if not connection.closed and now - connection.given_at < LONGEST_WAIT:
+            if not connection.closed and now - connection.returned_at < LONGEST_WAIT:
                 self._lent[connection] = now
                 return connection
             await _close(connection)
@@ -102,7 +102,7 @@ class AsyncPool:
             if self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 await _close(connection)
             else:
-                connection.given_at = time.monotonic()
+                connection.returned_at = time.monotonic()
                 self._waiting.append(connection)
         finally:
             self._places.free()

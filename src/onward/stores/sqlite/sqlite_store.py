@@ -196,8 +196,8 @@ def check_no_row_security(*, enable: bool) -> None:
     """Raise InvalidSetting if `enable` is set: only PostgreSQL has row-level security."""
     if enable:
         raise InvalidSetting(
-            "row_security is PostgreSQL's, and this is SQLite: who can open the file can read it all; "
-            "for_org() confines a client here too"
+            "row_security is PostgreSQL's, and this is SQLite: every process that can open the file can "
+            "read all of it; for_org() confines a client here too"
         )
 
 

@@ -2,7 +2,7 @@
 
 A healthy provider costs no statement. A process that does not know a provider yet makes one call at a time;
 each answer that does not push back doubles the calls at once. After an answer that pushes back, every call
-needs the probe (`turn`), and all processes together have only one.
+needs the probe, and all processes together have only one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onward.core.work.lifecycle import Outcome, Released
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
 from onward.worker.attempts.breaker_changes import BreakerChanges
-from onward.worker.attempts.provider_queue import Line, Ticket
+from onward.worker.attempts.provider_queue import Admission, Line
 
 _ASK_SECONDS = 0.2
 _KEPT_SECONDS = 10.0
@@ -63,7 +63,7 @@ class Breakers:
             name.removeprefix(QUEUE) for name in policies.registry.breakers if name.startswith(QUEUE)
         }
         self.lines: dict[str, Line] = {}
-        self._tickets: dict[tuple[str, int], Ticket] = {}
+        self._admissions: dict[tuple[str, int], Admission] = {}
         self._changes = BreakerChanges(client, self._start)
         self.probes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,8 +133,8 @@ class Breakers:
                 return run.gave_way()
             if now < line.held_until:
                 return self._held(line, run.handler, line.held_until - now)
-            if (ticket := line.admit(now)) is not None:
-                self._tickets[run.job.id, run.job.lease] = ticket
+            if (admission := line.admit(now)) is not None:
+                self._admissions[run.job.id, run.job.lease] = admission
                 run.waited = now - began
                 return None
             if self._closed:
@@ -153,19 +153,19 @@ class Breakers:
 
     def leave(self, job: Job, outcome: Outcome) -> None:
         """Record how the provider answered, if the job was admitted to one."""
-        ticket = self._tickets.pop((job.id, job.lease), None)
-        if ticket is None:
+        admission = self._admissions.pop((job.id, job.lease), None)
+        if admission is None:
             return
-        line, answer = ticket.line, answer_of(outcome)
+        line, answer = admission.line, answer_of(outcome)
         line.running -= 1
         if answer.pushed_back:
             line.doubt()
-        elif ticket.turn is None:
-            if ticket.epoch == line.epoch:
+        elif admission.probe is None:
+            if admission.epoch == line.epoch:
                 line.grow()
             line.wake()
             return
-        self._report(line, ticket, answer)
+        self._report(line, admission, answer)
 
     def update(self, suspects: Mapping[str, timedelta | None]) -> None:
         """Take over what the database knows of all breakers."""
@@ -212,8 +212,8 @@ class Breakers:
 
     def _pass_on(self, line: Line) -> None:
         """Return an unused probe to the database if no job waits here: a job of another process may."""
-        if (turn := line.unused()) is not None:
-            self._report(line, Ticket(line, line.epoch, turn), Answer())
+        if (probe := line.unused()) is not None:
+            self._report(line, Admission(line, line.epoch, probe), Answer())
 
     def _outside(self, line: Line, handler: Handler, seconds: float) -> Released:
         """Release a job of a crowded line; the delay is short if the claim passes such jobs over."""
@@ -234,9 +234,9 @@ class Breakers:
         """Whether the claim passes over all jobs of this handler while the line is closed."""
         return handler.provider == line.name or (handler.provider is None and not self._mixed)
 
-    def _report(self, line: Line, ticket: Ticket, answer: Answer) -> None:
+    def _report(self, line: Line, admission: Admission, answer: Answer) -> None:
         line.writing += 1
-        self._start(self._count(line, ticket, answer))
+        self._start(self._count(line, admission, answer))
 
     def _line_of(self, job: Job, handler: Handler) -> Line | None:
         provider = handler.provider
@@ -259,14 +259,14 @@ class Breakers:
     async def request_probe(self, line: Line) -> None:
         """Ask the database for the probe."""
         self.probes += 1
-        turn = f"{self._worker_id()}/{self.probes}"
+        probe = f"{self._worker_id()}/{self.probes}"
         line.probe_at = time.monotonic() + _ASK_SECONDS
         try:
             async with line.one_at_a_time:
-                standing = await self._client.worker.breakers.ask(line.name, turn, line.settings)
+                standing = await self._client.worker.breakers.ask(line.name, probe, line.settings)
                 self._changes.saw(standing.breaker)
-                if standing.entry == "turn":
-                    line.give_turn(turn)
+                if standing.entry == "probe":
+                    line.grant_probe(probe)
                 elif not line.writing:
                     _learn(line, standing, allowed=1)
         except Exception as error:  # noqa: BLE001 - a job must not fail because its breaker can't be asked
@@ -276,12 +276,12 @@ class Breakers:
             line.wake()
             self._pass_on(line)
 
-    async def _count(self, line: Line, ticket: Ticket, answer: Answer) -> None:
+    async def _count(self, line: Line, admission: Admission, answer: Answer) -> None:
         """Record an answer of the provider in the database."""
         try:
             async with line.one_at_a_time:
                 breakers = self._client.worker.breakers
-                standing = await breakers.answered(line.name, ticket.turn, answer, line.settings)
+                standing = await breakers.answered(line.name, admission.probe, answer, line.settings)
                 self._changes.saw(standing.breaker)
                 # While other answers that push back wait to be written, only a hold is final.
                 if line.writing == 1 or standing.entry == "held":

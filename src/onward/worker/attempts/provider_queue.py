@@ -1,6 +1,6 @@
 """The jobs that wait for one provider in one worker process, and how many may call it at once.
 
-While the provider is suspect, a call needs the probe (`turn`), the only right to call in all processes.
+While the provider is suspect, a call needs the probe, the only right to call in all processes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _MOST_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    """The right to one call; `turn` is set if that call is the probe, the only one in all processes."""
+class Admission:
+    """The right to one call; `probe` is set if that call is the probe, the only one in all processes."""
 
     line: Line
     epoch: int
-    turn: str | None = None
+    probe: str | None = None
 
 
 class Line:
@@ -46,8 +46,8 @@ class Line:
         self.turned_away = 0
         self._stalled = False
         self.one_at_a_time = asyncio.Lock()
-        self._turn: str | None = None
-        self._turn_until = 0.0
+        self._probe: str | None = None
+        self._probe_until = 0.0
         self._moved_at = time.monotonic()
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -65,19 +65,19 @@ class Line:
         """Whether jobs claimed for this provider now would only wait."""
         return now < self.held_until or now < self.crowded_until
 
-    def admit(self, now: float) -> Ticket | None:
-        """Return a ticket for one call; None if no call may begin now."""
-        turn = None
+    def admit(self, now: float) -> Admission | None:
+        """Return the right to one call; None if no call may begin now."""
+        probe = None
         if self.suspect:
-            if self._turn is None or now >= self._turn_until:
+            if self._probe is None or now >= self._probe_until:
                 return None
-            turn, self._turn = self._turn, None
+            probe, self._probe = self._probe, None
         else:
             self._adjust(now)
             if self.running >= self.allowed:
                 return None
         self.running += 1
-        return Ticket(self, self.epoch, turn)
+        return Admission(self, self.epoch, probe)
 
     def _adjust(self, now: float) -> None:
         """Start from one call again after a quiet window; allow more if long calls block the others."""
@@ -104,7 +104,7 @@ class Line:
         self.suspect = False
         self.allowed = allowed
         self.held_until = 0.0
-        self._turn = None
+        self._probe = None
         self._move()
 
     def crowd(self, now: float) -> None:
@@ -122,19 +122,19 @@ class Line:
         self.held_until = float("inf") if left is None else time.monotonic() + left.total_seconds()
         if left != timedelta():
             # Opening a breaker revokes the probe that was granted.
-            self._turn = None
+            self._probe = None
 
-    def give_turn(self, turn: str) -> None:
+    def grant_probe(self, probe: str) -> None:
         """Grant the probe to the next job; ask for another once it is answered, or after `patience`."""
-        self._turn = turn
-        self._turn_until = self.probe_at = time.monotonic() + self.settings.patience.total_seconds()
+        self._probe = probe
+        self._probe_until = self.probe_at = time.monotonic() + self.settings.patience.total_seconds()
 
     def unused(self) -> str | None:
         """Take back and return the probe if no job waits for it any more, else None."""
-        if self._turn is None or self._waiters:
+        if self._probe is None or self._waiters:
             return None
-        turn, self._turn = self._turn, None
-        return turn
+        probe, self._probe = self._probe, None
+        return probe
 
     def wake(self) -> None:
         """Make all waiting jobs check again."""

@@ -35,11 +35,11 @@ from onward.worker.children.protocol import (
     Ask,
     Completed,
     Completing,
+    Message,
     Metered,
     Note,
     Reported,
     Returned,
-    Said,
     Start,
     pack,
     rebuilt,
@@ -50,7 +50,7 @@ _LAST_WORDS = 0.5
 _REPORT_SECONDS = 0.5
 _BOOT = "import sys; sys.path[:] = sys.argv[3:]; from onward.worker.children.child import main; main()"
 
-_decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 class ProcessDied(Exception):
@@ -81,7 +81,7 @@ class ProcessPool:
         self._url = url
         self._schema = schema
         self.idle_seconds = 60.0
-        self._slots = asyncio.Semaphore(size)
+        self._free = asyncio.Semaphore(size)
         self._idle: list[_Child] = []
         self.children: set[_Child] = set()
         self._attempts: set[_Attempt] = set()
@@ -131,7 +131,7 @@ class ProcessPool:
 
     async def _work(self, handler: Handler, run: _Run, timeout: float | None) -> Answer:  # noqa: ASYNC109
         message = pack(Ask(handler.reference, handler.memory, run.job))
-        async with self._slots:
+        async with self._free:
             child = self._take()
             sound = False
             try:

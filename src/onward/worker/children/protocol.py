@@ -102,7 +102,7 @@ class Completed(msgspec.Struct, frozen=True, tag=True):
 
 Answer = Returned | Raised
 Note = Metered | Reported | Completing | Completed
-Said = Answer | Note
+Message = Answer | Note
 """What a child sends while it runs a job: any number of notes, then the answer."""
 
 

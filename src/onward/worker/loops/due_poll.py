@@ -49,7 +49,7 @@ class DuePoll:
         self.urgent = True
         self.ends.set()
 
-    async def see_to(self, bell: asyncio.Event, do: Callable[[], Awaitable[bool]], who: str) -> None:
+    async def see_to(self, bell: asyncio.Event, do: Callable[[], Awaitable[bool]], source: str) -> None:
         """Call `do` whenever `bell` is set; it returns whether it did something, so there may be more."""
         while True:
             await bell.wait()
@@ -60,9 +60,9 @@ class DuePoll:
             except Exception as error:  # noqa: BLE001 - no error may end this
                 # Try again in any case: only a success shows that the database is back.
                 bell.set()
-                await asyncio.sleep(self._outage.pause(who, error))
+                await asyncio.sleep(self._outage.pause(source, error))
             else:
-                self._outage.over(who)
+                self._outage.over(source)
                 # Work that comes within a moment is done together.
                 await asyncio.sleep(_MOMENT)
 

@@ -114,12 +114,12 @@ class Sweeper:
         return _SWEEP_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311
 
 
-async def _forever(once: Callable[[], Awaitable[float]], outage: Outage, who: str) -> None:
+async def _forever(once: Callable[[], Awaitable[float]], outage: Outage, source: str) -> None:
     while True:
         try:
             pause = await once()
         except Exception as error:  # noqa: BLE001 - no error may end this
-            pause = outage.pause(who, error)
+            pause = outage.pause(source, error)
         else:
-            outage.over(who)
+            outage.over(source)
         await asyncio.sleep(pause)

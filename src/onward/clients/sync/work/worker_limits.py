@@ -45,15 +45,15 @@ class WorkerBreakers:
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
-    def ask(self, name: str, turn: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
+    def ask(self, name: str, probe: str, settings: BreakerSettings = DEFAULT_SETTINGS) -> Standing:
         """Ask, as a worker does, whether to call a provider.
 
-        `turn` identifies the caller. Unless the provider is well, one caller at a time gets the right to try.
+        `probe` identifies the caller. Unless the provider is healthy, one caller at a time is granted it.
         """
-        return self._run(lambda: breakers.ask(name, turn, settings))
+        return self._run(lambda: breakers.ask(name, probe, settings))
 
     def answered(
-        self, name: str, turn: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
+        self, name: str, probe: str | None, answer: Answer, settings: BreakerSettings = DEFAULT_SETTINGS
     ) -> Standing:
         """Count, as a worker does, what a call showed about its provider; return the new standing."""
-        return self._run(lambda: breakers.answered(name, turn, answer, settings))
+        return self._run(lambda: breakers.answered(name, probe, answer, settings))

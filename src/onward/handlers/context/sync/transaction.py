@@ -50,13 +50,13 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
     lent = client.store.connect() if connection is None else None
     artifacts = run.artifacts
     try:
-        given = connection if lent is None else lent
-        manager = begin(given, client.store.database, client.store.prefix)
+        chosen = connection if lent is None else lent
+        manager = begin(chosen, client.store.database, client.store.prefix)
         run.beginning()
         manager.__enter__()
         try:
-            bound = client.within(given)
-            tx = Transaction(run, clients, given, confined(bound, run.job))
+            bound = client.within(chosen)
+            tx = Transaction(run, clients, chosen, confined(bound, run.job))
             yield tx
         except BaseException as error:
             # Artifacts that were rolled back do not count.

@@ -84,7 +84,7 @@ back AS (
         CASE WHEN deadline > {later(now, wait)} THEN deadline END, timeout_micros, created_at, abs(flow),
         limit_key, fair, CASE WHEN :reset::int = 1 THEN 0 ELSE attempt END, CASE WHEN :reset::int = 1 THEN 0 ELSE waits END,
         CASE WHEN :reset::int = 1 THEN 0 ELSE crashes END
-    FROM (SELECT *, :delay::int + (row_number() OVER (ORDER BY id) - 1) * :every::int AS wait FROM gone) AS turn, clock
+    FROM (SELECT *, :delay::int + (row_number() OVER (ORDER BY id) - 1) * :every::int AS wait FROM gone) AS spaced, clock
     RETURNING *
 ),
 event AS (

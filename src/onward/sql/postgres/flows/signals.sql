@@ -85,7 +85,7 @@ looked AS (
         SELECT FROM met WHERE met.signal_id = sent.id AND met.job_id NOT IN (SELECT id FROM ready)
     )
 ),
-settled AS (
+registered AS (
     UPDATE {awaited} AS waits SET fresh = 0 FROM begun
     WHERE waits.job_id = begun.job_id AND waits.job_id NOT IN (SELECT job_id FROM met)
 )

@@ -158,7 +158,7 @@ missed AS MATERIALIZED (
     WHERE key IS NOT NULL AND id NOT IN (SELECT job_id FROM taken)
     ORDER BY 2, 3, 4
 ),
-settled AS MATERIALIZED (
+held AS MATERIALIZED (
     SELECT missed.id, holder.job_id, holder.state
     FROM missed, LATERAL {prefix}hold_key(
         missed.org_id, missed.project_id, missed.key, missed.id, now, coalesce({later(now, lifetime)}, 'infinity'),
@@ -177,7 +177,7 @@ job AS (
         traceparent, parent_id, batch_id, tags, {instant(deadline)}, timeout_micros, now,
         coalesce(ties, 0), coalesce(pending, 0), limit_key, coalesce(fair, 0) = 1
     FROM asked
-    WHERE id NOT IN (SELECT id FROM settled WHERE job_id <> id)
+    WHERE id NOT IN (SELECT id FROM held WHERE job_id <> id)
     RETURNING id, org_id, project_id, job_type, queue, state, actor_type, actor_id, request_id, correlation_id,
         created_at, pending, limit_key
 ),
@@ -197,7 +197,7 @@ WHERE (
     ) AND pg_notify('{channel}', coalesce('limit:' || limit_key, queue)) IS NULL
 ) OR state <> 'queued'
 UNION ALL
-SELECT CAST(id AS text), CAST(job_id AS text), state, 0 FROM settled WHERE job_id <> id
+SELECT CAST(id AS text), CAST(job_id AS text), state, 0 FROM held WHERE job_id <> id
 
 -- fragment: expiry
 -- Without a lifetime, the key is held for ever.

@@ -1,14 +1,14 @@
 -- name: delete_jobs
 -- A running job is left alone, because its worker holds it.
 WITH {+clock},
-slots AS MATERIALIZED (
+places AS MATERIALIZED (
     SELECT coalesce(org_id, '') AS org_id, coalesce(project_id, '') AS project_id, key
     FROM {jobs} WHERE id IN (:ids::ids) AND key IS NOT NULL
 ),
 locked AS MATERIALIZED (
     -- Keys first, then jobs, as everywhere: else a reset and a deletion would wait for each other.
-    SELECT k.key FROM slots JOIN {keys} AS k
-        ON k.org_id = slots.org_id AND k.project_id = slots.project_id AND k.key = slots.key
+    SELECT k.key FROM places JOIN {keys} AS k
+        ON k.org_id = places.org_id AND k.project_id = places.project_id AND k.key = places.key
     ORDER BY k.org_id, k.project_id, k.key
     FOR UPDATE OF k
 ),

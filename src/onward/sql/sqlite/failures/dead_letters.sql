@@ -76,7 +76,7 @@ SELECT
 FROM (
     SELECT gone.*, :delay + (row_number() OVER (ORDER BY gone.id) - 1) * :every AS wait
     FROM {ended} AS gone WHERE {+replayable}
-) AS turn;
+) AS spaced;
 INSERT INTO {dead_letters} ({+resolution_columns})
 SELECT gone.id, lease, org_id, 'replayed', :now, :actor_type, :actor_id, :reason
 FROM {ended} AS gone WHERE {+replayable}

@@ -1,7 +1,7 @@
 -- name: lock_pending_ends
-SELECT {+settled_columns} FROM {ended} WHERE id IN (:ids::ids) AND flow > 0
+SELECT {+ended_columns} FROM {ended} WHERE id IN (:ids::ids) AND flow > 0
 ORDER BY id
 
 -- name: mark_followed_up
-UPDATE {ended} SET flow = -({+settled_ties}) WHERE id IN (:ids::ids) AND flow > 0
+UPDATE {ended} SET flow = -({+counted_ties}) WHERE id IN (:ids::ids) AND flow > 0
 RETURNING id

@@ -69,7 +69,7 @@ WHERE live.rowid > last_insert_rowid() - CASE WHEN changes() < :keyed THEN :coun
     );
 UPDATE {keys} SET last_seen_at = max(last_seen_at, :now)
 WHERE changes() > 0 AND first_seen_at < :now AND (org_id, project_id, key) IN (
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(:slots)
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(:scoped_keys)
 );
 SELECT id, id, state, 1 FROM {live} AS live WHERE live.rowid > last_insert_rowid() - :count AND state <> 'queued';
 INSERT INTO {audit} ({+audit_columns})

@@ -210,7 +210,7 @@ DELETE FROM {live} WHERE id IN (
 -- all ended
 -- packed
 SELECT json_group_array(json_array(id, 'tied')) FROM (
-    SELECT id FROM {ended} INDEXED BY {prefix}ended_unsettled WHERE flow > 0 LIMIT 500
+    SELECT id FROM {ended} INDEXED BY {prefix}ended_to_follow_up WHERE flow > 0 LIMIT 500
 );
 -- when audited >= 2
 -- all returned
@@ -367,7 +367,7 @@ DELETE FROM {live} WHERE id IN (
 -- all ended
 -- packed
 SELECT json_group_array(json_array(id, 'tied')) FROM (
-    SELECT id FROM {ended} INDEXED BY {prefix}ended_unsettled WHERE flow > 0 LIMIT 500
+    SELECT id FROM {ended} INDEXED BY {prefix}ended_to_follow_up WHERE flow > 0 LIMIT 500
 );
 -- Jobs that were reset while they ran: they have ended or were released, and start again. Nearly always none.
 -- packed

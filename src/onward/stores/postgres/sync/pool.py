@@ -37,7 +37,7 @@ class Pooled(psycopg.Connection[Any]):
     prepared: dict[bytes, bytes] | None = None
     org_id: str | None = None
     uses: frozenset[str] = frozenset()
-    given_at = 0.0
+    returned_at = 0.0
 
 
 class Pool:
@@ -71,7 +71,7 @@ class Pool:
     def _found(self, use: str) -> Pooled:
         while (connection := self._picked(use)) is not None:
             now = time.monotonic()
-            if not connection.closed and now - connection.given_at < LONGEST_WAIT:
+            if not connection.closed and now - connection.returned_at < LONGEST_WAIT:
                 self._lent[connection] = now
                 return connection
             _close(connection)
@@ -103,7 +103,7 @@ class Pool:
             if self._closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 _close(connection)
             else:
-                connection.given_at = time.monotonic()
+                connection.returned_at = time.monotonic()
                 self._waiting.append(connection)
         finally:
             self._places.free()

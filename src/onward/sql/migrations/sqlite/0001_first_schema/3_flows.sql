@@ -16,7 +16,7 @@ CREATE TABLE {followers} (
 CREATE INDEX {prefix}followers_parent ON {followers} (parent_id, job_id);
 CREATE INDEX {prefix}followers_untied ON {followers} (job_id, parent_id) WHERE NOT tied;
 -- Ends with pending follow-up work.
-CREATE INDEX {prefix}ended_unsettled ON {ended} (id) WHERE flow > 0;
+CREATE INDEX {prefix}ended_to_follow_up ON {ended} (id) WHERE flow > 0;
 -- The children of a job: the jobs that its handler has enqueued.
 CREATE INDEX {prefix}live_children ON {live} (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX {prefix}ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;

@@ -12,7 +12,7 @@ from onward.operations.statement import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class PendingEnd:
     """How a job has ended, and what its end affects."""
 
     id: JobId
@@ -29,7 +29,7 @@ class Settled:
     ended_at: datetime
 
     @classmethod
-    def of(cls, row: Row) -> Settled:
+    def of(cls, row: Row) -> PendingEnd:
         """Read a row of `lock_pending_ends`."""
         job_id, state, outcome, flow, job_type, org_id, batch_id, limit_key, error, lease, ended_at = row
         return cls(
