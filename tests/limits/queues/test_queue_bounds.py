@@ -92,7 +92,7 @@ def test_what_an_operator_sets_holds_until_it_is_reset(claims):
     assert claims.client.queues.get(Q).policy.concurrency == 4
     assert claims.client.queues.reset(Q, **WHY)
     assert not claims.client.queues.reset(Q, **WHY)
-    assert claims.client.queues.get(Q).rule.concurrency == 1
+    assert claims.client.queues.get(Q).policy.concurrency == 1
     events = [record.event for record in claims.client.audit.list()]
     assert [event for event in events if event.startswith("queue.")] == [
         "queue.reset",

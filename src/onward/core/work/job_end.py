@@ -154,5 +154,5 @@ def _plain(name: str, value: Any) -> Any:
         case timedelta():
             return duration(name, value).total_seconds()
         case BaseException():
-            return {"class": type(value).__name__, "message": message_of(value)}
+            return {"error_class": type(value).__name__, "message": message_of(value)}
     return value
