@@ -37,7 +37,7 @@ Length = Annotated[float, Meta(ge=0)] | str
 """A duration: seconds, or text such as "90s" or "1h30m"."""
 
 StoredError = Mapping[str, Any] | str
-"""An error as it is stored: a mapping with `class` and `message`, or only the message."""
+"""An error as it is stored: a mapping with `error_class` and `message`, or the message."""
 
 
 class OutcomeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,5 +154,5 @@ def _plain(name: str, value: Any) -> Any:
         case timedelta():
             return duration(name, value).total_seconds()
         case BaseException():
-            return {"class": type(value).__name__, "message": message_of(value)}
+            return {"error_class": type(value).__name__, "message": message_of(value)}
     return value
