@@ -37,7 +37,7 @@ Length = Annotated[float, Meta(ge=0)] | str
 """A duration: seconds, or text such as "90s" or "1h30m"."""
 
 StoredError = Mapping[str, Any] | str
-"""An error as it is stored: a mapping with `class` and `message`, or only the message."""
+"""An error as it is stored: a mapping with `error_class` and `message`, or the message."""
 
 
 class OutcomeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

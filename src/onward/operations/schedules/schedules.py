@@ -179,21 +179,11 @@ def record_ended_runs(ended: Sequence[PendingEnd]) -> Operation[None]:
 
 def read_schedule(row: Row) -> Schedule:
     """Make a schedule from a row of `schedule_columns`."""
-    name, version, source, org_id, job_type, job, cron, every, tz, anchor, jitter, missed, overlap, *rest = (
-        row
-    )
     (
-        warm_up,
-        next_at,
-        last_occurrence,
-        created_at,
-        changed_at,
-        paused_at,
-        reason,
-        by_type,
-        by_id,
+        name, version, source, org_id, job_type, job, cron, every, tz, anchor, jitter, missed, overlap,
+        warm_up, next_at, last_occurrence, created_at, changed_at, paused_at, reason, by_type, by_id,
         removed_at,
-    ) = rest
+    ) = row  # fmt: skip
     # Not checked again: another version of Onward may have stored values that this one would refuse.
     timing = (
         Timing(cron=cron, tz=tz)
