@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import InvalidJob, InvalidSetting, Limit, NewJob
-from onward.core.limits.limit import (
-    MOST_READY,
-    LimitStanding,
-    Terms,
-    add_limit,
-    admission,
-    limit_key,
-    name_of,
-    read_limit,
-    value_of,
-)
+from onward.core.limits.admission import MOST_READY, LimitStanding, Terms, admission
+from onward.core.limits.limit import add_limit, limit_key, name_of, read_limit, value_of
 
 SECOND = 1_000_000
 JOB = NewJob(job_type="sync", org_id="acme", payload={"customer": "c1"})

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from onward import Client
+from onward.core.schedules.schedule import ScheduleRun
 from tests.schedules.killed_schedulers import BEGIN, DAYS
 from tests.worker.faults.place import ROOT, Place, chosen_place
 
@@ -29,6 +31,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
+def all_runs(client: Client, name: str) -> list[ScheduleRun]:
+    page = client.schedules.runs(name, limit=1000)
+    found = list(page)
+    while page.next_cursor is not None:
+        page = client.schedules.runs(name, limit=1000, cursor=page.next_cursor)
+        found += page
+    return found
+
+
 def test_five_schedulers_killed_at_random_for_ten_days_fire_every_occurrence_once(place: Place):
     client = place.client
     for name, timing in SCHEDULES.items():
@@ -39,11 +50,11 @@ def test_five_schedulers_killed_at_random_for_ten_days_fire_every_occurrence_onc
     assert int(ran.stdout) >= 10, "too few were killed to show anything"
     for name in SCHEDULES:
         expected = client.schedules.get(name).timing.occurrences(BEGIN, BEGIN + DAYS, 10_000)
-        runs = client.schedules.runs(name, limit=10_000)
+        runs = all_runs(client, name)
         assert sorted(run.occurrence for run in runs) == list(expected)
         jobs = client.jobs.get_many([str(run.job_id) for run in runs])
         assert len(jobs) == len(expected)
     table = f"{client.store.prefix}live"
     keys = Counter(key for (key,) in place.query(f"SELECT key FROM {table}"))
     assert set(keys.values()) == {1}
-    assert len(keys) == sum(len(client.schedules.runs(name, limit=10_000)) for name in SCHEDULES)
+    assert len(keys) == sum(len(all_runs(client, name)) for name in SCHEDULES)

@@ -12,13 +12,13 @@ from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import JobState, NewJob, micros
 from onward.core.policy.policies import Policies
 from onward.operations.flows import pending_end
-from onward.operations.schedules import fire, schedules
+from onward.operations.schedules import fire, runs, schedules
 from onward.operations.statement import Operation
 from onward.operations.work import polls
 
 __all__ = ["SCHEDULE_RUNS", "SCHEDULE_SETS"]
 
-SCHEDULE_SETS = {"fired": fire.FIRED, "moves": fire.MOVES, "run_ends": schedules.RUN_ENDS}
+SCHEDULE_SETS = {"fired": fire.FIRED, "moves": fire.MOVES, "run_ends": runs.RUN_ENDS}
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ID = first_id_at(NOW)
@@ -47,9 +47,9 @@ SCHEDULE_RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] =
         partial(schedules.pause, "n", reason="r"),
         [[(micros(NOW), *SCHEDULE)], [SCHEDULE]],
     ),
-    "list runs": (schedules.list_runs, [[RUN]]),
-    "list runs of a schedule": (partial(schedules.list_runs, "n"), [[RUN]]),
-    "end runs": (partial(schedules.record_ended_runs, [ENDED_RUN]), [[("n",)]]),
+    "list runs": (runs.list_runs, [[RUN]]),
+    "list runs of a schedule": (partial(runs.list_runs_of, "n"), [[RUN]]),
+    "end runs": (partial(runs.record_ended_runs, [ENDED_RUN]), [[("n",)]]),
     "due": (partial(polls.due, KNOWN), [[(1, None, 2, None, 1, None, None)]]),
     "fire": (
         partial(fire.fire, KNOWN, lambda: ID),

@@ -226,6 +226,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
     "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
+    "jobs of a worker": (partial(workers.list_running, "w", 1), [[stored()]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
     "ready queues": (polls.ready_queues, [[("q", None, None), (None, None, 1)]]),

@@ -24,7 +24,7 @@ def test_limits_are_listed_for_people_and_for_programs(onward, client):
         "mail  1 at once  1/s, 3 at once  in order  0 active  0 waiting",
         "sync  2 at once  2 active  1 waiting",
     ]
-    _, sync = json.loads(onward("limits", "list", "--json").out)["limits"]
+    _, sync = json.loads(onward("limits", "list", "--json").out)["items"]
     assert (sync["name"], sync["declared"], sync["active"], sync["waiting"]) == (
         "sync",
         {"concurrency": 2},

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward.core.limits import gcra
+from onward.core.limits.bounds import checked_bounds
 from onward.core.limits.fairness import Candidate, Turn, by_age, in_turn, pick, quotas
-from onward.core.limits.queue_policy import QueuePolicy, bounds_of
+from onward.core.limits.queue_policy import QueuePolicy
 from onward.errors import InvalidSetting, OnwardError
 from onward.operations.statement import as_json
 
@@ -145,7 +146,7 @@ def test_what_an_operator_sets_takes_the_place_of_what_was_declared():
     declared = '{"concurrency": 2, "rate": "10/1m", "burst": 5, "fair": true}'
     policy = QueuePolicy.read(declared, '{"concurrency": 9, "rate": null}')
     assert (policy.concurrency, policy.rate, policy.burst, policy.fair) == (9, None, None, True)
-    assert bounds_of("none", None, 2) == {"concurrency": None, "burst": 2}
+    assert checked_bounds("none", None, 2, lift=True) == {"concurrency": None, "burst": 2}
 
 
 @pytest.mark.parametrize(("rate", "burst"), [("10/1m", 1), ("1000/s", 100), ("5/s", 1), (50, 5)])

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import Client, Failed, JobFilter, NewJob, Released, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, Succeeded
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.jobs.inspect import count
 from onward.stores import open_wakeups
@@ -52,7 +52,7 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("enqueue many", lambda: client.enqueue_many([NewJob(job_type="t")] * 100))
         jobs = trip("claim", lambda: client.worker.claim("q:default", 10, worker_id="w"))
         trip("extend", lambda: client.worker.extend("w", [job.held_lease for job in jobs]))
-        outcomes = [Succeeded(), Failed({"error_class": "E"})]
+        outcomes: list[Outcome] = [Succeeded(), Failed({"error_class": "E"})]
         ends = [
             client.policies.end_of(job, outcome, 0.5) for job, outcome in zip(jobs, outcomes, strict=False)
         ]

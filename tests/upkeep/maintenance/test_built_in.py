@@ -79,7 +79,7 @@ def test_its_queue_is_added_to_those_that_a_worker_was_told_to_serve():
 async def test_it_can_be_switched_off(tmp_path):
     app = Onward(f"sqlite:///{tmp_path}/o.db", maintenance=False)
     await drain(app)
-    assert await app.aclient.schedules.list() == []
+    assert not await app.aclient.schedules.list()
     await app.aclose()
 
 

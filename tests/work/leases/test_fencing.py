@@ -191,10 +191,11 @@ def test_a_batch_of_every_kind_is_written_for_each_job_as_it_ended(client, stale
     client.enqueue_many([NewJob(job_type="t", correlation_id=f"c{n}") for n in range(len(OUTCOMES) + 1)])
     jobs = client.worker.claim("q:default", 100, worker_id="second")
     client.jobs.cancel(jobs[-1].id, reason="not needed")
-    outcomes = [*OUTCOMES, Failed({"error_class": "E"})]
-    ends = [job.end_with(outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
-    ends.append(stale.end_with(Failed({"error_class": "E"})))
-    answer = client.worker.finish(ends)
+    ends = [
+        *zip(jobs, [*OUTCOMES, Failed({"error_class": "E"})], strict=True),
+        (stale, Failed({"error_class": "E"})),
+    ]
+    answer = client.worker.finish([job.end_with(outcome) for job, outcome in ends])
     assert (answer.held, answer.lost) == ({job.id for job in jobs}, {stale.id})
     assert answer.cancel_requested == {jobs[-1].id}
     written = [client.jobs.events(job.id)[-1] for job, _ in ends]

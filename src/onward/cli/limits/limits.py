@@ -29,7 +29,7 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
     with open_client(app, url) as client:
         found = client.limits.list()
     if as_json:
-        click.echo(shown_json({"limits": found}))
+        click.echo(shown_json(found))
         return
     for limit in found:
         click.echo(_line(limit))

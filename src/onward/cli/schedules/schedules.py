@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_client, open_operator, with_options
+from onward.cli.operator_options import (
+    ACTOR,
+    AS_JSON,
+    PLACE,
+    open_client,
+    open_operator,
+    page_options,
+    say_more,
+    with_options,
+)
 from onward.cli.schedules.schedule_lines import (
     plain_schedule,
     run_table,
@@ -35,15 +44,16 @@ def command() -> None:
 
 
 @command.command("list")
-@with_options(*AS_JSON, *PLACE)
-def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
+@with_options(*page_options(1000), *AS_JSON, *PLACE)
+def list_(*, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None) -> None:
     """List the schedules by name, with their next time and the outcome of their last run."""
     with open_client(app, url) as client:
-        found = client.schedules.list()
-    shown = {"schedules": [plain_schedule(schedule) for schedule in found]}
-    _tell(shown, schedule_table(found, _now()), as_json=as_json)
-    if not found and not as_json:
+        page = client.schedules.list(limit=limit, cursor=cursor)
+    shown = {"items": [plain_schedule(schedule) for schedule in page], "next_cursor": page.next_cursor}
+    _show(shown, schedule_table(page.items, _now()), as_json=as_json)
+    if not page and not as_json:
         say("no schedules; give a job type cron= or every=, and start a worker", timed=False)
+    say_more(page)
 
 
 @command.command("show")
@@ -56,16 +66,16 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
         runs = client.schedules.runs(name, limit=_RUNS)
     shown = {
         **plain_schedule(schedule),
-        "next_times": times,
-        "runs": runs,
+        "next_times": times.items,
+        "runs": runs.items,
     }
-    _tell(shown, schedule_lines(schedule, times, runs, _now()), as_json=as_json)
+    _show(shown, schedule_lines(schedule, times.items, runs.items, _now()), as_json=as_json)
 
 
 @command.command("next")
 @with_options(*_NAME)
 @click.option(
-    "-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="This many times."
+    "-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="How many times."
 )
 @with_options(*AS_JSON, *PLACE)
 def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | None) -> None:
@@ -73,28 +83,28 @@ def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | N
     with open_client(app, url) as client:
         schedule = client.schedules.get(name)
         times = client.schedules.next_times(name, count)
-    shown = {"name": schedule.name, "next_times": times}
-    _tell(shown, time_lines(schedule, times, _now()), as_json=as_json)
+    shown = {"name": schedule.name, "next_times": times.items}
+    _show(shown, time_lines(schedule, times.items, _now()), as_json=as_json)
 
 
 @command.command("history")
 @with_options(*_NAME)
-@click.option(
-    "--limit", type=click.IntRange(1, 1000), default=_RUNS, show_default=True, help="At most this many runs."
-)
-@with_options(*AS_JSON, *PLACE)
-def history(*, name: str, limit: int, as_json: bool, app: str | None, url: str | None) -> None:
+@with_options(*page_options(_RUNS), *AS_JSON, *PLACE)
+def history(
+    *, name: str, limit: int, cursor: str | None, as_json: bool, app: str | None, url: str | None
+) -> None:
     """Print the last runs of a schedule, the newest first."""
     with open_client(app, url) as client:
-        runs = client.schedules.runs(name, limit=limit)
+        runs = client.schedules.runs(name, limit=limit, cursor=cursor)
         try:
             tz = client.schedules.get(name).timing.tz
         except ScheduleNotFound:
             # A removed schedule still has its history.
             tz = "UTC"
-    _tell({"runs": runs}, run_table(runs, tz), as_json=as_json)
+    _show(runs, run_table(runs.items, tz), as_json=as_json)
     if not runs and not as_json:
         say(clean(f"{name} has not run yet"), timed=False)
+    say_more(runs)
 
 
 @command.command("run")
@@ -158,7 +168,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _tell(shown: dict[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
+def _show(shown: object, lines: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         click.echo(shown_json(shown))
         return

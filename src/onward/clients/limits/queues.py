@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onward.clients.binding import AsyncBinding
-from onward.core.limits.queue_policy import Bound, Queue, RateBound
+from onward.core.bulk import Changed
+from onward.core.limits.bounds import Bound, Burst, RateBound
+from onward.core.limits.queue_policy import Queue
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
 from onward.operations.limits import pauses, queues
 
 
@@ -15,12 +16,15 @@ class AsyncQueues:
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
 
-    async def list(self, *, limit: int = 1000) -> Sequence[Queue]:
-        """Read the queues that an application has declared or an operator has bounded, by name."""
-        return await self._run(lambda: queues.list_queues(limit=limit), write=False)
+    async def list(self, *, limit: PageSize = MOST_PER_PAGE, cursor: Cursor | None = None) -> Page[Queue]:
+        """Read a page of the queues that an application has declared or an operator has bounded, by name.
+
+        Raises InvalidSetting for an invalid limit or cursor.
+        """
+        return await self._run(lambda: queues.list_queues(limit, cursor), write=False)
 
     async def get(self, name: str) -> Queue:
-        """Read the policy of a queue; an unknown queue has an empty one."""
+        """Read the policy of a queue; an unknown queue has an empty one. Raises InvalidJob for a bad name."""
         return await self._run(lambda: queues.get_queue(name), write=False)
 
     async def limit(
@@ -29,27 +33,36 @@ class AsyncQueues:
         *,
         concurrency: Bound | None = None,
         rate: RateBound | None = None,
-        burst: int | None = None,
+        burst: Burst | None = None,
         reason: str,
     ) -> Queue:
-        """Override the declared bounds until `reset`; "none" lifts a bound."""
-        bounds = {"concurrency": concurrency, "rate": rate, "burst": burst}
+        """Override the declared bounds until `reset`; "none" lifts a bound.
+
+        Raises InvalidJob for an invalid name, and InvalidSetting for an invalid bound or reason.
+        """
         return await self._run(
-            lambda: queues.limit_queue(name, **bounds, reason=reason),  # type: ignore[arg-type]
+            lambda: queues.limit_queue(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason),
             atomic=True,
         )
 
-    async def reset(self, name: str, *, reason: str) -> bool:
-        """Remove the override, so that the declared bounds hold again; False if there was none."""
+    async def reset(self, name: str, *, reason: str) -> Changed:
+        """Remove the override, so that the declared bounds hold again; nothing changes if there is none.
+
+        Raises InvalidJob for an invalid name, and InvalidSetting for an invalid reason.
+        """
         return await self._run(lambda: queues.reset_queue(name, reason=reason), atomic=True)
 
-    async def pause(self, name: str, *, reason: str) -> bool:
-        """Stop claims of a queue; running jobs go on.
+    async def pause(self, name: str, *, reason: str) -> Changed:
+        """Stop claims of a queue; running jobs continue.
 
-        Return False if it is paused for that reason already; another reason replaces the first one.
+        Nothing changes if it is paused for that reason already; another reason replaces the first one.
+        Raises InvalidJob for an invalid name, and InvalidSetting for an invalid reason.
         """
         return await self._run(lambda: pauses.pause("queue", name, reason=reason))
 
-    async def resume(self, name: str, *, reason: str | None = None) -> bool:
-        """End a pause; False if there was none."""
+    async def resume(self, name: str, *, reason: str | None = None) -> Changed:
+        """End the pause of a queue; nothing changes if there is none.
+
+        Raises InvalidJob for an invalid name, and InvalidSetting for an invalid reason.
+        """
         return await self._run(lambda: pauses.resume("queue", name, reason=reason))

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Changed
 from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration
+from onward.core.inputs.wire_form import Instant
 from onward.core.jobs.ids import IdMaker
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
 from onward.core.schedules.schedule import NewSchedule, Overlap, Schedule, ScheduleRun, job_of
 from onward.core.schedules.timing import Missed
-from onward.operations.schedules import fire, schedules
-
-_MOST_TIMES = 1000
+from onward.operations.schedules import fire, runs, schedules
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -30,9 +31,12 @@ class Schedules:
         self._run = binding.run
         self._policies = binding.policies
 
-    def list(self, *, limit: int = 1000) -> Sequence[Schedule]:
-        """Read the schedules by name, each with its last run."""
-        return self._run(lambda: schedules.list_schedules(limit=limit), write=False)
+    def list(self, *, limit: PageSize = MOST_PER_PAGE, cursor: Cursor | None = None) -> Page[Schedule]:
+        """Read a page of the schedules by name, each with its last run.
+
+        Raises InvalidSetting for an invalid limit or cursor.
+        """
+        return self._run(lambda: schedules.list_schedules(limit, cursor), write=False)
 
     def get(self, name: str) -> Schedule:
         """Read a schedule with its last run; raises ScheduleNotFound."""
@@ -48,7 +52,7 @@ class Schedules:
         cron: str | None = None,
         every: Duration | None = None,
         tz: str | None = None,
-        anchor: datetime | None = None,
+        anchor: Instant | None = None,
         jitter: Duration | None = None,
         missed: Missed | None = None,
         overlap: Overlap | None = None,
@@ -58,6 +62,8 @@ class Schedules:
         """Store a schedule for a job, or for the name of a job type and its payload.
 
         A schedule of the same name is changed. If only its job changes, its occurrences stay as they were.
+        Raises InvalidSetting for an invalid option or an unknown job type, and for a job that may not be
+        enqueued InvalidJob, SecretInPayload or ContractBroken.
         """
         new = job_of(job, payload, self._policies.registry.checks)
         options = {
@@ -73,37 +79,58 @@ class Schedules:
         return self.put(schedules.checked_schedule(name, new, options, self._policies), reason=reason)
 
     def put(self, schedule: NewSchedule, *, reason: str | None = None) -> Schedule:
-        """Store a schedule that was already checked."""
+        """Store a schedule that was already checked.
+
+        Raises InvalidSetting for an invalid reason, or if code defines a schedule of that name.
+        """
         return self._run(lambda: schedules.put(schedule, reason=reason))
 
-    def pause(self, name: str, *, reason: str) -> bool:
-        """Fire no occurrence until the schedule is resumed; False if already paused for that reason."""
+    def pause(self, name: str, *, reason: str) -> Changed:
+        """Fire no occurrence until the schedule is resumed; raises ScheduleNotFound.
+
+        Nothing changes if it is paused for that reason already. Raises InvalidSetting for an invalid reason.
+        """
         return self._run(lambda: schedules.pause(name, reason=reason))
 
-    def resume(self, name: str, *, reason: str | None = None) -> bool:
-        """End a pause; False if there was none.
+    def resume(self, name: str, *, reason: str | None = None) -> Changed:
+        """End the pause of a schedule; raises ScheduleNotFound. Nothing changes if it is not paused.
 
-        Occurrences that passed during the pause are not made up for.
+        Occurrences that passed during the pause are not made up for. Raises InvalidSetting for an invalid
+        reason.
         """
         return self._run(lambda: schedules.resume(name, reason=reason))
 
     def remove(self, name: str, *, reason: str) -> None:
-        """Remove a schedule, but not its history.
+        """Remove a schedule, but not its history; raises ScheduleNotFound.
 
-        A schedule that is defined in code comes back when a worker with that code starts.
+        A schedule that is defined in code comes back when a worker with that code starts. Raises
+        InvalidSetting for an invalid reason.
         """
         self._run(lambda: schedules.remove(name, reason=reason))
 
     def run_now(self, name: str, *, reason: str | None = None) -> Enqueued:
-        """Enqueue the job of a schedule at once, paused or not; its occurrences stay as they are."""
+        """Enqueue the job of a schedule at once, paused or not; its occurrences stay as they are.
+
+        Raises ScheduleNotFound, InvalidSetting for an invalid reason, and what `enqueue` raises.
+        """
         return self._run(lambda: fire.run_now(name, _ids.make, self._policies, reason=reason), atomic=True)
 
-    def next_times(self, name: str, count: int = 5) -> Sequence[datetime]:
-        """Return the next `count` occurrences of a schedule, whether it is paused or not."""
-        whole_number("count", count, 1, _MOST_TIMES)
-        at, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
-        return schedule.next_times(at, count)
+    def next_times(self, name: str, count: PageSize = 5) -> Page[datetime]:
+        """Return the next `count` occurrences of a schedule, whether it is paused or not.
 
-    def runs(self, name: str | None = None, *, limit: int = 50) -> Sequence[ScheduleRun]:
-        """Read the last runs of a schedule, or of all schedules, newest first; raises ScheduleNotFound."""
-        return self._run(lambda: schedules.list_runs(name, limit=limit), write=False)
+        Raises ScheduleNotFound, and InvalidSetting for an invalid count.
+        """
+        whole_number("count", count, 1, MOST_PER_PAGE)
+        now, schedule = self._run(lambda: schedules.get_schedule(name), write=False)
+        return Page(schedule.next_times(now, count))
+
+    def runs(
+        self, name: str | None = None, *, limit: PageSize = 50, cursor: Cursor | None = None
+    ) -> Page[ScheduleRun]:
+        """Read a page of the runs of a schedule, even a removed one, or of all schedules, newest first.
+
+        Raises ScheduleNotFound, and InvalidSetting for an invalid limit or cursor.
+        """
+        if name is None:
+            return self._run(lambda: runs.list_runs(limit, cursor), write=False)
+        return self._run(lambda: runs.list_runs_of(name, limit, cursor), write=False)

@@ -16,6 +16,7 @@ from onward.clients.work.worker_effects import AsyncWorkerEffects, AsyncWorkerSi
 from onward.clients.work.worker_limits import AsyncWorkerBreakers, AsyncWorkerLimits
 from onward.clients.work.worker_maintenance import AsyncWorkerMaintenance
 from onward.clients.work.worker_schedules import AsyncWorkerSchedules
+from onward.core.bulk import Changed
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
@@ -120,7 +121,7 @@ class AsyncWorkerClient:
         )
         return await self._run(lambda: extend(worker_id, held, lease=length, idle=idle))
 
-    async def retire(self, worker_id: str) -> bool:
+    async def retire(self, worker_id: str) -> Changed:
         """End a worker's lease at once, so that the jobs it still holds can be rescued."""
         return await self._run(lambda: retire(worker_id))
 
@@ -141,9 +142,11 @@ class AsyncWorkerClient:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
         A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        Whether the queue itself is paused is for the worker to check before. `past` is the
-        position of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does
-        not read the index entries of jobs claimed before.
+        The worker checks first whether the queue itself is paused. `past` is the position of the last job
+        that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
+        entries of jobs claimed before.
+
+        Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
@@ -163,7 +166,10 @@ class AsyncWorkerClient:
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
     ) -> PolicyClaim:
-        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
+        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim.
+
+        Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
+        """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return await self._run(
@@ -218,7 +224,7 @@ class AsyncWorkerClient:
         return await self.finish([JobEnd(one.job_id, one.lease, one.attempt, released) for one in held])
 
     async def rescue(self, limit: ClaimSize = 500) -> Leases:
-        """Take back the jobs of workers whose lease ran out."""
+        """Take back the jobs of workers whose lease ran out; raises InvalidSetting for an invalid limit."""
         leases = await self._run(lambda: rescue.rescue(limit, policies=self._policies, dice=random.random))
         return await self._follow_up(leases)
 
@@ -232,22 +238,29 @@ class AsyncWorkerClient:
         )
         return await self._follow_up(leases)
 
-    async def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: ClaimSize = 500) -> Swept:
-        """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
+    async def sweep(self, worker_id: str, *, ttl: Duration = LEASE, limit: ClaimSize = 500) -> Swept:
+        """Take back the jobs of workers whose lease ran out, if this worker leads the sweep.
+
+        Raises InvalidSetting for an invalid limit or duration.
+        """
+        term = duration("ttl", ttl)
         swept = await self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, policies=self._policies, dice=random.random)
+            lambda: rescue.sweep(
+                worker_id, ttl=term, limit=limit, policies=self._policies, dice=random.random
+            )
         )
         await self._follow_up(swept.leases)
         return swept
 
-    async def follow_up(self, *, patience: timedelta = timedelta(0)) -> int:
+    async def follow_up(self, *, patience: Duration = timedelta()) -> int:
         """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
-        and not counted.
+        and not counted. Raises InvalidSetting for an invalid duration.
         """
-        return await self._binding.walk(after_end.follow_up_all(self._policies, patience=patience))
+        wait = duration("patience", patience)
+        return await self._binding.walk(after_end.follow_up_all(self._policies, patience=wait))
 
     async def _follow_up(self, leases: Leases) -> Leases:
         await self._binding.follow_up(leases.tied, leases.permits)
@@ -282,16 +295,23 @@ class AsyncWorkerClient:
         wanted = normalise_id(job_id)
         return await self._run(lambda: graph.all_parents(wanted), write=False)
 
-    async def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
-        """Become or stay the leader for `name`; False while another worker leads."""
-        return await self._run(lambda: leader.lead(name, worker_id, ttl=ttl))
+    async def lead(self, name: str, worker_id: str, *, ttl: Duration = LEASE) -> bool:
+        """Become or stay the leader for `name`; False while another worker leads.
+
+        Raises InvalidSetting for an invalid duration.
+        """
+        term = duration("ttl", ttl)
+        return await self._run(lambda: leader.lead(name, worker_id, ttl=term))
 
     async def abdicate(self, worker_id: str) -> frozenset[str]:
         """End every leadership of a worker; return the names that it led."""
         return await self._run(lambda: leader.abdicate(worker_id))
 
     async def promote(self, limit: ClaimSize = 500) -> Promoted:
-        """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
+        """Make due jobs ready if they need no permit or one is free; return when the next job is due.
+
+        Raises InvalidSetting for an invalid limit.
+        """
         promoted = await self._run(lambda: rescue.promote(limit))
         await self._binding.follow_up((), promoted.permits)
         return promoted

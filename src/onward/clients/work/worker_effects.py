@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from onward.clients.binding import AsyncBinding
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Signal
@@ -21,10 +20,10 @@ class AsyncWorkerEffects:
     def __init__(self, binding: AsyncBinding) -> None:
         self._run = binding.run
 
-    async def read(self, job_id: JobId | UUID, name: str) -> Effect | None:
+    async def read(self, job_id: AnyJobId, name: str) -> Effect | None:
         """Read one effect of a job; None if there is no record of it."""
-        normal_id = normalise_id(job_id)
-        return await self._run(lambda: effects.read(normal_id, name), write=False)
+        wanted = normalise_id(job_id)
+        return await self._run(lambda: effects.read(wanted, name), write=False)
 
     async def begin(self, job: Job, name: str) -> Effect:
         """Record that a running job is about to do an effect, or return the effect that is already done.

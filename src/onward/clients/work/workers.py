@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onward.clients.binding import AsyncBinding
 from onward.core.jobs.job import Job
+from onward.core.page import Cursor, Page, PageSize
 from onward.core.upkeep.facts import WorkerSeen
-from onward.operations.work import rescue, workers
+from onward.operations.work import workers
 
 
 class AsyncWorkers:
@@ -17,17 +16,25 @@ class AsyncWorkers:
         self._binding = binding
         self._run = binding.run
 
-    async def list(self, *, limit: int = 100) -> Sequence[WorkerSeen]:
-        """Read the workers: the live ones first, then those that were seen last."""
+    async def list(self, *, limit: PageSize = 100, cursor: Cursor | None = None) -> Page[WorkerSeen]:
+        """Read a page of the workers: the live ones first, then those that were seen last.
+
+        Raises InvalidSetting for an invalid limit or cursor, and NotAllowed for a client of one org.
+        """
         self._binding.require_all_orgs("workers.list")
-        return await self._run(lambda: workers.list_workers(limit), write=False)
+        return await self._run(lambda: workers.list_workers(limit, cursor), write=False)
 
     async def show(self, worker_id: str) -> WorkerSeen:
-        """Read one worker; raises WorkerNotFound."""
+        """Read one worker; raises WorkerNotFound, and NotAllowed for a client of one org."""
         self._binding.require_all_orgs("workers.show")
         return await self._run(lambda: workers.get_worker(worker_id), write=False)
 
-    async def running(self, worker_id: str) -> Sequence[Job]:
-        """Read the jobs that a worker runs now."""
+    async def running(
+        self, worker_id: str, *, limit: PageSize = 100, cursor: Cursor | None = None
+    ) -> Page[Job]:
+        """Read a page of the jobs that a worker runs now, oldest first; none for an unknown worker.
+
+        Raises InvalidSetting for an invalid limit or cursor, and NotAllowed for a client of one org.
+        """
         self._binding.require_all_orgs("workers.running")
-        return await self._run(lambda: rescue.find_held(worker_id), write=False)
+        return await self._run(lambda: workers.list_running(worker_id, limit, cursor), write=False)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from onward.core.limits.limit import Terms
+from onward.core.limits.admission import Terms
+
+MOST_KEYS = 500
+
+KeyCount = Annotated[int, Meta(ge=1, le=MOST_KEYS)]
+"""How many keys of a limit are read at most."""
 
 
 class Admitted(msgspec.Struct, frozen=True):

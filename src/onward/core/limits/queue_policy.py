@@ -6,36 +6,25 @@ The application declares the policy. An operator may override its bounds, until 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
+from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole_number
 from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
-from onward.core.inputs.rate import Rate, interval
+from onward.core.inputs.rate import Rate
 from onward.core.jobs.payload import decode
+from onward.core.limits.bounds import Bounds, checked_bounds, require_rate
 from onward.errors import InvalidSetting
 
-Bound = int | Literal["none"]
-RateBound = Rate | Literal["none"]
-"""The bounds that an operator sets; "none" lifts the bound that the application declares."""
-
-_MOST_CONCURRENT = 1_000_000
-_MOST_BURST = 1_000_000
 _MOST_WEIGHT = 100
 _MOST_WEIGHTS = 10_000
-_MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_AGEING = timedelta(milliseconds=1)
 _LONGEST_AGEING = timedelta(days=365)
-# The default burst is what the rate earns in this time, in which a claim is made.
-_BURST_MICROS = 100_000
-_NONE = "none"
-_NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
 
 
 class QueueOptions(TypedDict, total=False):
@@ -49,8 +38,7 @@ class QueueOptions(TypedDict, total=False):
     ageing: Duration | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePolicy:
+class QueuePolicy(Bounds, frozen=True, kw_only=True):
     """The policy of a queue.
 
     `concurrency` bounds how many of its jobs run at once, on all workers together; `rate` bounds how many
@@ -59,11 +47,8 @@ class QueuePolicy:
     each time it has waited for that span.
     """
 
-    concurrency: int | None = None
-    rate: Rate | None = None
-    burst: int | None = None
     fair: bool = False
-    weights: Mapping[str, int] = field(default_factory=lambda: _NO_WEIGHTS)
+    weights: Mapping[str, int] = {}
     ageing: timedelta | None = None
 
     @classmethod
@@ -86,21 +71,8 @@ class QueuePolicy:
         if span is not None and not _SHORTEST_AGEING <= span <= _LONGEST_AGEING:
             raise InvalidSetting(f"ageing is {ageing!r:.80}; give from a millisecond to a year")
         shares = _weights({} if weights is None else weights)
-        policy = cls(fair=fair, weights=shares, ageing=span)
-        policy = replace(policy, **bounds_of(concurrency, rate, burst))
-        if burst is not None and rate is None:
-            raise InvalidSetting("burst is what a rate lets go at once; give rate= too")
-        return policy
-
-    @property
-    def every(self) -> int | None:
-        """The microseconds from one start to the next; None if there is no rate."""
-        return None if self.rate is None else interval("rate", self.rate) // _MICROSECOND
-
-    @property
-    def at_once(self) -> int:
-        """How many jobs may start at once after a rest: the burst, or what the rate earns in 100 ms."""
-        return self.burst or max(1, _BURST_MICROS // (self.every or _BURST_MICROS))
+        require_rate(rate, burst)
+        return cls(fair=fair, weights=shares, ageing=span, **checked_bounds(concurrency, rate, burst))
 
     @property
     def plain(self) -> bool:
@@ -155,25 +127,6 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     wait: timedelta = timedelta()
 
 
-def bounds_of(
-    concurrency: Bound | None = None, rate: RateBound | None = None, burst: int | None = None
-) -> dict[str, Any]:
-    """Check bounds and return those that are set; a bound that is lifted is None."""
-    values: dict[str, Any] = {}
-    if concurrency is not None:
-        lifted = concurrency == _NONE
-        values["concurrency"] = (
-            None if lifted else whole_number("concurrency", concurrency, 1, _MOST_CONCURRENT)
-        )
-    if rate is not None:
-        values["rate"] = None if rate == _NONE else rate
-        if rate != _NONE:
-            interval("rate", rate)
-    if burst is not None:
-        values["burst"] = whole_number("burst", burst, 1, _MOST_BURST)
-    return values
-
-
 @lru_cache(maxsize=1024)
 def _read(declared: str, override: str | None) -> QueuePolicy:
     known = QueueOptions.__annotations__
@@ -188,4 +141,4 @@ def _weights(weights: Any) -> Mapping[str, int]:
     for org, weight in weights.items():
         check_text("the org of a weight", org, longest=LONGEST["org_id"])
         whole_number(f"the weight of {org!r:.80}", weight, 1, _MOST_WEIGHT)
-    return MappingProxyType(dict(weights))
+    return dict(weights)

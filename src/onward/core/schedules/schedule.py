@@ -222,7 +222,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return occurrences, self.timing.next_after(occurrences[-1] if rest else now)
 
     def job_at(self, occurrence: datetime, *, on_request: bool = False) -> NewJob:
-        """Return the job of a run; a run that an operator `asked` for has no jitter."""
+        """Return the job of a run; a run `on_request` of an operator has no jitter."""
         late = timedelta() if on_request else jitter(self.name, occurrence, self.jitter)
         return job_of_run(self.name, self._template(), occurrence, late, on_request=on_request)
 

@@ -12,17 +12,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise, takewhile
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+from msgspec import Meta
 
 from onward.core.inputs.duration import Duration, duration
 from onward.core.schedules.cron import Cron
 from onward.core.schedules.local_time import Zone
 from onward.errors import InvalidSetting
 
-Missed = Literal["skip", "last", "all"] | int
+Missed = Literal["skip", "last", "all"] | Annotated[int, Meta(ge=1, le=10_000)]
 """Which missed occurrences still run: none, the newest, all of them, or the newest n."""
 
-# S4: clocks may differ by up to this much, and a run that is later is reported.
+# Clocks may differ by up to this much, and a run that is later is reported.
 TOLERANCE = timedelta(seconds=60)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

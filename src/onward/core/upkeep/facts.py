@@ -10,7 +10,7 @@ import msgspec
 
 from onward.core.failures.breaker import Breaker
 from onward.core.jobs.job import Job
-from onward.core.limits.limit import PermitsSeen
+from onward.core.limits.admission import PermitsSeen
 from onward.core.policy.category import Slo
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Awaited as AwaitedSignal

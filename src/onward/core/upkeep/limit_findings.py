@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from onward.core.inputs.plain_text import count
-from onward.core.limits.limit import PermitsSeen, name_of
+from onward.core.limits.admission import PermitsSeen
+from onward.core.limits.limit import name_of
 from onward.core.upkeep.diagnosis import Finding, fine, lasting, positional, problem, quoted, warning
 from onward.core.upkeep.facts import Facts, PermitHolder
 

@@ -54,7 +54,7 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def idempotency_key(self) -> str | None:
-        """The key that the external service was given; None for a step, which has no such service."""
+        """The key that the external service received; None for a step, which has no such service."""
         return self.key if self.kind == "once" else None
 
     def is_done_over(self, payload: Mapping[str, Any]) -> bool:

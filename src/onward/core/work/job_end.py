@@ -16,7 +16,7 @@ from msgspec import Meta
 from onward.core.inputs.duration import duration
 from onward.core.inputs.wire_form import Instant
 from onward.core.jobs.job import Job, JobState
-from onward.core.work.error_record import message_of
+from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import JobLease
 from onward.core.work.lifecycle import (
     Cancelled,
@@ -36,8 +36,8 @@ from onward.errors import InvalidSetting
 Length = Annotated[float, Meta(ge=0)] | str
 """A duration: seconds, or text such as "90s" or "1h30m"."""
 
-StoredError = Mapping[str, Any] | str
-"""An error as it is stored: a mapping with `error_class` and `message`, or the message."""
+StoredError = ErrorRecord | str
+"""An error as it is stored, or only its message."""
 
 
 class OutcomeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,7 +91,7 @@ class ReleasedForm(OutcomeForm, frozen=True, tag="released"):
     """The worker returned the job unfinished."""
 
     delay: Length | None = None
-    error: Mapping[str, Any] | None = None
+    error: ErrorRecord | None = None
 
 
 AnyOutcomeForm = (
@@ -153,6 +153,6 @@ def _plain(name: str, value: Any) -> Any:
     match value:
         case timedelta():
             return duration(name, value).total_seconds()
-        case BaseException():
-            return {"error_class": type(value).__name__, "message": message_of(value)}
+        case BaseException() | Mapping():
+            return ErrorRecord.of(value)
     return value

@@ -24,7 +24,7 @@ from onward.operations.flows.batches import count_ends
 from onward.operations.flows.followers import Edge, Followed, advance_followers, tie
 from onward.operations.flows.pending_end import PendingEnd
 from onward.operations.limits.limits import admit
-from onward.operations.schedules.schedules import record_ended_runs
+from onward.operations.schedules.runs import record_ended_runs
 from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.walk import Rest, Step, Walk, reading
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import instant
-from onward.core.limits.limit import PermitsSeen
+from onward.core.limits.admission import PermitsSeen
 from onward.core.upkeep.facts import PermitHolder, PermitsAwaited
 from onward.operations.limits.limits import standing_of, standing_of_waiting
 from onward.operations.statement import Operation, Statement, as_json

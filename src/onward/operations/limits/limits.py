@@ -2,7 +2,7 @@
 
 A limited job waits as `blocked`, and only `admit` makes it ready. The holders of permits are counted each
 time from the jobs themselves, so no permit is ever lost with a worker. The decision is `admission` in
-core/limits/limit.py.
+core/limits/admission.py.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from onward.core.bulk import Changed
 from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
-from onward.core.limits.limit import Limit, LimitStanding, PermitsSeen, Terms, check_terms, name_of, value_of
-from onward.core.limits.limit_use import Admitted, FoundKeys, KeySeen, LimitSeen
+from onward.core.limits.admission import LimitStanding, PermitsSeen, Terms
+from onward.core.limits.bounds import checked_bounds, require_rate
+from onward.core.limits.limit import Limit, name_of, value_of
+from onward.core.limits.limit_use import MOST_KEYS, Admitted, FoundKeys, KeySeen, LimitSeen
+from onward.core.page import Page
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
@@ -24,13 +28,10 @@ ROOM = ("limit_key", "jobs")
 PAID = ("limit_key", "paid_at")
 DECLARED = ("name", "declared")
 
-MOST_KEYS = 500
 _MOST_AT_ONCE = 2000
 _MOST_FORGOTTEN = 1000
 _CAP = 10_000
 _TOP = 5
-
-Actor = tuple[str | None, str | None]
 
 
 def admit(keys: Collection[str]) -> Operation[Admitted]:
@@ -118,9 +119,9 @@ def declare(limits: Mapping[str, Limit]) -> Operation[None]:
         yield Statement("declare_limits", {"terms": Rows(DECLARED, declared)})
 
 
-def list_limits(*, keys: int = _TOP) -> Operation[list[LimitSeen]]:
+def list_limits(*, keys: int = _TOP) -> Operation[Page[LimitSeen]]:
     """Read the limits by name, with how many jobs hold or await a permit, and their busiest keys."""
-    return (yield from _list(None, keys))
+    return Page((yield from _list(None, keys)))
 
 
 def get_limit(name: str, *, keys: int = _TOP) -> Operation[LimitSeen]:
@@ -135,23 +136,20 @@ def get_limit(name: str, *, keys: int = _TOP) -> Operation[LimitSeen]:
 def override(
     name: str, *, concurrency: int | None, rate: float | str | None, burst: int | None, reason: str
 ) -> Operation[LimitSeen]:
-    """Set other terms than the declared ones; terms that are not given stay as declared."""
-    terms = check_terms(concurrency, rate, burst)
+    """Set other terms than the declared ones; terms that are left out stay as declared."""
+    terms = checked_bounds(concurrency, rate, burst)
     if not terms:
-        raise InvalidSetting("no term was given; give concurrency=, rate= or burst=")
+        raise InvalidSetting("nothing is set; give concurrency=, rate= or burst=")
     limit = yield from get_limit(name, keys=1)
-    if burst is not None and rate is None and limit.declared.get("rate") is None:
-        raise InvalidSetting(
-            f"burst is {burst}, but limit {name!r} has no rate for it to bound; give rate= too"
-        )
+    require_rate(limit.declared.get("rate") if rate is None else rate, burst)
     yield from _override(name, terms, reason=reason)
     return (yield from get_limit(name))
 
 
-def reset(name: str, *, reason: str) -> Operation[bool]:
-    """Return to the declared terms; False if no others were set."""
+def reset(name: str, *, reason: str) -> Operation[Changed]:
+    """Return to the declared terms."""
     yield from get_limit(name, keys=1)
-    return (yield from _override(name, None, reason=reason))
+    return Changed((yield from _override(name, None, reason=reason)))
 
 
 def standing_of_waiting(limit: int, after: str = "") -> Operation[list[PermitsSeen]]:

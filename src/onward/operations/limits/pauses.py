@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from onward.core.bulk import Changed
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.limits.pause import Controls, Gate, Pause, Scope
@@ -14,11 +15,9 @@ from onward.operations.statement import Operation, Row, Scalar, Statement, as_js
 _FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
 _GATE = "gate"
 
-Actor = tuple[str | None, str | None]
 
-
-def pause(scope: Scope, name: str, *, reason: str) -> Operation[bool]:
-    """Stop claims of a queue, an org or a job type; False if it is paused for that reason already.
+def pause(scope: Scope, name: str, *, reason: str) -> Operation[Changed]:
+    """Stop claims of a queue, an org or a job type, unless it is paused for that reason already.
 
     Another reason replaces the first one and its actor; the pause still counts from its beginning.
     """
@@ -26,19 +25,19 @@ def pause(scope: Scope, name: str, *, reason: str) -> Operation[bool]:
     return (yield from _set(f"{scope}.paused", name, reason))
 
 
-def resume(scope: Scope, name: str, *, reason: str | None = None) -> Operation[bool]:
-    """End a pause; False if there was none."""
+def resume(scope: Scope, name: str, *, reason: str | None = None) -> Operation[Changed]:
+    """End a pause, if there is one."""
     _check_scope(scope, name)
     return (yield from _lift(f"{scope}.resumed", name, reason))
 
 
-def close_gate(*, reason: str) -> Operation[bool]:
-    """Stop all claims; False if the gate is closed for that reason already."""
+def close_gate(*, reason: str) -> Operation[Changed]:
+    """Stop all claims, unless the gate is closed for that reason already."""
     return (yield from _set(f"{_GATE}.closed", "", reason))
 
 
-def open_gate(*, reason: str | None = None) -> Operation[bool]:
-    """Let workers claim again; False if the gate was open."""
+def open_gate(*, reason: str | None = None) -> Operation[Changed]:
+    """Let workers claim again."""
     return (yield from _lift(f"{_GATE}.opened", "", reason))
 
 
@@ -59,16 +58,16 @@ def read_controls(rows: Sequence[Row]) -> Controls:
     return Controls(gate=gate, pauses=frozenset(pauses))
 
 
-def _set(event: str, name: str, reason: str) -> Operation[bool]:
+def _set(event: str, name: str, reason: str) -> Operation[Changed]:
     reason = check_reason(reason)
     params = {**_described(event, name, reason), "reason": reason}
-    return bool((yield Statement("set_control", params)))
+    return Changed(bool((yield Statement("set_control", params))))
 
 
-def _lift(event: str, name: str, reason: str | None) -> Operation[bool]:
+def _lift(event: str, name: str, reason: str | None) -> Operation[Changed]:
     if reason is not None:
         reason = check_reason(reason)
-    return bool((yield Statement("lift_control", _described(event, name, reason))))
+    return Changed(bool((yield Statement("lift_control", _described(event, name, reason)))))
 
 
 def _described(event: str, name: str, reason: str | None) -> dict[str, Scalar]:

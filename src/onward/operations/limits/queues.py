@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
+from onward.core.bulk import Changed
 from onward.core.inputs.checks import whole_number
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
 from onward.core.jobs.payload import decode
 from onward.core.limits import gcra
-from onward.core.limits.queue_policy import Bound, Queue, QueuePolicy, RateBound, bounds_of
+from onward.core.limits.bounds import Bound, RateBound, checked_bounds, require_rate
+from onward.core.limits.queue_policy import Queue, QueuePolicy
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.core.upkeep.facts import QueueLoad
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Rows, Statement, as_json
 
-Actor = tuple[str | None, str | None]
-
 DECLARED = ("name", "settings")
 
-_MOST_LINES = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -30,11 +30,12 @@ def declare(policies: Mapping[str, QueuePolicy]) -> Operation[None]:
     yield Statement("declare_queues", {"declared": Rows.of(DECLARED, rows)})
 
 
-def list_queues(*, limit: int = 1000) -> Operation[list[Queue]]:
-    """Read the queues for which something was declared or set, by name."""
-    whole_number("limit", limit, 1, _MOST_LINES)
-    rows = yield Statement("list_queues", {"limit": limit})
-    return [_queue(row) for row in rows]
+def list_queues(limit: int = MOST_PER_PAGE, cursor: Cursor | None = None) -> Operation[Page[Queue]]:
+    """Read a page of the queues for which something was declared or set, by name."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    [after] = [""] if cursor is None else read_cursor("queues", cursor, str)
+    rows = yield Statement("list_queues", {"after": after, "limit": limit + 1})
+    return cut("queues", [_queue(row) for row in rows], limit, lambda queue: (queue.name,))
 
 
 def get_queue(name: str) -> Operation[Queue]:
@@ -78,33 +79,30 @@ def limit_queue(
     burst: int | None = None,
     reason: str,
 ) -> Operation[Queue]:
-    """Set other bounds than the declared ones; bounds that are not given stay as they were set before.
+    """Set other bounds than the declared ones; bounds that are left out stay as they were set before.
 
     The caller must run this in one transaction.
     """
     _check_name(name)
     reason = check_reason(reason)
-    bounds = bounds_of(concurrency, rate, burst)
+    bounds = checked_bounds(concurrency, rate, burst, lift=True)
     if not bounds:
-        raise InvalidSetting("no bound was given; give concurrency=, rate= or burst=")
+        raise InvalidSetting("no bound is set; give concurrency=, rate= or burst=")
     before = yield from _locked(name)
     override = {**(before.override or {}), **bounds}
-    if burst is not None and before.declared.overridden(override).rate is None:
-        raise InvalidSetting(
-            f"burst is {burst}, but queue {name!r} has no rate for it to bound; give rate= too"
-        )
+    require_rate(before.declared.overridden(override).rate, burst)
     return (yield from _put(before, override, "queue.limited", reason=reason))
 
 
-def reset_queue(name: str, *, reason: str) -> Operation[bool]:
-    """Restore the declared bounds; False if none were set. The caller must run this in one transaction."""
+def reset_queue(name: str, *, reason: str) -> Operation[Changed]:
+    """Restore the declared bounds. The caller must run this in one transaction."""
     _check_name(name)
     reason = check_reason(reason)
     before = yield from _locked(name)
     if before.override is None:
-        return False
+        return Changed(changed=False)
     yield from _put(before, None, "queue.reset", reason=reason)
-    return True
+    return Changed(changed=True)
 
 
 def _locked(name: str) -> Operation[Queue]:

@@ -21,10 +21,11 @@ from onward.core.policy.contract import complete
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.schedules.firing import Fired, LateOccurrence
 from onward.core.schedules.schedule import Schedule, is_late
-from onward.errors import OnwardError, ScheduleNotFound, StoreError
+from onward.errors import OnwardError, StoreError
 from onward.operations.jobs.enqueue import enqueue_many
 from onward.operations.jobs.new_rows import new_row
-from onward.operations.schedules.schedules import RUN_ENDS, read_schedule
+from onward.operations.schedules.runs import RUN_ENDS
+from onward.operations.schedules.stored_schedule import not_found, read_schedule
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
 FIRED = ("schedule", "occurrence", "source", "fired_at", "late", "job_id", "outcome", "error")
@@ -34,8 +35,6 @@ _MOST = 1000
 _MOST_TRIES = 100
 _MICROSECOND = timedelta(microseconds=1)
 _LONGEST_ERROR = 1000
-
-Actor = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,11 @@ class _DueRun(msgspec.Struct, frozen=True):
     new: NewJob | None = None
     outcome: str | None = None
     error: str | None = None
-    extra: bool = False
+    on_request: bool = False
 
     def row(self) -> tuple[Scalar, ...]:
-        late = not self.extra and is_late(self.occurrence, self.at)
-        source = "run_now" if self.extra else "occurrence"
+        late = not self.on_request and is_late(self.occurrence, self.at)
+        source = "run_now" if self.on_request else "occurrence"
         return (
             self.schedule.name, micros(self.occurrence), source, micros(self.at), int(late),
             None if self.new is None else self.job_id, self.outcome, self.error,
@@ -104,10 +103,10 @@ def fire(
     jobs = yield from _enqueue(taken, policies)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
-    return replace(_report(taken, jobs, errors, policies), moved=len(moves), more=more)
+    return replace(_fired(taken, jobs, errors, policies), moved=len(moves), more=more)
 
 
-def _report(
+def _fired(
     runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], policies: Policies
 ) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
@@ -135,10 +134,10 @@ def run_now(
     reason = None if reason is None else check_reason(reason)
     rows = yield Statement("lock_schedule", {"name": name})
     if not rows:
-        raise ScheduleNotFound(f"no schedule is named {name!r}; `onward schedules list` shows what there is")
+        raise not_found(name)
     at, schedule = instant(rows[0][0]), read_schedule(rows[0][1:])
     before = (yield from _open_runs([schedule])).get(name)
-    job_id, new = yield from _extra_run(schedule, at, before, make_id, policies)
+    job_id, new = yield from _run_on_request(schedule, at, before, make_id, policies)
     [enqueued] = yield from enqueue_many([new], [job_id], policies)
     detail = {"name": name, "job_id": job_id, **({} if reason is None else {"reason": reason})}
     yield Statement(
@@ -153,7 +152,7 @@ def run_now(
     return enqueued
 
 
-def _extra_run(
+def _run_on_request(
     schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], policies: Policies
 ) -> Operation[tuple[JobId, NewJob]]:
     """Write a run besides the occurrences into the history, at an instant that is still free."""
@@ -161,7 +160,7 @@ def _extra_run(
         occurrence, job_id = at + tries * _MICROSECOND, make_id()
         new = _after(complete(schedule.job_at(occurrence, on_request=True), policies), before)
         new_row(new, job_id, policies)
-        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, extra=True)])):
+        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, on_request=True)])):
             return job_id, new
     raise StoreError(f"the schedule {schedule.name!r} is run by other callers too often; try again")
 
@@ -222,15 +221,13 @@ def _freed(run: _DueRun) -> _DueRun:
 
 
 def _enqueue(runs: Sequence[_DueRun], policies: Policies) -> Operation[dict[str, list[JobId]]]:
-    planned = [(run, run.new) for run in runs if run.new is not None]
-    if not planned:
+    wanted = [(run, run.new) for run in runs if run.new is not None]
+    if not wanted:
         return {}
-    answers = yield from enqueue_many(
-        [new for _, new in planned], [run.job_id for run, _ in planned], policies
-    )
+    answers = yield from enqueue_many([new for _, new in wanted], [run.job_id for run, _ in wanted], policies)
     jobs: dict[str, list[JobId]] = {}
     doubles: list[tuple[Scalar, ...]] = []
-    for (run, new), answer in zip(planned, answers, strict=True):
+    for (run, new), answer in zip(wanted, answers, strict=True):
         if answer.created:
             jobs.setdefault(run.schedule.name, []).append(run.job_id)
         else:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
+from onward.core.bulk import Changed
 from onward.core.inputs.checks import span
 from onward.core.inputs.fields import check_text
 from onward.core.jobs.payload import lenient
@@ -55,11 +56,11 @@ def extend(
     return Leases(held, frozenset(one.job_id for one in jobs) - held, cancelled)
 
 
-def retire(worker_id: str) -> Operation[bool]:
-    """End a worker's lease at once, so that its jobs can be rescued; False for an unknown worker."""
+def retire(worker_id: str) -> Operation[Changed]:
+    """End a worker's lease at once, so that its jobs can be rescued; an unknown worker changes nothing."""
     rows = yield Statement("retire_worker", {"worker": worker_id})
     yield from abdicate(worker_id)
-    return bool(rows)
+    return Changed(bool(rows))
 
 
 def worker_lost(worker_id: str) -> WorkerLost:

@@ -6,21 +6,33 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from onward.core.inputs.checks import whole_number
-from onward.core.jobs.job import instant
+from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.core.upkeep.facts import WorkerSeen
 from onward.errors import WorkerNotFound
 from onward.operations.statement import Operation, Row, Statement
 
 T = TypeVar("T")
 
-_MOST = 1000
+_FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
-def list_workers(limit: int) -> Operation[list[WorkerSeen]]:
-    """Read the workers: the live ones first, then those that were seen last."""
-    rows = yield Statement("list_workers", {"limit": whole_number("limit", limit, 1, _MOST)})
-    return [_worker(row) for row in rows]
+def list_workers(limit: int, cursor: Cursor | None = None) -> Operation[Page[WorkerSeen]]:
+    """Read a page of the workers: the live ones first, then those that were seen last."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    is_live, seen_at, last = (2, 0, "") if cursor is None else read_cursor("workers", cursor, int, int, str)
+    params = {"is_live": is_live, "seen_at": seen_at, "id": last, "limit": limit + 1}
+    rows = yield Statement("list_workers", params)
+    return cut("workers", [_worker(row) for row in rows], limit, _position)
+
+
+def list_running(worker_id: str, limit: int, cursor: Cursor | None = None) -> Operation[Page[Job]]:
+    """Read a page of the jobs that a worker runs now, oldest first."""
+    whole_number("limit", limit, 1, MOST_PER_PAGE)
+    [after] = [_FIRST_ID] if cursor is None else read_cursor("running", cursor, str)
+    rows = yield Statement("list_running_jobs", {"worker": worker_id, "after": after, "limit": limit + 1})
+    return cut("running", Job.from_rows(rows), limit, lambda job: (job.id,))
 
 
 def get_worker(worker_id: str) -> Operation[WorkerSeen]:
@@ -29,6 +41,10 @@ def get_worker(worker_id: str) -> Operation[WorkerSeen]:
     if not rows:
         raise WorkerNotFound(f"no worker {worker_id!r:.80}; workers.list() returns the known workers")
     return _worker(rows[0])
+
+
+def _position(worker: WorkerSeen) -> tuple[int, int, str]:
+    return int(worker.lost_at is None), micros(worker.seen_at), worker.id
 
 
 def _worker(row: Row) -> WorkerSeen:

@@ -8,7 +8,10 @@ pause_reason, paused_by_type, paused_by_id, {micros(removed_at)}
 schedule, {micros(occurrence)}, source, {micros(fired_at)}, late, {text(job_id)}, outcome, error, {micros(ended_at)}
 
 -- name: list_schedules
-SELECT {+schedule_columns} FROM {schedules} WHERE removed_at IS NULL ORDER BY name LIMIT :limit::int
+SELECT {+schedule_columns} FROM {schedules}
+WHERE removed_at IS NULL AND name > :after::text
+ORDER BY name
+LIMIT :limit::int
 
 -- name: get_schedule
 -- One row even for a schedule that does not exist, because the caller always needs the time.
@@ -27,13 +30,15 @@ ORDER BY run.fired_at
 
 -- name: list_runs_of
 SELECT {+run_columns} FROM {schedule_runs}
-WHERE schedule = :name::text
-ORDER BY occurrence DESC, source
+WHERE schedule = :name::text AND (occurrence, source) < ({instant(:occurrence::int)}, :source::text)
+ORDER BY occurrence DESC, source DESC
 LIMIT :limit::int
 
 -- name: list_runs
 SELECT {+run_columns} FROM {schedule_runs}
-ORDER BY fired_at DESC, occurrence DESC, schedule
+WHERE (fired_at, schedule, occurrence, source)
+    < ({instant(:fired_at::int)}, :schedule::text, {instant(:occurrence::int)}, :source::text)
+ORDER BY fired_at DESC, schedule DESC, occurrence DESC, source DESC
 LIMIT :limit::int
 
 -- fragment: schedule_put

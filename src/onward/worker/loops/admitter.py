@@ -13,8 +13,8 @@ from contextlib import suppress
 from datetime import datetime
 
 from onward.clients.client import AsyncClient
+from onward.core.limits.limit_use import MOST_KEYS
 from onward.errors import StoreError
-from onward.operations.limits.limits import MOST_KEYS
 from onward.worker.outage import Outage
 
 _LIMIT_PREFIX = "limit:"

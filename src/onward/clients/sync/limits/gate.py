@@ -4,22 +4,29 @@
 from __future__ import annotations
 
 from onward.clients.sync.binding import Binding
+from onward.core.bulk import Changed
 from onward.core.limits.pause import Controls
 from onward.operations.limits import pauses
 
 
 class Gate:
-    """While the gate is closed no worker claims a job; running jobs go on."""
+    """While the gate is closed no worker claims a job; running jobs continue."""
 
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
-    def close(self, *, reason: str) -> bool:
-        """Stop all claims; running jobs go on. Return False if it is closed for that reason already."""
+    def close(self, *, reason: str) -> Changed:
+        """Stop all claims; nothing changes if the gate is closed for that reason already.
+
+        Raises InvalidSetting for an invalid reason.
+        """
         return self._run(lambda: pauses.close_gate(reason=reason))
 
-    def open(self, *, reason: str | None = None) -> bool:
-        """Let workers claim again; False if the gate was open."""
+    def open(self, *, reason: str | None = None) -> Changed:
+        """Let workers claim again; nothing changes if the gate is open.
+
+        Raises InvalidSetting for an invalid reason.
+        """
         return self._run(lambda: pauses.open_gate(reason=reason))
 
     def status(self) -> Controls:
@@ -33,15 +40,19 @@ class Orgs:
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
-    def pause(self, org_id: str, *, reason: str) -> bool:
-        """Stop claims of an org's jobs; running jobs go on.
+    def pause(self, org_id: str, *, reason: str) -> Changed:
+        """Stop claims of an org's jobs; running jobs continue.
 
-        Return False if it is paused for that reason already; another reason replaces the first one.
+        Nothing changes if it is paused for that reason already; another reason replaces the first one.
+        Raises InvalidJob for an invalid org, and InvalidSetting for an invalid reason.
         """
         return self._run(lambda: pauses.pause("org", org_id, reason=reason))
 
-    def resume(self, org_id: str, *, reason: str | None = None) -> bool:
-        """End a pause; False if there was none."""
+    def resume(self, org_id: str, *, reason: str | None = None) -> Changed:
+        """End the pause of an org; nothing changes if there is none.
+
+        Raises InvalidJob for an invalid org, and InvalidSetting for an invalid reason.
+        """
         return self._run(lambda: pauses.resume("org", org_id, reason=reason))
 
 
@@ -51,13 +62,17 @@ class JobTypes:
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
-    def pause(self, job_type: str, *, reason: str) -> bool:
-        """Stop claims of the jobs of a type; running jobs go on.
+    def pause(self, job_type: str, *, reason: str) -> Changed:
+        """Stop claims of the jobs of a type; running jobs continue.
 
-        Return False if it is paused for that reason already; another reason replaces the first one.
+        Nothing changes if it is paused for that reason already; another reason replaces the first one.
+        Raises InvalidJob for an invalid job type, and InvalidSetting for an invalid reason.
         """
         return self._run(lambda: pauses.pause("job_type", job_type, reason=reason))
 
-    def resume(self, job_type: str, *, reason: str | None = None) -> bool:
-        """End a pause; False if there was none."""
+    def resume(self, job_type: str, *, reason: str | None = None) -> Changed:
+        """End the pause of a job type; nothing changes if there is none.
+
+        Raises InvalidJob for an invalid job type, and InvalidSetting for an invalid reason.
+        """
         return self._run(lambda: pauses.resume("job_type", job_type, reason=reason))

@@ -17,6 +17,7 @@ from onward.clients.sync.work.worker_effects import WorkerEffects, WorkerSignals
 from onward.clients.sync.work.worker_limits import WorkerBreakers, WorkerLimits
 from onward.clients.sync.work.worker_maintenance import WorkerMaintenance
 from onward.clients.sync.work.worker_schedules import WorkerSchedules
+from onward.core.bulk import Changed
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
@@ -121,7 +122,7 @@ class WorkerClient:
         )
         return self._run(lambda: extend(worker_id, held, lease=length, idle=idle))
 
-    def retire(self, worker_id: str) -> bool:
+    def retire(self, worker_id: str) -> Changed:
         """End a worker's lease at once, so that the jobs it still holds can be rescued."""
         return self._run(lambda: retire(worker_id))
 
@@ -142,9 +143,11 @@ class WorkerClient:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
         A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        Whether the queue itself is paused is for the worker to check before. `past` is the
-        position of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does
-        not read the index entries of jobs claimed before.
+        The worker checks first whether the queue itself is paused. `past` is the position of the last job
+        that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
+        entries of jobs claimed before.
+
+        Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
@@ -164,7 +167,10 @@ class WorkerClient:
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
     ) -> PolicyClaim:
-        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim."""
+        """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim.
+
+        Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
+        """
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return self._run(
@@ -219,7 +225,7 @@ class WorkerClient:
         return self.finish([JobEnd(one.job_id, one.lease, one.attempt, released) for one in held])
 
     def rescue(self, limit: ClaimSize = 500) -> Leases:
-        """Take back the jobs of workers whose lease ran out."""
+        """Take back the jobs of workers whose lease ran out; raises InvalidSetting for an invalid limit."""
         leases = self._run(lambda: rescue.rescue(limit, policies=self._policies, dice=random.random))
         return self._follow_up(leases)
 
@@ -233,22 +239,29 @@ class WorkerClient:
         )
         return self._follow_up(leases)
 
-    def sweep(self, worker_id: str, *, ttl: timedelta = LEASE, limit: ClaimSize = 500) -> Swept:
-        """Take back the jobs of workers whose lease ran out, if this worker leads the sweep."""
+    def sweep(self, worker_id: str, *, ttl: Duration = LEASE, limit: ClaimSize = 500) -> Swept:
+        """Take back the jobs of workers whose lease ran out, if this worker leads the sweep.
+
+        Raises InvalidSetting for an invalid limit or duration.
+        """
+        term = duration("ttl", ttl)
         swept = self._run(
-            lambda: rescue.sweep(worker_id, ttl=ttl, limit=limit, policies=self._policies, dice=random.random)
+            lambda: rescue.sweep(
+                worker_id, ttl=term, limit=limit, policies=self._policies, dice=random.random
+            )
         )
         self._follow_up(swept.leases)
         return swept
 
-    def follow_up(self, *, patience: timedelta = timedelta(0)) -> int:
+    def follow_up(self, *, patience: Duration = timedelta()) -> int:
         """Do the follow-up work of ended jobs that is pending; return how many had some.
 
         With no `patience`, jobs that another process is working on are counted too, so 0 means that all
         follow-up work is done. With `patience`, a job is left to other processes for that time after its end,
-        and not counted.
+        and not counted. Raises InvalidSetting for an invalid duration.
         """
-        return self._binding.walk(after_end.follow_up_all(self._policies, patience=patience))
+        wait = duration("patience", patience)
+        return self._binding.walk(after_end.follow_up_all(self._policies, patience=wait))
 
     def _follow_up(self, leases: Leases) -> Leases:
         self._binding.follow_up(leases.tied, leases.permits)
@@ -283,16 +296,23 @@ class WorkerClient:
         wanted = normalise_id(job_id)
         return self._run(lambda: graph.all_parents(wanted), write=False)
 
-    def lead(self, name: str, worker_id: str, *, ttl: timedelta = LEASE) -> bool:
-        """Become or stay the leader for `name`; False while another worker leads."""
-        return self._run(lambda: leader.lead(name, worker_id, ttl=ttl))
+    def lead(self, name: str, worker_id: str, *, ttl: Duration = LEASE) -> bool:
+        """Become or stay the leader for `name`; False while another worker leads.
+
+        Raises InvalidSetting for an invalid duration.
+        """
+        term = duration("ttl", ttl)
+        return self._run(lambda: leader.lead(name, worker_id, ttl=term))
 
     def abdicate(self, worker_id: str) -> frozenset[str]:
         """End every leadership of a worker; return the names that it led."""
         return self._run(lambda: leader.abdicate(worker_id))
 
     def promote(self, limit: ClaimSize = 500) -> Promoted:
-        """Make due jobs ready if they need no permit or one is free; return when the next job is due."""
+        """Make due jobs ready if they need no permit or one is free; return when the next job is due.
+
+        Raises InvalidSetting for an invalid limit.
+        """
         promoted = self._run(lambda: rescue.promote(limit))
         self._binding.follow_up((), promoted.permits)
         return promoted

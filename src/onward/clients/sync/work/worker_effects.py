@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from onward.clients.sync.binding import Binding
-from onward.core.jobs.ids import JobId, normalise_id
+from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Signal
@@ -22,10 +21,10 @@ class WorkerEffects:
     def __init__(self, binding: Binding) -> None:
         self._run = binding.run
 
-    def read(self, job_id: JobId | UUID, name: str) -> Effect | None:
+    def read(self, job_id: AnyJobId, name: str) -> Effect | None:
         """Read one effect of a job; None if there is no record of it."""
-        normal_id = normalise_id(job_id)
-        return self._run(lambda: effects.read(normal_id, name), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: effects.read(wanted, name), write=False)
 
     def begin(self, job: Job, name: str) -> Effect:
         """Record that a running job is about to do an effect, or return the effect that is already done.

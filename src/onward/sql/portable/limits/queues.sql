@@ -1,5 +1,5 @@
 -- name: list_queues
-SELECT {+queue_columns} FROM {queues} ORDER BY name LIMIT :limit::int
+SELECT {+queue_columns} FROM {queues} WHERE name > :after::text ORDER BY name LIMIT :limit::int
 
 -- name: get_queue
 SELECT {+queue_columns} FROM {queues} WHERE name = :queue::text
