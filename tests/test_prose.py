@@ -55,6 +55,21 @@ def test_a_sentence_names_its_subject_and_its_quantities(path):
     assert [line for line in lines if BARE_SUBJECT.search(line)] == []
 
 
+def messages(path: Path) -> Iterator[str]:
+    """Yield the strings with several words that are no docstrings: errors, help and log lines."""
+    tree = ast.parse(path.read_text())
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield from [node.value] if " " in node.value else []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_a_message_names_its_subject_and_its_quantities(path):
+    unnamed = re.compile(rf"{BARE_SUBJECT.pattern}|\b(?:nobody|somebody|someone|whoever)\b")
+    assert [text for text in messages(path) if unnamed.search(text)] == []
+
+
 def identifiers(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         match node:

@@ -294,7 +294,7 @@ def test_a_listing_counts_who_holds_and_who_waits(client: Client):
 @pytest.mark.parametrize(
     ("terms", "said"),
     [
-        ({}, "no term was given"),
+        ({}, "nothing is set"),
         ({"concurrency": 0}, "concurrency is 0"),
         ({"burst": 3}, "has no rate for it to bound; give rate= too"),
     ],

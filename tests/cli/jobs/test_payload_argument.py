@@ -74,7 +74,7 @@ def test_without_a_handler_what_looks_like_json_is_json():
 
 @pytest.mark.parametrize("words", [["a"], ["=1"], ["a=1", "a=2"]])
 def test_a_word_that_is_no_argument_is_refused(words):
-    with pytest.raises(InvalidSetting, match=r"give key=value|given twice"):
+    with pytest.raises(InvalidSetting, match=r"give key=value|appears twice"):
         words_to_payload(words, None)
 
 

@@ -213,8 +213,8 @@ async def test_what_an_operator_opens_is_told_once_by_each_worker_with_the_reaso
         await until(lambda: "mail is open" in caplog.text)
     told = [record.getMessage() for record in caplog.records if "the breaker of" in record.getMessage()]
     assert told == [
-        "the breaker of crm is open until somebody closes it: their maintenance",
-        "the breaker of mail is open until somebody closes it: too slow",
+        "the breaker of crm is open until an operator closes it: their maintenance",
+        "the breaker of mail is open until an operator closes it: too slow",
     ]
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from onward import Client, Failed, JobFilter, NewJob, Released, Succeeded
+from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, Succeeded
 from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.jobs.inspect import count
 from onward.stores import open_wakeups
@@ -52,21 +52,23 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("enqueue many", lambda: client.enqueue_many([NewJob(job_type="t")] * 100))
         jobs = trip("claim", lambda: client.worker.claim("q:default", 10, worker_id="w"))
         trip("extend", lambda: client.worker.extend("w", [job.held_lease for job in jobs]))
-        trip(
-            "finish",
-            lambda: client.worker.finish(
-                [jobs[0].end_with(Succeeded()), jobs[1].end_with(Failed({"error_class": "E"}))]
-            ),
-        )
-        trip("finish stale", lambda: client.worker.finish([jobs[0].end_with(Succeeded())]))
-        trip("release", lambda: client.worker.release([job.held_lease for job in jobs[2:]]))
+        outcomes: list[Outcome] = [Succeeded(), Failed({"error_class": "E"})]
+        ends = [
+            client.policies.end_of(job, outcome, 0.5) for job, outcome in zip(jobs, outcomes, strict=False)
+        ]
+        trip("write ends", lambda: client.worker.write(ends))
+        trip("write a stale end", lambda: client.worker.write(ends[:1]))
         trip("promote", client.worker.promote)
         trip("rescue nothing", client.worker.rescue)
         trip("cancel", lambda: client.jobs.cancel(job.id, reason="test"))
         trip("get", lambda: client.jobs.get(job.id))
         trip("list", lambda: client.jobs.list(JobFilter(state="succeeded")))
         trip("count", client.jobs.count)
-    assert seen == dict.fromkeys(seen, 1)
+        assert seen == dict.fromkeys(seen, 1)
+        # By lease alone: the jobs are read first, then their ends are written.
+        trip("finish", lambda: client.worker.finish([jobs[2].end_with(Succeeded())]))
+        trip("release", lambda: client.worker.release([job.held_lease for job in jobs[3:]]))
+    assert (seen["finish"], seen["release"]) == (2, 2)
 
 
 def test_a_pooler_in_between_is_recognised_and_nothing_is_prepared(store, postgres_url):

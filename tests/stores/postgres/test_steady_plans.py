@@ -17,11 +17,12 @@ from onward.connections.libpq.arrays import Array
 from onward.core.jobs.job import JobState
 from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import End, Transition
+from onward.core.work.progress import Report
 from onward.operations.limits import limits
 from onward.operations.records import usage
 from onward.operations.schedules.fire import Known
 from onward.operations.statement import Operation, Statement
-from onward.operations.work import claim, finish, polls, rescue
+from onward.operations.work import claim, finish, polls, progress, rescue
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import _STEADY, PostgresStore
 from tests.limits.queues.asking import Q, asked_by, ruled_claim
@@ -44,6 +45,10 @@ def metered(count: int) -> list[End]:
     return [replace(end, usage=(Usage("a", 1.0, 5), Usage("b", 2.0))) for end in ends(count)]
 
 
+def reported(count: int) -> list[End]:
+    return [replace(end, progress=Report(1)) for end in ends(count)]
+
+
 def later(operation: Operation[Any], *answers: list[Any]) -> Operation[Any]:
     """Give what an operation asks once it was answered so."""
     asked = next(operation)
@@ -63,6 +68,8 @@ HOT: dict[str, tuple[Callable[[], Operation[Any]], set[str]]] = {
     "finish": (lambda: finish.finish(ends(100)), {"live_pkey"}),
     "finish what came to the same": (lambda: finish.finish(alike(100)), {"live_pkey"}),
     "finish one": (lambda: finish.finish(ends(1)), {"live_pkey"}),
+    "store progress": (lambda: progress.store([(str(uuid4()), 1, Report(1))]), {"live_pkey"}),
+    "store the last progress": (lambda: progress.store_last(reported(2)), {"live_pkey"}),
     "record usage": (lambda: usage.record(metered(100)), {"live_pkey"}),
     "record the usage of one": (lambda: usage.record(metered(1)), {"live_pkey"}),
     "spend": (lambda: usage.spend({"a": 1, "b": 2}), set()),

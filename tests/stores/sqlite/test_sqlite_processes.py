@@ -154,5 +154,5 @@ sys.exit(os.waitstatus_to_exitcode(status))
 def test_a_forked_child_is_told_to_open_its_own_store(path, store):
     # From Python 3.12 on a fork beside threads warns, and rightly so.
     assert exit_code(process(f"import warnings; warnings.simplefilter('ignore')\n{FORKED}", path)) == 7
-    jobs = store.run(lambda: inspect.list_jobs(JobFilter()), write=False).jobs
+    jobs = store.run(lambda: inspect.list_jobs(JobFilter()), write=False)
     assert sorted(job.job_type for job in jobs) == ["own", "parent", "parent"]

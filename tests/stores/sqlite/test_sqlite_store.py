@@ -89,7 +89,7 @@ def test_operations_that_wait_together_fail_alone(store):
         ]
     errors = [type(future.exception(30)) for future in futures]
     assert errors == [type(None), InvalidJob, DuplicateJob, type(None)]
-    stored = store.run(lambda: inspect.list_jobs(JobFilter()), write=False).jobs
+    stored = store.run(lambda: inspect.list_jobs(JobFilter()), write=False)
     assert sorted(job.job_type for job in stored) == ["a", "d", "t", "t"]
 
 

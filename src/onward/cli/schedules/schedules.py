@@ -75,7 +75,7 @@ def show(*, name: str, as_json: bool, app: str | None, url: str | None) -> None:
 @command.command("next")
 @with_options(*_NAME)
 @click.option(
-    "-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="This many times."
+    "-n", "count", type=click.IntRange(1, 1000), default=_SHOWN, show_default=True, help="How many times."
 )
 @with_options(*AS_JSON, *PLACE)
 def next_(*, name: str, count: int, as_json: bool, app: str | None, url: str | None) -> None:

@@ -22,8 +22,8 @@ class AsyncWorkerEffects:
 
     async def read(self, job_id: AnyJobId, name: str) -> Effect | None:
         """Read one effect of a job; None if there is no record of it."""
-        normal_id = normalise_id(job_id)
-        return await self._run(lambda: effects.read(normal_id, name), write=False)
+        wanted = normalise_id(job_id)
+        return await self._run(lambda: effects.read(wanted, name), write=False)
 
     async def begin(self, job: Job, name: str) -> Effect:
         """Record that a running job is about to do an effect, or return the effect that is already done.

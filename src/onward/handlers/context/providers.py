@@ -88,7 +88,7 @@ def check_plain(function: Callable[..., Any]) -> None:
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidSetting(
-            "ctx.call_provider() was given a generator, which calls nobody yet; give a function that calls"
+            "ctx.call_provider() was given a generator, which makes no call yet; give a plain function"
         )
     check_may_block("ctx.call_provider()", "await ctx.acall_provider(…)")
 

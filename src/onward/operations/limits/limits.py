@@ -139,7 +139,7 @@ def override(
     """Set other terms than the declared ones; terms that are left out stay as declared."""
     terms = checked_bounds(concurrency, rate, burst)
     if not terms:
-        raise InvalidSetting("no term was given; give concurrency=, rate= or burst=")
+        raise InvalidSetting("nothing is set; give concurrency=, rate= or burst=")
     limit = yield from get_limit(name, keys=1)
     require_rate(limit.declared.get("rate") if rate is None else rate, burst, f"limit {name!r}")
     yield from _override(name, terms, reason=reason)

@@ -87,7 +87,7 @@ def limit_queue(
     reason = check_reason(reason)
     bounds = checked_bounds(concurrency, rate, burst, lift=True)
     if not bounds:
-        raise InvalidSetting("no bound was given; give concurrency=, rate= or burst=")
+        raise InvalidSetting("no bound is set; give concurrency=, rate= or burst=")
     before = yield from _locked(name)
     override = {**(before.override or {}), **bounds}
     require_rate(before.declared.overridden(override).rate, burst, f"queue {name!r}")

@@ -62,11 +62,11 @@ class _DueRun(msgspec.Struct, frozen=True):
     new: NewJob | None = None
     outcome: str | None = None
     error: str | None = None
-    extra: bool = False
+    on_request: bool = False
 
     def row(self) -> tuple[Scalar, ...]:
-        late = not self.extra and is_late(self.occurrence, self.at)
-        source = "run_now" if self.extra else "occurrence"
+        late = not self.on_request and is_late(self.occurrence, self.at)
+        source = "run_now" if self.on_request else "occurrence"
         return (
             self.schedule.name, micros(self.occurrence), source, micros(self.at), int(late),
             None if self.new is None else self.job_id, self.outcome, self.error,
@@ -103,10 +103,10 @@ def fire(
     jobs = yield from _enqueue(taken, policies)
     if moves:
         yield Statement("move_schedules", {"moves": Rows(MOVES, moves)})
-    return replace(_report(taken, jobs, errors, policies), moved=len(moves), more=more)
+    return replace(_fired(taken, jobs, errors, policies), moved=len(moves), more=more)
 
 
-def _report(
+def _fired(
     runs: Sequence[_DueRun], jobs: dict[str, list[JobId]], errors: dict[str, str], policies: Policies
 ) -> Fired:
     refused = {run.schedule.name: run.error for run in runs if run.outcome == "refused" and run.error}
@@ -137,7 +137,7 @@ def run_now(
         raise not_found(name)
     at, schedule = instant(rows[0][0]), read_schedule(rows[0][1:])
     before = (yield from _open_runs([schedule])).get(name)
-    job_id, new = yield from _extra_run(schedule, at, before, make_id, policies)
+    job_id, new = yield from _run_on_request(schedule, at, before, make_id, policies)
     [enqueued] = yield from enqueue_many([new], [job_id], policies)
     detail = {"name": name, "job_id": job_id, **({} if reason is None else {"reason": reason})}
     yield Statement(
@@ -152,7 +152,7 @@ def run_now(
     return enqueued
 
 
-def _extra_run(
+def _run_on_request(
     schedule: Schedule, at: datetime, before: JobId | None, make_id: Callable[[], JobId], policies: Policies
 ) -> Operation[tuple[JobId, NewJob]]:
     """Write a run besides the occurrences into the history, at an instant that is still free."""
@@ -160,7 +160,7 @@ def _extra_run(
         occurrence, job_id = at + tries * _MICROSECOND, make_id()
         new = _after(complete(schedule.job_at(occurrence, on_request=True), policies), before)
         new_row(new, job_id, policies)
-        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, extra=True)])):
+        if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, on_request=True)])):
             return job_id, new
     raise StoreError(f"the schedule {schedule.name!r} is run by other callers too often; try again")
 
@@ -221,15 +221,13 @@ def _freed(run: _DueRun) -> _DueRun:
 
 
 def _enqueue(runs: Sequence[_DueRun], policies: Policies) -> Operation[dict[str, list[JobId]]]:
-    planned = [(run, run.new) for run in runs if run.new is not None]
-    if not planned:
+    wanted = [(run, run.new) for run in runs if run.new is not None]
+    if not wanted:
         return {}
-    answers = yield from enqueue_many(
-        [new for _, new in planned], [run.job_id for run, _ in planned], policies
-    )
+    answers = yield from enqueue_many([new for _, new in wanted], [run.job_id for run, _ in wanted], policies)
     jobs: dict[str, list[JobId]] = {}
     doubles: list[tuple[Scalar, ...]] = []
-    for (run, new), answer in zip(planned, answers, strict=True):
+    for (run, new), answer in zip(wanted, answers, strict=True):
         if answer.created:
             jobs.setdefault(run.schedule.name, []).append(run.job_id)
         else:

@@ -87,11 +87,11 @@ def claim_by_policy(
 
 
 def _lock(queue: str, declared: QueuePolicy | None) -> Operation[_Locked | None]:
-    params = Statement("lock_queue", {"queue": queue, "claims": 1})
-    rows = yield params
+    lock = Statement("lock_queue", {"queue": queue, "claims": 1})
+    rows = yield lock
     if not rows and declared is not None:
         yield from declare({queue: declared})
-        rows = yield params
+        rows = yield lock
     if not rows:
         return None
     [(settings, override, paid_at, turn, at)] = rows
@@ -140,25 +140,25 @@ def _pick(
 ) -> Operation[tuple[list[Candidate], Turn | None]]:
     policy = locked.policy
     orgs, types = paused
-    params: Params = {"queue": queue, "types": as_json(sorted(types))}
+    wanted: Params = {"queue": queue, "types": as_json(sorted(types))}
     if policy.fair:
-        return (yield from _pick_by_turns(params, count, locked, orgs))
+        return (yield from _pick_by_turns(wanted, count, locked, orgs))
     ages = Rows.of(AGES, [(priority, count) for priority in _PRIORITIES])
-    rows = yield Statement("find_aged_jobs", {**params, "ages": ages, "orgs": as_json(sorted(orgs))})
+    rows = yield Statement("find_aged_jobs", {**wanted, "ages": ages, "orgs": as_json(sorted(orgs))})
     return by_age(_candidates(rows), locked.now, _ageing(policy))[:count], locked.turn
 
 
 def _pick_by_turns(
-    params: Params, count: int, locked: _Locked, paused: frozenset[str]
+    wanted: Params, count: int, locked: _Locked, paused: frozenset[str]
 ) -> Operation[tuple[list[Candidate], Turn | None]]:
     policy, turn = locked.policy, locked.turn
-    orgs, more_orgs = yield from _orgs(params, count, turn, paused)
+    orgs, more_orgs = yield from _orgs(wanted, count, turn, paused)
     found: dict[str, Candidate] = {}
     # Jobs without a fairness mark: there are nearly always none, so look for them once.
     unmarked = count
     shares = quotas(orgs, policy.weights, turn, count)
     for _ in range(_MOST_ROUNDS):
-        rows = yield _heads(params, shares, unmarked, policy)
+        rows = yield _heads(wanted, shares, unmarked, policy)
         found |= {job.id: job for job in _candidates(rows) if job.org_id not in paused}
         missing, unmarked = count - len(found), 0
         # An org that filled its share may have more jobs.
@@ -183,7 +183,7 @@ def _pick_by_turns(
 
 
 def _orgs(
-    params: Params, count: int, turn: Turn | None, paused: frozenset[str]
+    wanted: Params, count: int, turn: Turn | None, paused: frozenset[str]
 ) -> Operation[tuple[list[Org], bool]]:
     """Return the next orgs, and whether there are more.
 
@@ -192,14 +192,14 @@ def _orgs(
     most = min(count + 1, _MOST_ORGS)
     first = "" if turn is None or turn.org_id is None else turn.org_id
     rows = yield Statement(
-        "find_orgs", {"queue": params["queue"], "first": first, "limit": most + 1 + len(paused)}
+        "find_orgs", {"queue": wanted["queue"], "first": first, "limit": most + 1 + len(paused)}
     )
     orgs = in_turn({org for (org,) in rows} - paused, turn)
     return orgs[:most], len(orgs) > most
 
 
-def _heads(params: Params, shares: Mapping[Org, int], unmarked: int, policy: QueuePolicy) -> Statement:
-    params = {**params, "unmarked": unmarked}
+def _heads(wanted: Params, shares: Mapping[Org, int], unmarked: int, policy: QueuePolicy) -> Statement:
+    params = {**wanted, "unmarked": unmarked}
     if policy.ageing is None:
         heads = Rows.of(HEADS, list(shares.items()))
         return Statement("find_fair_jobs", {**params, "heads": heads})

@@ -56,5 +56,5 @@ class BreakerChanges:
             log.info("the breaker of %s is closed: its jobs run again", name)
         elif breaker.state == "open" and name not in self.known_open:
             self.known_open.add(name)
-            end = "somebody closes it" if until is None else until.isoformat(timespec="seconds")
+            end = "an operator closes it" if until is None else until.isoformat(timespec="seconds")
             log.info("the breaker of %s is open until %s: %s", name, end, breaker.reason)

@@ -61,5 +61,5 @@ def _not_awaited(result: Awaitable[Any]) -> Outcome:
     """Return the failure of a handler that returned an awaitable: it has done nothing yet."""
     if iscoroutine(result):
         result.close()
-    message = f"the handler returned a {type(result).__name__} that nobody awaited; write `return await …`"
+    message = f"the handler returned a {type(result).__name__} that was not awaited; write `return await …`"
     return Failed(ErrorRecord("NotAwaited", message, rule="not_awaited"), retryable=False)

@@ -23,8 +23,8 @@ class WorkerEffects:
 
     def read(self, job_id: AnyJobId, name: str) -> Effect | None:
         """Read one effect of a job; None if there is no record of it."""
-        normal_id = normalise_id(job_id)
-        return self._run(lambda: effects.read(normal_id, name), write=False)
+        wanted = normalise_id(job_id)
+        return self._run(lambda: effects.read(wanted, name), write=False)
 
     def begin(self, job: Job, name: str) -> Effect:
         """Record that a running job is about to do an effect, or return the effect that is already done.
