@@ -59,5 +59,5 @@ def test_a_check_warns_of_a_limit_for_which_jobs_have_waited_long(client: Client
         for one in own.at(LATER).doctor.check()
         if one.code == "limit_reached" and "limit_key" in one.evidence
     ]
-    assert found.title == "limit sync/acme is reached; 2 jobs wait, one for 5 min"
+    assert found.title == "limit sync/acme is reached; 2 jobs wait, the oldest for 5 min"
     assert found.remedy == "onward limits set --concurrency … --reason … sync"

@@ -105,9 +105,9 @@ def test_a_schedule_of_something_else_is_refused(unused):
     for name, job, said in (
         ("weekly", "reprot", "no job type 'reprot'; did you mean 'report'"),
         ("report", "weekly", "First comes the schedule's name"),
-        (report, "weekly", "give the name of the schedule, a text, and then"),
-        ("weekly", print, "what @app.job made"),
-        ("weekly", None, "what @app.job made"),
+        (report, "weekly", r"give the schedule's name \(a str\), then"),
+        ("weekly", print, "then a job type, a job type's name, or NewJob"),
+        ("weekly", None, "then a job type, a job type's name, or NewJob"),
     ):
         with pytest.raises(InvalidSetting, match=said):
             unused.schedule(name, job, every="1h")

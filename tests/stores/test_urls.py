@@ -98,18 +98,18 @@ def test_a_url_of_another_form_is_told_the_forms_that_there_are(url):
 @pytest.mark.parametrize(
     ("url", "advice"),
     [
-        ("sqlite:///a.db#b", "drop"),
-        ("sqlite:///a.db?mode=ro", "drop"),
-        ("postgresql+psycopg://db/app", r"drop \+"),
+        ("sqlite:///a.db#b", "remove"),
+        ("sqlite:///a.db?mode=ro", "remove"),
+        ("postgresql+psycopg://db/app", r"remove \+"),
         ("", "leave it out"),
         (5, "leave it out"),
     ],
 )
-def test_a_url_with_too_much_or_nothing_in_it_is_told_what_to_drop(url, advice):
+def test_a_url_with_too_much_or_nothing_in_it_is_told_what_to_remove(url, advice):
     with pytest.raises(InvalidSetting, match=advice):
         open_store(url)
 
 
 def test_only_a_store_of_onwards_can_be_listened_to():
-    with pytest.raises(InvalidSetting, match=r"object is no store of Onward's"):
+    with pytest.raises(InvalidSetting, match=r"object is not an Onward store"):
         open_wakeups(object())  # type: ignore[arg-type]

@@ -43,8 +43,8 @@ def schedule_in_code(
         ) from None
     except ContractBroken as error:
         raise ContractBroken(
-            f"job type {name!r}: the jobs of its schedule would be refused: {error}. What is missing can be "
-            f"given by app.schedule(…, {name}.using(…), cron=…)"
+            f"job type {name!r}: its schedule's jobs would be refused: {error}. Supply the missing options "
+            f"with app.schedule(…, {name}.using(…), cron=…)"
         ) from None
 
 
@@ -80,11 +80,11 @@ def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> Job
             raise unknown_type(job, jobs)
         return jobs[job]
     raise InvalidSetting(
-        f"schedule() was given {name!r:.80} and {job!r:.80}; give the name of the schedule, a text, and then "
-        "what @app.job made, its name, or NewJob(job_type=…, payload=…)"
+        f"schedule() was given {name!r:.80} and {job!r:.80}; give the schedule's name (a str), then a job "
+        "type, a job type's name, or NewJob(job_type=…, payload=…)"
     )
 
 
 def _new(request: Request, payload: dict[str, Any], policies: Policies) -> NewJob:
-    # A deadline counts from each occurrence, and the key of a job is that of its occurrence.
+    # A deadline counts from each occurrence, and each job's key comes from its occurrence.
     return replace(request, allowed=None, key_of=None).build(payload, policies)

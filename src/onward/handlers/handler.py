@@ -18,7 +18,10 @@ from onward.core.work.retry import RetryPolicy
 Executor = Literal["async", "thread", "process"]
 
 Provider = str | Callable[[Job], str | None]
-"""The provider that a job type calls, for its breaker: a name, or a function of the job (None: none)."""
+"""The provider that a job type calls, whose breaker holds its jobs.
+
+A name, or a function that returns the job's provider, or None if it calls none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Run(Protocol):
 
     @property
     def provider(self) -> Provider | None:
-        """The provider that the job type calls; the breaker of that provider does the waiting."""
+        """The provider that the job type calls; when calls to it fail, its breaker holds the jobs."""
         ...
 
     def wait_cancelled(self, timeout: float) -> bool:
@@ -99,9 +102,12 @@ class Run(Protocol):
         ...
 
     def completing(self, end: End) -> None:
-        """Note that the handler is about to commit its own end: from now on only the database knows."""
+        """Record that the handler is about to commit the end of its job.
+
+        From now on, only the database knows whether the job has ended.
+        """
         ...
 
     def completed(self, spent: frozenset[str]) -> None:
-        """Note that the handler has committed its end, and which orgs spent their budget by it."""
+        """Record that the handler committed the end of its job, and which orgs thus used up their budget."""
         ...

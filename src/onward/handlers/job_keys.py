@@ -30,7 +30,8 @@ KeyMaker = Callable[[NewJob], str]
 class NotificationKey:
     """One notification for each org, recipient, template, content and bucket of time.
 
-    `recipient` and `template` are names of arguments. Without `template` the job type takes its place.
+    `recipient` and `template` are names of arguments. If `template` is None, the job type is used
+    instead.
     """
 
     recipient: str
@@ -72,7 +73,10 @@ class NotificationKeys:
 
 
 def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
-    """Return how a definition makes keys; raises InvalidSetting for a field that is no argument."""
+    """Return the function that makes a job type's keys, or None if its jobs have none.
+
+    Raise InvalidSetting if a key field is not an argument.
+    """
     template, notification = options.get("key"), options.get("notification_key")
     if template is not None and notification is not None:
         raise InvalidSetting(f"job type {name!r}: key and notification_key are both set; give one of them")
@@ -115,7 +119,10 @@ def _of_notification(name: str, declared: object, signature: Signature) -> KeyMa
 
 
 def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
-    """Return the default, or None, of an argument that a key contains; raises InvalidSetting if unknown."""
+    """Return the default of an argument that a key uses, or None if it has none.
+
+    Raise InvalidSetting for an unknown argument.
+    """
     if field not in signature.defaults and not signature.open:
         near = get_close_matches(field, signature.defaults, 1)
         advice = f'Did you mean "{near[0]}"?' if near else f"It is {signature.text}."

@@ -30,7 +30,7 @@ def post(
         with _connected(target, addresses, until) as connected, cut_off_after(until, connected):
             status = _exchange(target, _secured(connected, target, cafile), body, headers)
         if time.monotonic() >= until:
-            # A connection that is cut within the headers looks as if they had ended.
+            # If the connection is cut while the headers arrive, the parser takes that for their end.
             raise TimeoutError
     except (OSError, HTTPException, ValueError) as error:
         late = time.monotonic() >= until
@@ -44,7 +44,10 @@ def post(
 
 @contextmanager
 def cut_off_after(until: float, connected: socket.socket) -> Iterator[None]:
-    """Shut a connection down at `until`; a socket time-out would not end one that sends a byte at a time."""
+    """Shut a connection down at `until`.
+
+    A socket time-out would not stop a server that sends one byte at a time.
+    """
     # A duplicate handle, because wrapping a socket for TLS detaches the original one.
     handle = socket.socket(fileno=os.dup(connected.fileno()))
 
@@ -110,9 +113,9 @@ def _exchange(target: Target, stream: socket.socket, body: bytes, headers: Mappi
 def _described(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted ({error.verify_message})"
+            return f"the server's certificate is not trusted ({error.verify_message})"
         case TimeoutError():
             return "no answer in time"
         case OSError() if error.strerror:
             return error.strerror
-    return f"no sensible answer ({type(error).__name__})"
+    return f"not a valid HTTP answer ({type(error).__name__})"

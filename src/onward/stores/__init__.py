@@ -53,11 +53,11 @@ class Store(Protocol):
         ...
 
     def protect_orgs(self, *, enable: bool) -> None:
-        """Turn row-level security, by which the database itself keeps the orgs apart, on or off."""
+        """Turn row-level security on or off; with it, the database itself keeps the orgs apart."""
         ...
 
     def vacuum(self) -> bool:
-        """Vacuum the hot table if it has many dead rows that the database keeps; return whether it ran."""
+        """Vacuum the table of live jobs if it holds many dead rows; return whether the vacuum ran."""
         ...
 
     def connect(self) -> Any:
@@ -100,11 +100,11 @@ class AsyncStore(Protocol):
         ...
 
     async def protect_orgs(self, *, enable: bool) -> None:
-        """Turn row-level security, by which the database itself keeps the orgs apart, on or off."""
+        """Turn row-level security on or off; with it, the database itself keeps the orgs apart."""
         ...
 
     async def vacuum(self) -> bool:
-        """Vacuum the hot table if it has many dead rows that the database keeps; return whether it ran."""
+        """Vacuum the table of live jobs if it holds many dead rows; return whether the vacuum ran."""
         ...
 
     async def connect(self) -> Any:
@@ -164,7 +164,7 @@ def open_wakeups(store: AsyncStore) -> Wakeups:
 
     if not isinstance(store, AsyncPostgresStore):
         raise InvalidSetting(
-            f"{type(store).__name__} is no store of Onward's; open one with open_async_store()"
+            f"{type(store).__name__} is not an Onward store; open one with open_async_store()"
         )
     return PostgresWakeups(store.url, store.prefix.rstrip("."))
 
@@ -185,11 +185,12 @@ def _sqlite_path(url: str) -> Path | None:
         return None
     if parts.scheme.startswith("postgresql+"):
         raise InvalidSetting(
-            f"url {_masked(url)!r} names a driver of SQLAlchemy's; drop +… and give postgresql://…"
+            f"url {_masked(url)!r} names an SQLAlchemy driver; remove +… and give postgresql://…"
         )
     if parts.scheme == "sqlite" and (parts.query or parts.fragment):
         raise InvalidSetting(
-            f"url {_masked(url)!r} has options after the file, and there are none; drop ?… and #…"
+            f"url {_masked(url)!r} has options after the file name, but SQLite URLs take none; "
+            "remove ?… and #…"
         )
     if parts.scheme != "sqlite" or parts.netloc:
         raise InvalidSetting(

@@ -1,4 +1,4 @@
-"""The end of a worker: when it is over, what becomes of its jobs, and how its parts are closed."""
+"""Shutting a worker down: when it ends, what happens to its jobs, and how its parts are closed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from onward.worker.stopping import Stopping
 
 log = get_logger("onward.worker")
 
-_LAST_WRITES = 2.0
-_LAST_WORDS = 0.5
-_LAST_ALERTS = 5.0
+_WRITE_SECONDS = 2.0
+_CLOSE_SECONDS = 0.5
+_ALERT_SECONDS = 5.0
 
 
 class Ending:
@@ -30,7 +30,10 @@ class Ending:
         self._stopping = stopping
 
     async def wait(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        """Wait for a reason to end; a failed loop is a reason, because jobs would wait for it unnoticed."""
+        """Wait until the worker should end.
+
+        Re-raise the error of a failed loop, without which jobs would wait unnoticed.
+        """
         over = [asyncio.create_task(self._stopping.finish.wait()), asyncio.create_task(self._worked_off())]
         most = self._settings.max_time
         seconds = None if most is None else duration("max_time", most).total_seconds()
@@ -54,8 +57,8 @@ class Ending:
             claims = claimer.claims.count
             await parts.held.resting.wait()
             await parts.finisher.emptied()
+            # Query twice: the second query finds a job that changed state during the first.
             if claimer.plan.spent or not (await self._more(claims) or await self._more(claims)):
-                # Twice: a job that changes state during the first query is found by the second.
                 return
 
     async def _more(self, claims: int) -> bool:
@@ -79,7 +82,7 @@ class Ending:
             parts.executor.running.abandon_all()
             await asyncio.sleep(0)
         if not stopping.abandon.is_set():
-            await self._write(max(_left(until), _LAST_WRITES))
+            await self._write(max(_left(until), _WRITE_SECONDS))
 
     async def _write(self, seconds: float) -> None:
         """Wait for the last writes; raise StoreUnreachable if the database is away."""
@@ -93,20 +96,21 @@ class Ending:
             )
         if parts.outage.lasts:
             ready = asyncio.ensure_future(parts.client.worker.ready_queues())
-            await asyncio.wait({ready}, timeout=_LAST_WRITES)
+            await asyncio.wait({ready}, timeout=_WRITE_SECONDS)
             if not ready.done() or ready.exception() is not None:
                 ready.cancel()
                 raise StoreUnreachable("stopped while its database was away; nothing was left to write")
         elif self._settings.drain:
-            await parts.alerter.finish(_LAST_ALERTS)
+            await parts.alerter.finish(_ALERT_SECONDS)
 
     async def close(self, loops: Sequence[asyncio.Task[None]]) -> None:
         """End the loops, and close the parts."""
-        # Twice: after the first cancellation psycopg asks the server to cancel, and waits for an answer.
+        # Cancel each loop twice: after the first, psycopg asks the server to cancel the query and waits for
+        # its answer; the second ends that wait.
         for _ in range(2 if loops else 0):
             for loop in loops:
                 loop.cancel()
-            await asyncio.wait(loops, timeout=_LAST_WORDS)
+            await asyncio.wait(loops, timeout=_CLOSE_SECONDS)
         for loop in loops:
             if loop.done() and not loop.cancelled():
                 loop.exception()
@@ -115,7 +119,7 @@ class Ending:
         if parts.breakers is not None:
             await parts.breakers.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 await parts.wakeups.close()
         await parts.keeper.close(retire=not parts.outage.lasts)
         await parts.client.close()

@@ -82,9 +82,9 @@ def test_a_signature_covers_its_time():
     [
         ("/500", "answered with status 500"),
         ("/redirect", "a redirect, which is not followed"),
-        ("/cut", "no sensible answer"),
-        ("/garbage", "no sensible answer"),
-        ("/endless", "no sensible answer"),
+        ("/cut", "not a valid HTTP answer"),
+        ("/garbage", "not a valid HTTP answer"),
+        ("/endless", "not a valid HTTP answer"),
     ],
 )
 def test_what_is_not_taken_is_an_error_that_shows_nothing_of_the_answer(server, path, told):
@@ -126,10 +126,10 @@ def test_over_tls_the_name_is_asked_for_and_checked_though_the_address_was_resol
         WebhookSink(url, allow_private=True, cafile=certificate.authority).send(alert())
         assert secure.names == ["localhost"]
         assert secure.received[0].headers["Host"] == f"localhost:{secure.port}"
-        with pytest.raises(NotSent, match="certificate is not trusted"):
+        with pytest.raises(NotSent, match="the server's certificate is not trusted"):
             WebhookSink(url, allow_private=True).send(alert())
         other = secure.url(scheme="https", host="127.0.0.1")
-        with pytest.raises(NotSent, match="certificate is not trusted"):
+        with pytest.raises(NotSent, match="the server's certificate is not trusted"):
             WebhookSink(other, allow_private=True, cafile=certificate.authority).send(alert())
         assert len(secure.received) == 1
 

@@ -46,7 +46,7 @@ def test_one_question_looks_at_the_jobs_the_cron_and_the_log(app, mail):  # S0-8
 
 def test_it_can_be_verified_what_waits_what_failed_and_that_the_cron_ran(app, mail):  # S0-82
     found = app.client.doctor.check()
-    assert of(found, "queues").title == "no job is ready and waits"
+    assert of(found, "queues").title == "no ready job is waiting"
     [letter] = app.client.dead.list().items
     assert letter.job.subject == "booking:42"
     ticked = datetime.fromisoformat(of(found, "workers").evidence["last_tick"])

@@ -40,7 +40,10 @@ Stamps = dict[str, tuple[int, int]]
     help="The number of slots: jobs at once.",
 )
 @click.option(
-    "--grace", default="5s", show_default=True, help="How long jobs may finish before a restart or the end."
+    "--grace",
+    default="5s",
+    show_default=True,
+    help="How long running jobs may take to finish before a restart or exit.",
 )
 @click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
@@ -52,7 +55,8 @@ def command(*, app: str | None, concurrency: int, grace: str, url: str | None, l
     if url is not None:
         os.environ["ONWARD_URL"] = url
     app = name_of_app(app)
-    # The command waits for the user to fix broken code, but a wrong name can only fail.
+    # The command waits while the user fixes broken code, but a wrong app name can never succeed: fail at
+    # once.
     check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
     return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())

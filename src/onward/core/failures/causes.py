@@ -19,7 +19,10 @@ _LONGEST_SEARCHED = 10_000
 
 @dataclass(frozen=True)
 class Seen:
-    """One error of a chain; `incidental` if it is no stated cause, but was being handled when another came.
+    """One error of a chain.
+
+    It is `incidental` if the chain reaches it through an error that was being handled (`__context__`), not
+    only through stated causes.
 
     `names` are its classes, each with its package, such as `httpx.TimeoutException`.
     """

@@ -34,8 +34,8 @@ _NO_OWN_RULES = Classification()
 
 _LONGEST_CHAIN = 100
 
-_SPOKEN = (Parked, Skip, Snooze, Cancelled)
-_GRAVITY = ("unrecoverable", "rate_limited", "retry", "skip")
+_STATED_OUTCOMES = (Parked, Skip, Snooze, Cancelled)
+_SEVERITY = ("unrecoverable", "rate_limited", "retry", "skip")
 
 
 def classify(
@@ -44,7 +44,10 @@ def classify(
     own: Classification = _NO_OWN_RULES,
     now: datetime | None = None,
 ) -> Outcome:
-    """Return the outcome of an attempt whose handler returned or raised `end`; `now` is for server dates."""
+    """Return the outcome of an attempt whose handler returned or raised `end`.
+
+    `now` turns a date in a server's answer into a delay.
+    """
     # Not isinstance(): an object may claim any `__class__`, or raise when it is read.
     if not issubclass(type(end), BaseException):
         return Succeeded(end)
@@ -70,11 +73,11 @@ def judge(
 
 def _judge(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Verdict:
     if isinstance(judged := peek(error, "verdict"), Verdict):
-        # A child process raised it, and has judged it.
+        # The child process that raised the error has already classified it.
         return judged
     error = sole(error)
     if isinstance(error, BaseExceptionGroup):
-        return min((judge(leaf, hide, own, now) for leaf in leaves(error)), key=_gravity)
+        return min((judge(leaf, hide, own, now) for leaf in leaves(error)), key=_severity)
     chain = causes(error)
     verdict = own.explain(_by_rules(chain, own, now), chain)
     link = verdict.link if is_link(verdict.link) else None
@@ -86,7 +89,7 @@ def describe(error: BaseException, hide: Hide = redact_text) -> ErrorRecord:
     """Return what is stored about an exception: its class, message and traceback; never fails."""
     described = peek(error, "described")
     if isinstance(described, ErrorRecord) and described.error_class is not None:
-        # A child process raised it, and has described it.
+        # The child process that raised the error has already described it.
         return described
     shown = sole(error)
     message = shorten(message_of(shown), LONGEST_MESSAGE, hide)
@@ -128,18 +131,20 @@ def _is_endless(error: BaseException) -> bool:
 
 
 def _outcome(error: BaseException, hide: Hide, own: Classification, now: datetime | None) -> Outcome:
-    spoken = sole(error)
-    if isinstance(spoken, BaseExceptionGroup) and all(isinstance(leaf, _SPOKEN) for leaf in leaves(spoken)):
-        spoken = leaves(spoken)[0]
-    if isinstance(spoken, _SPOKEN):
-        return spoken
+    stated = sole(error)
+    if isinstance(stated, BaseExceptionGroup) and all(
+        isinstance(leaf, _STATED_OUTCOMES) for leaf in leaves(stated)
+    ):
+        stated = leaves(stated)[0]
+    if isinstance(stated, _STATED_OUTCOMES):
+        return stated
     verdict = judge(error, hide, own, now)
     about = {name: value for name in ("rule", "status", "hint", "link") if (value := getattr(verdict, name))}
     if verdict.kind == "skip":
         return Skip(verdict.reason or f"{verdict.rule}: {describe(error, hide).message}")
-    if isinstance(spoken, RateLimited) and verdict.kind == "rate_limited":
+    if isinstance(stated, RateLimited) and verdict.kind == "rate_limited":
         # Keep the delay as the handler gave it: an invalid one is later reported as the handler's mistake.
-        return RateLimited(spoken.after, replace(_limited(spoken, hide), **about), spoken.counted)
+        return RateLimited(stated.after, replace(_limited(stated, hide), **about), stated.counted)
     stored = replace(describe(error, hide), **about)
     match verdict.kind:
         case "rate_limited":
@@ -162,10 +167,10 @@ def _by_rules(chain: list[Seen], own: Classification, now: datetime | None) -> V
     return Verdict(UNCLASSIFIED, "retry")
 
 
-def _gravity(verdict: Verdict) -> tuple[int, bool, timedelta]:
-    """Return a sort key for the verdicts on a group's errors: the gravest first, then the longest wait."""
+def _severity(verdict: Verdict) -> tuple[int, bool, timedelta]:
+    """Return a sort key for verdicts on a group's errors: the most severe first, then the longest wait."""
     return (
-        _GRAVITY.index(verdict.kind),
+        _SEVERITY.index(verdict.kind),
         verdict.rule == UNCLASSIFIED,
         -(verdict.after or timedelta()),
     )

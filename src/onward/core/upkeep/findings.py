@@ -1,6 +1,7 @@
 """The diagnosis of a stuck queue: one function for each kind of finding, over facts that were read before.
 
-These functions use no clock and no database. Each obstacle is reported once, where it is the cause.
+These functions use no clock and no database. Each obstacle is reported once, by the function
+that checks for its cause.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SHOWN = 10
 
 
 def diagnose(facts: Facts) -> list[Finding]:
-    """Return all findings, the worst first, with what is as it should be at the end."""
+    """Return all findings, worst first; findings that report no problem come last."""
     return ranked(finding for check in _CHECKS for finding in check(facts))
 
 
@@ -67,7 +68,8 @@ def _unknown_types(facts: Facts) -> Iterator[Finding]:
         serving = [worker for worker in counted_on if worker.serves(seen.queue)]
         if serving and not any(worker.knows(seen.job_type) for worker in serving):
             unknown.add(seen.job_type)
-    # A worker without the handler released the job, since a worker of another version may have it.
+    # A worker that lacks the handler releases the job, because a worker of another version may have the
+    # handler.
     unknown |= {
         failure.job_type
         for failure in facts.failures
@@ -98,7 +100,8 @@ def _unclaimed(facts: Facts) -> Iterator[Finding]:
         if not free:
             yield warning(
                 "limit_reached",
-                f"every slot for queue {queue.name} is taken; {_jobs(queue)} wait, one for {lasting(wait)}",
+                f"every slot for queue {queue.name} is taken; "
+                f"{_jobs(queue)} wait, the oldest for {lasting(wait)}",
                 f"onward worker APP -q {quoted(queue.name)}",
                 **evidence,
             )
@@ -108,7 +111,7 @@ def _unclaimed(facts: Facts) -> Iterator[Finding]:
             yield problem(
                 "not_claimed",
                 f"workers are free, yet a job of queue {queue.name} has waited for {lasting(wait)}; "
-                "a worker is quiet, or its event loop is blocked: see its log",
+                "a worker is not claiming, or its event loop is blocked: see its log",
                 f"onward worker APP -q {quoted(queue.name)}",
                 free=free,
                 **evidence,
@@ -155,8 +158,8 @@ def _lease_storm(facts: Facts) -> Iterator[Finding]:
     if len(lost) >= _LEAST_STORM:
         yield warning(
             "lease_storm",
-            f"{len(lost)} workers vanished in the last {lasting(_STORM)}: they are killed, or can't reach "
-            "the database for longer than their lease",
+            f"{len(lost)} workers lost their lease in the last {lasting(_STORM)}: they were killed, or could "
+            "not reach the database for longer than their lease",
             "onward worker APP --lease 2m",
             workers=[worker.id for worker in lost[:_SHOWN]],
             hosts=sorted({worker.host for worker in lost if worker.host}),
@@ -202,7 +205,8 @@ def _failing(facts: Facts) -> Iterator[Finding]:
                 "jobs_failing",
                 f"{count(failure.jobs, 'job', 'wait', of=f'of type {failure.job_type}')} to run again after "
                 f"{failure.error_class or 'an error'}",
-                # No search of the audit: a rate limit has another event, and some audit levels have none.
+                # Do not suggest an audit search: a rate-limited attempt is recorded under another event, and
+                # some audit levels record no event.
                 None if failure.job_id is None else f"onward doctor {failure.job_id}",
                 job_type=failure.job_type,
                 error_class=failure.error_class,
@@ -223,8 +227,9 @@ def _burning(facts: Facts) -> Iterator[Finding]:
             continue
         yield warning(
             "slo_burn",
-            f"{burn.late} of {burn.jobs} jobs of category {burn.category} started later than "
-            f"{lasting(burn.slo.wait)}; {burn.slo.target:.4g} of them should not",
+            f"{burn.late} of {burn.jobs} jobs of category {burn.category} did not start within "
+            f"{lasting(burn.slo.wait)} of when they were due; the target is that "
+            f"{burn.slo.target * 100:.4g}% do",
             "onward worker APP",
             category=burn.category,
             jobs=burn.jobs,
@@ -273,12 +278,12 @@ def _queues(facts: Facts) -> Iterator[Finding]:
     waiting = sum(queue.jobs for queue in facts.ready)
     oldest = min((queue.oldest for queue in facts.ready), default=None)
     if oldest is None:
-        yield fine("queues", "no job is ready and waits", next_due=facts.next_due)
+        yield fine("queues", "no ready job is waiting", next_due=facts.next_due)
     else:
         yield fine(
             "queues",
             f"{count(waiting, 'ready job')} in {count(len(facts.ready), 'queue')}, "
-            f"the oldest due for {lasting(facts.now - oldest)}",
+            f"the oldest has been due for {lasting(facts.now - oldest)}",
             queues={queue.name: queue.jobs for queue in facts.ready},
             oldest=oldest,
         )

@@ -54,7 +54,8 @@ def limits_reached(facts: Facts) -> Iterator[Finding]:
         elif wait > _LONG and not permit.admission.jobs:
             yield warning(
                 "limit_reached",
-                f"limit {permit.key} is reached; {count(one.jobs, 'job')} wait, one for {lasting(wait)}",
+                f"limit {permit.key} is reached; "
+                f"{count(one.jobs, 'job')} wait, the oldest for {lasting(wait)}",
                 _raise(permit),
                 active=permit.standing.active,
                 **evidence,

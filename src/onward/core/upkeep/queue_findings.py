@@ -32,7 +32,7 @@ def queue_bound(queue: QueueSeen, load: QueueLoad, waited: str) -> Finding:
     bounds = f"runs {load.running} of {load.concurrency}" if load.full else f"starts {load.rate}"
     return warning(
         "queue_bound",
-        f"queue {queue.name} {bounds}; {queue.jobs} jobs wait, one for {waited}",
+        f"queue {queue.name} {bounds}; {queue.jobs} jobs wait, the oldest for {waited}",
         _raise(queue.name, "--concurrency N" if load.full else "--rate N/1m"),
         jobs=queue.jobs,
         oldest=queue.oldest,

@@ -125,17 +125,18 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the handler should give way."""
+        """Whether the handler should stop early."""
         self._cancellation_seen = self._cancellation_seen or self._run.cancel_reason is not None
         return self._cancellation_seen
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled if the handler should give way."""
+        """Raise Cancelled if the handler should stop early."""
         if self.cancelled:
             raise Cancelled(self._run.cancel_reason or "cancelled")
 
     def _give_way(self) -> None:
-        # Raised once only: a handler that knows of it may still undo its work, by steps and effects.
+        # Raise only if the handler has not seen the cancellation yet: after that, it may still use steps and
+        # effects to undo its work.
         if not self._cancellation_seen:
             self.check_cancelled()
 
@@ -213,7 +214,7 @@ class Context:
 
     @property
     def dry_run(self) -> bool:
-        """Whether effects are skipped, because the application or ONWARD_DRY_RUN says so."""
+        """Whether effects are skipped, because the application or ONWARD_DRY_RUN turns dry runs on."""
         return self._clients.policies.settings.dry_run
 
     def once(self, name: str, function: Callable[..., Any] = _NO_FUNCTION) -> Any:
@@ -250,22 +251,26 @@ class Context:
         return await perform_async(step(self._acting(self._current, asyncio.sleep), name, function))
 
     def sleep_until(self, instant: datetime) -> None:
-        """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
+        """Free the slot until `instant`, then run the handler again from its start.
 
+        Return at once if `instant` had passed when this attempt began.
         Work done before the wait must be remembered, by `step` or `once`.
         """
         self._check_may_leave()
         sleep_until(instant, self._run.job.started_at)
 
     async def asleep_until(self, instant: datetime) -> None:
-        """Leave the slot until an instant, unless it has passed; the handler then runs from its start.
+        """Free the slot until `instant`, then run the handler again from its start.
 
+        Return at once if `instant` had passed when this attempt began.
         Work done before the wait must be remembered, by `astep` or `aonce`.
         """
         self.sleep_until(instant)
 
     def sleep_for(self, length: Duration, *, name: str | None = None) -> None:
-        """Leave the slot until `length` after the handler first came here; it then runs from its start.
+        """Free the slot until `length` after the handler first reached this call.
+
+        The handler then runs again from its start.
 
         A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
         must be remembered, by `step` or `once`.
@@ -274,7 +279,9 @@ class Context:
         perform(sleep_for(self._acting(self._sync, self._run.wait_cancelled), waits, length, name))
 
     async def asleep_for(self, length: Duration, *, name: str | None = None) -> None:
-        """Leave the slot until `length` after the handler first came here; it then runs from its start.
+        """Free the slot until `length` after the handler first reached this call.
+
+        The handler then runs again from its start.
 
         A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
         must be remembered, by `astep` or `aonce`.
@@ -353,11 +360,17 @@ class Context:
         return made
 
     def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
-        """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
+        """Open a verified copy of an artifact of this job's org, found by id or ref.
+
+        Raises ArtifactNotFound.
+        """
         return self._sync.worker.artifacts.open(self._run.job, artifact, role=role)
 
     async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
-        """Open an artifact of this job's org by its id or ref, as a checked copy; raises ArtifactNotFound."""
+        """Open a verified copy of an artifact of this job's org, found by id or ref.
+
+        Raises ArtifactNotFound.
+        """
         return await self._current.worker.artifacts.open(self._run.job, artifact, role=role)
 
     def enqueue(self, new: NewJob) -> Handle[Any]:

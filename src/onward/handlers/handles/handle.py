@@ -75,7 +75,10 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return self._seen(await self._clients.current().jobs.get(self.id))
 
     def join(self, timeout: Duration | None = None) -> Job:
-        """Wait for the end and return the job, whatever it came to; raises JobNotEnded after `timeout`."""
+        """Wait until the job has ended and return it, whatever its outcome.
+
+        Raises JobNotEnded after `timeout`.
+        """
         for pause in pauses(timeout):
             job = self.refresh()
             if job.state in ENDED:
@@ -84,7 +87,10 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return _ended(self.refresh(), timeout)
 
     async def ajoin(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - an error of its own
-        """Wait for the end and return the job, whatever it came to; raises JobNotEnded after `timeout`."""
+        """Wait until the job has ended and return it, whatever its outcome.
+
+        Raises JobNotEnded after `timeout`.
+        """
         for pause in pauses(timeout):
             job = await self.arefresh()
             if job.state in ENDED:
@@ -136,7 +142,7 @@ def pauses(timeout: Duration | None) -> Iterator[float]:
 
 
 def countdown(timeout: Duration | None) -> Callable[[], float | None]:
-    """Return a function for the seconds that are left of `timeout`; None if there is none."""
+    """Return a function that returns the seconds left of `timeout`, or None without a timeout."""
     if timeout is None:
         return lambda: None
     end = time.monotonic() + duration("timeout", timeout).total_seconds()

@@ -51,7 +51,8 @@ class Reader:
     def submit(self, make: Callable[[], Operation[T]]) -> Future[T]:
         """Submit an operation; its future is done when its writes are durable.
 
-        The calling thread makes the first statement, because all callers wait for the writer thread.
+        The calling thread builds the first statement, which saves time on the writer thread, for which all
+        callers wait.
         """
         if os.getpid() != self._process:
             raise StoreClosed("this store was opened before a fork; open a new one in the child")

@@ -36,7 +36,8 @@ class Admitter:
     def __init__(self, client: AsyncClient, outage: Outage) -> None:
         self._client = client
         self._outage = outage
-        # Called with queues that have a ready job. Set later: the claimer shows its wake-ups to this.
+        # Called with the queues that have a ready job. Set after construction, because the claimer itself
+        # needs `take_keys` of this admitter.
         self.ready: Callable[[Iterable[str]], None] = lambda _queues: None
         self._own = bool(client.policies.registry.limits)
         self._rated = any(limit.rate is not None for limit in client.policies.registry.limits.values())
