@@ -187,7 +187,7 @@ def test_a_rate_that_is_none_is_refused(client, rate):
 
 
 def test_nothing_waits_longer_than_a_year_for_its_turn():
-    with pytest.raises(InvalidSetting, match="raise the rate"):
+    with pytest.raises(InvalidSetting, match="give a higher rate"):
         dead_bulk.delay_of(400, timedelta(days=1))
 
 

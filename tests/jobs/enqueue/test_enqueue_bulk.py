@@ -50,7 +50,7 @@ def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(cli
         ({"priority": 11}, "priority is 11"),
         ({"queue": ["q"]}, "queue is a list"),
         ({"key": ""}, "key is empty"),
-        ({"key": None, "unique": "active"}, "unique is .active., but there is no key"),
+        ({"key": None, "unique": "active"}, "unique is .active., but the job has no key to hold"),
     ],
 )
 def test_a_bad_job_in_the_last_part_is_named_and_leaves_nothing_of_the_first(client, bad, why):  # S3-3

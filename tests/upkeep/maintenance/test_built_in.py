@@ -37,7 +37,7 @@ async def test_a_worker_declares_the_schedules_once_and_runs_nothing_at_its_star
     first = await app.aclient.schedules.list()
     await drain(app)
     schedules = {one.name: one for one in await app.aclient.schedules.list()}
-    assert list(schedules.values()) == first
+    assert list(schedules.values()) == list(first)
     assert set(schedules) == {PRUNE, CHECKUP}
     prune = schedules[PRUNE]
     assert abs(prune.next_at - prune.created_at - timedelta(hours=1)) < timedelta(seconds=1)

@@ -135,8 +135,7 @@ class Context:
             raise Cancelled(self._run.cancel_reason or "cancelled")
 
     def _give_way(self) -> None:
-        # Raise only if the handler has not seen the cancellation yet: after that, it may still use steps and
-        # effects to undo its work.
+        # Only once: a handler that knows of the cancellation may still undo its work, by steps and effects.
         if not self._cancellation_seen:
             self.check_cancelled()
 
@@ -253,8 +252,7 @@ class Context:
     def sleep_until(self, instant: datetime) -> None:
         """Free the slot until `instant`, then run the handler again from its start.
 
-        Return at once if `instant` had passed when this attempt began.
-        Work done before the wait must be remembered, by `step` or `once`.
+        Return at once if the attempt began later. Remember work done before the wait, by `step` or `once`.
         """
         self._check_may_leave()
         sleep_until(instant, self._run.job.started_at)
@@ -262,15 +260,12 @@ class Context:
     async def asleep_until(self, instant: datetime) -> None:
         """Free the slot until `instant`, then run the handler again from its start.
 
-        Return at once if `instant` had passed when this attempt began.
-        Work done before the wait must be remembered, by `astep` or `aonce`.
+        Return at once if the attempt began later. Remember work done before the wait, by `astep` or `aonce`.
         """
         self.sleep_until(instant)
 
     def sleep_for(self, length: Duration, *, name: str | None = None) -> None:
-        """Free the slot until `length` after the handler first reached this call.
-
-        The handler then runs again from its start.
+        """Free the slot until `length` after the handler first reached this call; then run it from its start.
 
         A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
         must be remembered, by `step` or `once`.
@@ -279,9 +274,7 @@ class Context:
         perform(sleep_for(self._acting(self._sync, self._run.wait_cancelled), waits, length, name))
 
     async def asleep_for(self, length: Duration, *, name: str | None = None) -> None:
-        """Free the slot until `length` after the handler first reached this call.
-
-        The handler then runs again from its start.
+        """Free the slot until `length` after the handler first reached this call; then run it from its start.
 
         A retry recognises the wait by its `name`, or by its number among the unnamed ones. Work done before
         must be remembered, by `astep` or `aonce`.
@@ -360,17 +353,11 @@ class Context:
         return made
 
     def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
-        """Open a verified copy of an artifact of this job's org, found by id or ref.
-
-        Raises ArtifactNotFound.
-        """
+        """Open a verified copy of an artifact of this job's org, by id or ref; raises ArtifactNotFound."""
         return self._sync.worker.artifacts.open(self._run.job, artifact, role=role)
 
     async def aopen_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
-        """Open a verified copy of an artifact of this job's org, found by id or ref.
-
-        Raises ArtifactNotFound.
-        """
+        """Open a verified copy of an artifact of this job's org, by id or ref; raises ArtifactNotFound."""
         return await self._current.worker.artifacts.open(self._run.job, artifact, role=role)
 
     def enqueue(self, new: NewJob) -> Handle[Any]:
