@@ -43,7 +43,7 @@ _STATES: dict[str, frozenset[JobState]] = {
 CHANGES = (
     "id", "job_type", "org_id", "project_id", "key", "kind", "states", "payload", "priority", "max_attempts",
     "run_at", "delay", "deadline", "timeout_micros", "lifetime", "actor_type", "actor_id", "request_id",
-    "correlation_id", "limit_key",
+    "correlation_id", "traceparent", "limit_key",
 )  # fmt: skip
 
 

@@ -53,12 +53,12 @@ WHERE :changes.id NOT IN (SELECT id FROM {live}) AND coalesce(NOT ({+may_change_
 -- all changes
 INSERT OR REPLACE INTO {reruns} (
     job_id, payload, priority, max_attempts, run_at, deadline, timeout_micros, actor_type, actor_id, request_id,
-    correlation_id, limit_key
+    correlation_id, traceparent, limit_key
 )
 SELECT
     live.id, :changes.payload, :changes.priority, :changes.max_attempts, {+due}, :changes.deadline,
     :changes.timeout_micros, :changes.actor_type, :changes.actor_id, :changes.request_id, :changes.correlation_id,
-    :changes.limit_key
+    :changes.traceparent, :changes.limit_key
 FROM {+held_changed}
 WHERE state = 'running';
 -- all changes
@@ -80,6 +80,11 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     deadline = CASE WHEN {+keeps_time} THEN deadline ELSE :changes.deadline END,
     state = CASE WHEN state = 'running' THEN state ELSE {+changed_state} END,
     limit_key = CASE WHEN state = 'running' THEN limit_key ELSE :changes.limit_key END,
+    actor_type = CASE WHEN state = 'running' THEN actor_type ELSE :changes.actor_type END,
+    actor_id = CASE WHEN state = 'running' THEN actor_id ELSE :changes.actor_id END,
+    request_id = CASE WHEN state = 'running' THEN request_id ELSE :changes.request_id END,
+    correlation_id = CASE WHEN state = 'running' THEN correlation_id ELSE :changes.correlation_id END,
+    traceparent = CASE WHEN state = 'running' THEN traceparent ELSE :changes.traceparent END,
     attempt = CASE WHEN {+starts_again} THEN 0 ELSE attempt END,
     waits = CASE WHEN {+starts_again} THEN 0 ELSE waits END,
     crashes = CASE WHEN {+starts_again} THEN 0 ELSE crashes END,
@@ -98,7 +103,8 @@ WHERE {+ended_running};
 INSERT INTO {live} ({+reset_columns})
 SELECT
     gone.id, org_id, project_id, job_type, queue, category, {+reset_state}, :changes.priority, {+due}, :changes.max_attempts, lease + 1, gone.key, subject, :changes.payload, cost_micros,
-    actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, :changes.deadline,
+    :changes.actor_type, :changes.actor_id, :changes.request_id, :changes.correlation_id, :changes.traceparent,
+    parent_id, batch_id, tags, :changes.deadline,
     :changes.timeout_micros, created_at, abs(flow), :changes.limit_key, fair
 FROM {+ended_changed};
 -- all changes
@@ -166,6 +172,8 @@ SET state = CASE
         ELSE 'blocked'
     END, run_at = rerun.run_at, limit_key = rerun.limit_key,
     payload = rerun.payload, priority = rerun.priority, max_attempts = rerun.max_attempts, deadline = rerun.deadline,
+    actor_type = rerun.actor_type, actor_id = rerun.actor_id, request_id = rerun.request_id,
+    correlation_id = rerun.correlation_id, traceparent = rerun.traceparent,
     timeout_micros = rerun.timeout_micros, attempt = 0, waits = 0, crashes = 0, error = NULL, progress = NULL,
     cancel_requested_at = NULL, rerun_requested = 0
 FROM :runs::rows AS runs, {reruns} AS rerun
@@ -178,8 +186,8 @@ SELECT
     CASE WHEN rerun.run_at > :now THEN 'scheduled' WHEN rerun.limit_key IS NULL THEN 'queued' ELSE 'blocked' END,
     rerun.priority,
     rerun.run_at, rerun.max_attempts,
-    lease + 1, gone.key, subject, rerun.payload, cost_micros, gone.actor_type, gone.actor_id, gone.request_id,
-    gone.correlation_id, traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at,
+    lease + 1, gone.key, subject, rerun.payload, cost_micros, rerun.actor_type, rerun.actor_id, rerun.request_id,
+    rerun.correlation_id, rerun.traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at,
     abs(flow), rerun.limit_key, fair
 FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id JOIN {reruns} AS rerun ON rerun.job_id = gone.id;
 -- all runs

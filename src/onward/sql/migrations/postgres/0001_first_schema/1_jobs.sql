@@ -231,5 +231,6 @@ CREATE TABLE {reruns} (
     actor_id text,
     request_id text,
     correlation_id text,
+    traceparent text,
     limit_key text COLLATE "C"
 );

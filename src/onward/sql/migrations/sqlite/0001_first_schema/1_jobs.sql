@@ -153,5 +153,6 @@ CREATE TABLE {reruns} (
     actor_id TEXT,
     request_id TEXT,
     correlation_id TEXT,
+    traceparent TEXT,
     limit_key TEXT
 ) WITHOUT ROWID;
