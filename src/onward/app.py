@@ -389,7 +389,7 @@ class Onward:
             add_limit(self.policies.registry.limits, job_type.handler.limit, job_type.name)
         if job_type.handler.retry is not None:
             self.policies.add_retry(job_type.name, job_type.handler.retry)
-        self.policies.registry.checks[job_type.name] = job_type.handler.arguments
+        self.policies.registry.job_types[job_type.name] = job_type.known
         if job_type.handler.actions is not None:
             self.policies.registry.actions[job_type.name] = job_type.handler.actions
         if job_type.handler.secrets is not None:

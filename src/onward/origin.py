@@ -6,9 +6,10 @@ Jobs that this code enqueues inherit the origin. A context variable carries it, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import Job, NewJob
 from onward.core.policy.contract import check_child, complete
 from onward.core.policy.policies import Policies
+from onward.errors import InvalidJob
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,11 +84,33 @@ def running(job: Job) -> Iterator[None]:
         AMBIENT.reset(token)
 
 
-def inherit(jobs: Iterable[NewJob], policies: Policies) -> Iterable[NewJob]:
-    """Return jobs with unset fields inherited; raise NotAllowed if the running job may not enqueue one."""
+def inherit(jobs: Sequence[NewJob], policies: Policies) -> Sequence[NewJob]:
+    """Return jobs with unset fields filled in by their job types, and inherited.
+
+    Raise InvalidArguments for a payload that its job type does not accept, and NotAllowed if the running job
+    may not enqueue one.
+    """
+    if policies.registry.job_types:
+        jobs = _typed(jobs, policies)
     if AMBIENT.get() is None and policies.settings.contract != "required":
         return jobs
-    return [complete(filled(new, policies), policies) for new in jobs]
+    now = datetime.now(UTC)
+    return [complete(filled(new, policies), policies, now) for new in jobs]
+
+
+def _typed(jobs: Sequence[NewJob], policies: Policies) -> Sequence[NewJob]:
+    """Return the jobs; those of known types that were made without their type are filled in by it."""
+    known = policies.registry.job_types
+    made: list[NewJob] = []
+    for at, new in enumerate(jobs):
+        untyped = isinstance(new, NewJob) and not new.typed
+        try:
+            made.append(known[new.job_type].fill(new) if untyped and new.job_type in known else new)
+        except InvalidJob as error:
+            if len(jobs) > 1:
+                error.args = (f"jobs[{at}]: {error}",)
+            raise
+    return made
 
 
 def filled(new: NewJob, policies: Policies) -> NewJob:

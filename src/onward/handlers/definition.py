@@ -13,6 +13,7 @@ from onward.core.failures.breaker import check_provider
 from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import NewJob
 from onward.core.limits.limit import read_limit
+from onward.core.policy.category import DEFAULT_CATEGORY
 from onward.core.policy.policies import Policies
 from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.retry import RetryPolicy
@@ -128,7 +129,12 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
 
 
 def _request(name: str, options: Defaults, signature: Signature, policies: Policies) -> Request:
-    new = NewJob(job_type=name, category=options.get("category", "default"), merge=options.get("coalesce"))
+    new = NewJob(
+        job_type=name,
+        category=options.get("category", DEFAULT_CATEGORY),
+        merge=options.get("coalesce"),
+        typed=True,
+    )
     declared = {key: value for key, value in options.items() if key in _REQUEST_OPTIONS}
     if new.merge is not None:
         declared.setdefault("on_conflict", "coalesce")

@@ -39,6 +39,13 @@ _UNCONVERTED = frozenset({
 })  # fmt: skip
 
 
+# Fields of a job that a job type may set for all its enqueues, besides what it makes of each payload.
+_DECLARED = (
+    "category", "queue", "priority", "max_attempts", "timeout", "deadline", "unique", "on_conflict",
+    "reset_from", "merge",
+)  # fmt: skip
+
+
 class Options(TypedDict, total=False):
     """The options of `.using()`; None is the same as leaving an option out."""
 
@@ -151,11 +158,29 @@ class Request(msgspec.Struct, frozen=True):
 
     def build(self, payload: dict[str, Any], policies: Policies = DEFAULT_POLICIES) -> NewJob:
         """Return the job to be stored."""
-        if self.allowed is None:
-            new = msgspec.structs.replace(self.new, payload=payload)
-        else:
-            deadline = datetime.now(UTC) + self.allowed
-            new = msgspec.structs.replace(self.new, payload=payload, deadline=deadline)
+        return self._finished(msgspec.structs.replace(self.new, payload=payload), policies)
+
+    def for_runs(self) -> Request:
+        """Return this request for the runs of a schedule, whose keys and deadlines come from occurrences."""
+        return msgspec.structs.replace(self, allowed=None, key_of=None)
+
+    def fill(self, new: NewJob, policies: Policies) -> NewJob:
+        """Return a job of this type that was made without it, its unset fields filled in."""
+        return self._finished(self.fill_fields(new), policies)
+
+    def fill_fields(self, new: NewJob) -> NewJob:
+        """Return the job with the type's own fields where it has none; without a key, deadline or limit."""
+        unset = {
+            name: value
+            for name in _DECLARED
+            if getattr(new, name) is None and (value := getattr(self.new, name)) is not None
+        }
+        return msgspec.structs.replace(new, typed=True, **unset)
+
+    def _finished(self, new: NewJob, policies: Policies) -> NewJob:
+        """Return the job with its deadline, key, burst and limit."""
+        if self.allowed is not None and new.deadline is None:
+            new = msgspec.structs.replace(new, deadline=datetime.now(UTC) + self.allowed)
         keyed = self.key_of is not None and new.key is None
         if not keyed and self.limit is None:
             return new if self.burst is None else self.burst.applied(new, policies)
@@ -167,7 +192,7 @@ class Request(msgspec.Struct, frozen=True):
             new = msgspec.structs.replace(new, unique=self.key_of.lifetime(new, policies))
         if self.burst is not None:
             new = self.burst.applied(new, policies)
-        if self.limit is None:
+        if self.limit is None or new.limit_key is not None:
             return new
         return msgspec.structs.replace(new, limit_key=limit_key(self.limit, new))
 

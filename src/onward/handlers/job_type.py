@@ -8,6 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 from onward.core.jobs.job import Enqueued, NewJob
 from onward.errors import StoreError
 from onward.handlers.clients import Clients
+from onward.handlers.declared_type import DeclaredType
 from onward.handlers.enqueue_options import Options, Request
 from onward.handlers.handler import Handler
 from onward.handlers.handles.handle import Handle
@@ -98,6 +99,11 @@ class JobFunction(JobType[P, R], Generic[Q, S, P, R]):
         # First: it copies the function's attributes, which could overwrite ours if it came later.
         update_wrapper(self, handler.function)
         super().__init__(handler, signature, clients, request)
+
+    @property
+    def known(self) -> DeclaredType:
+        """What clients know of this job type."""
+        return DeclaredType(self._signature, self._request, self.clients.policies)
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> S:
         """Run the function itself; the caller passes a Context if it takes one."""

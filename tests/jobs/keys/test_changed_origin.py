@@ -1,4 +1,4 @@
-"""An enqueue that changes the job of its key is the origin of what runs: its actor, its request, its trace."""
+"""An enqueue that changes the job of its key becomes its origin: actor, request, correlation, trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def origins(client: Client, job: Job) -> dict[str, str | None]:
 @pytest.mark.parametrize("asks", [ADA, UNKNOWN], ids=["an actor", "no actor"])
 @pytest.mark.parametrize("conflict", ["replace", "reset", "coalesce"])
 @pytest.mark.parametrize("state", ["queued", "scheduled", "retrying"])
-def test_a_waiting_job_takes_the_origin_of_the_enqueue_that_changes_it(working, state, conflict, asks):  # R27, S4-1
+def test_a_waiting_job_takes_the_origin_of_the_enqueue_that_changes_it(
+    working, state, conflict, asks
+):  # R27, S4-1
     job = bring(working, state)
     first = {**ADA, "actor_id": "root"} if asks is UNKNOWN else {}
     ask(working, 1, on_conflict="replace", now=5, **first)
@@ -53,7 +55,9 @@ def test_an_ended_job_takes_the_origin_of_the_enqueue_that_resets_it(working, st
 
 
 @pytest.mark.parametrize("conflict", ["reset", "coalesce"])
-def test_the_next_run_of_a_running_job_takes_the_origin_of_the_enqueue_that_asked_for_it(working, conflict):  # R27, S4-1
+def test_the_next_run_of_a_running_job_takes_the_origin_of_the_enqueue_that_asked_for_it(
+    working, conflict
+):  # R27, S4-1
     job = bring(working, "running")
     ask(working, 2, on_conflict=conflict, merge=add, now=10, **ADA)
     assert origin(working.jobs.get(job.id)) == UNKNOWN

@@ -9,6 +9,7 @@ from onward import InvalidJob, InvalidSetting, JobState, NotificationKey, Onward
 from onward.core.jobs.keys import bucket_start, template_fields
 
 NINE = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)
+GREETING = {"to": "ada", "template": "hello", "body": ""}
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_notification_is_one_for_org_recipient_template_content_and_bucket(app
     first = notify.using(org_id="o", **at).enqueue("ada")
     again = notify.using(org_id="o", run_at=NINE + timedelta(minutes=59)).enqueue("ada")
     assert (again.created, again.id) == (False, first.id)
-    key = notification_key("o", "ada", "hello", {"to": "ada"}, NINE)
+    key = notification_key("o", "ada", "hello", GREETING, NINE)
     assert first.refresh().key == key
     assert key.startswith("notification:o:ada:hello:")
     others = [
@@ -100,7 +101,7 @@ def test_a_notification_is_one_for_org_recipient_template_content_and_bucket(app
 def test_a_notification_for_now_falls_into_the_bucket_of_its_enqueue(notify):  # S4-9
     with time_machine.travel(NINE + timedelta(minutes=50), tick=False):
         now, soon, later = notify.build("ada"), notify.using(delay="9m"), notify.using(delay="11m")
-        assert now.key == notification_key(None, "ada", "hello", {"to": "ada"}, NINE)
+        assert now.key == notification_key(None, "ada", "hello", GREETING, NINE)
         assert soon.build("ada").key == now.key
         assert later.build("ada").key != now.key
 

@@ -112,6 +112,11 @@ def notification_key(
     return ":".join(["notification", *map(_part, parts)])
 
 
+def bucketed_key(key: str, start: datetime) -> str:
+    """Make the key `<key>:<start>`, which holds for one time bucket."""
+    return f"{key}:{_part(_instant(start))}"
+
+
 def bucket_start(at: datetime, length: timedelta) -> datetime:
     """Return the start of the time bucket that contains `at`; buckets are counted from 1970, in UTC."""
     return at - (at - _EPOCH) % length

@@ -21,7 +21,7 @@ import msgspec
 
 from onward.core.inputs.json_path import write_path
 from onward.core.secrets.redaction import REDACTION, Redaction
-from onward.errors import PayloadRejected, PayloadTooLarge
+from onward.errors import InvalidJob, PayloadRejected, PayloadTooLarge
 
 CUT = "onward:cut"
 """The only key of the object that replaces what `lenient` leaves out."""
@@ -68,6 +68,12 @@ class _Node:
 
 _Answer = Callable[[_Node, object, _Fault], object]
 """Handles a fault: raises, or returns a value to write instead."""
+
+
+def require_arguments(payload: object) -> None:
+    """Raise InvalidJob unless the payload of a job is a dict."""
+    if not isinstance(payload, dict):
+        raise InvalidJob(f"payload is a {type(payload).__name__}; give a dict of arguments")
 
 
 def encode(

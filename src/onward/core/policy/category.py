@@ -25,6 +25,9 @@ Q_DEADLETTER = "q:deadletter"
 QUEUES = (Q_CRITICAL, Q_DEFAULT, Q_NOTIFICATIONS, Q_PLANNING, Q_EXPORTS, Q_MAINTENANCE, Q_DEADLETTER)
 """The queues that every installation has; `q:deadletter` is a view of the dead jobs, no job waits in it."""
 
+DEFAULT_CATEGORY = "default"
+"""The category of a job that names none."""
+
 MAX_PAYLOAD_BYTES = 1_048_576
 """The size limit of a payload, in bytes of JSON, unless its category sets another."""
 

@@ -6,29 +6,30 @@ The checks need no database and depend only on a job's shape, so they run once f
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from onward.core.jobs.job import Job, NewJob
-from onward.core.jobs.keys import job_key
 from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
+from onward.core.policy.derived_keys import derived_key
 from onward.core.policy.policies import Policies
 from onward.errors import ContractBroken, NotAllowed
 
 ACTOR_TYPES = ("user", "system", "api_key")
 
 
-def complete(new: NewJob, policies: Policies) -> NewJob:
+def complete(new: NewJob, policies: Policies, now: datetime) -> NewJob:
     """Return a job with the fields that a required contract can derive: correlation id and key."""
     if policies.settings.contract != "required" or not isinstance(new, NewJob):
         return new
-    found: dict[str, str | None] = {}
+    found: dict[str, Any] = {}
     if new.correlation_id is None:
         found["correlation_id"] = new.request_id
     by_subject = new.subject is not None and policies.category(new.category).unique_by == "subject"
     if new.key is None and not by_subject:
-        found["key"] = job_key(new.job_type, new.org_id, new.project_id, new.payload)
+        found["key"], found["unique"] = derived_key(new, policies, now)
     return msgspec.structs.replace(new, **found) if found else new
 
 

@@ -40,7 +40,7 @@ _KEPT = (
 # Context that was inherited where the schedule was made does not describe its runs.
 _DROPPED = {
     "key", "unique", "on_conflict", "reset_from", "merge", "request_id", "correlation_id", "traceparent",
-    "parent_id", "ties", "pending",
+    "parent_id", "ties", "pending", "typed",
 }  # fmt: skip
 
 
@@ -62,9 +62,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     job_type: str
     payload: dict[str, Any] = {}
-    category: str = "default"
+    category: str | None = None
     queue: str | None = None
-    priority: int = 5
+    priority: int | None = None
     max_attempts: int | None = None
     timeout: timedelta | None = None
     org_id: str | None = None

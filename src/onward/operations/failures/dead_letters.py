@@ -130,8 +130,8 @@ def planned(
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
     row = new_row(_edited(job, edit), successor_id, policies)
     # Else the death's only resolution would be used up by a copy that can't run.
-    if check := policies.registry.checks.get(job.job_type):
-        check(decode(str(row[COLUMNS.index("payload")])))
+    if known := policies.registry.job_types.get(job.job_type):
+        known.check(decode(str(row[COLUMNS.index("payload")])))
     changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), policies)
     if not changes:
         raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")

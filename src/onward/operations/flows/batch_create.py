@@ -80,8 +80,8 @@ def _row(name: str, batch: NewBatch, policies: Policies) -> dict[str, Scalar]:
     callback = batch.callbacks[name]
     [key] = check_keys([callback], policies)
     check_callback(name, callback)
-    if check := policies.registry.checks.get(callback.job_type):
-        check(callback.payload)
+    if known := policies.registry.job_types.get(callback.job_type):
+        known.check(callback.payload)
     # A key of its own, so that it is enqueued whatever other jobs hold.
     key = None if key is None else f"batch:{batch.id}:{name}"
     correlation = callback.correlation_id or batch.origin.correlation_id or batch.id
